@@ -16,7 +16,8 @@ using namespace gneiss;
 /// Squared loss: (1 − s⁺)² + the mean of s⁻² over the negatives that are not masked (−∞).
 //! [loss]
 struct square_loss {
-    loss_and_gradient<float> operator()(float positive, std::span<const float> negatives, std::span<float> gradient) const {
+    loss_and_gradient<float> operator()(
+        float positive, std::span<const float> negatives, std::span<float> gradient) const {
         double sum = 0;
         const float weight = 1 / static_cast<float>(negatives.size());
         for (std::size_t i = 0; i < negatives.size(); ++i) {
@@ -59,7 +60,8 @@ int main() {
     sparse_gradients relation_gradients;
     const tbb_executor executor(2); // results are bit-identical for any number of threads
     initialize_rows(initializer::normal(0, 0.5F), 0, 1, embedding_kind::nodes, 0, dim, rows.table(), executor);
-    initialize_rows(initializer::normal(0, 0.5F), 0, 1, embedding_kind::relations, 0, dim, relation_rows.table(), executor);
+    initialize_rows(
+        initializer::normal(0, 0.5F), 0, 1, embedding_kind::relations, 0, dim, relation_rows.table(), executor);
 
     const id_range all{0, nodes};
     const negative_pool resident(resident_nodes({&all, 1}));
@@ -68,10 +70,14 @@ int main() {
     double first = 0, last = 0;
     for (std::uint64_t step = 1; step <= 300; ++step) { // every node is a negative, so batch rows are the table
         const link_batch batch = builder.build({step, {}}, edges, resident, arena);
-        last = model.forward_backward(batch, rows.values(), relation_rows.values(), gradients.table(), relation_gradients, executor).mean_loss();
+        last = model
+                   .forward_backward(
+                       batch, rows.values(), relation_rows.values(), gradients.table(), relation_gradients, executor)
+                   .mean_loss();
         if (step == 1) first = last;
         optimizer.step_rows(rows.table(), gradients.table(), step, executor);
-        optimizer.step_rows_at(relation_rows.table(), relation_gradients.ids(), relation_gradients.rows(), step, executor);
+        optimizer.step_rows_at(
+            relation_rows.table(), relation_gradients.ids(), relation_gradients.rows(), step, executor);
     }
     std::printf("loss %.3f, then %.3f\n", first, last);
     return last < 0.3 * first ? 0 : 1;

@@ -31,7 +31,8 @@ int main() {
     const tbb_executor executor;
 
     const link_metrics raw = rank_edges(score, nodes, test, {}, executor);
-    const link_metrics filtered = rank_edges(score, nodes, test, show_known, executor); // 22 is true as well, so it is excluded
+    const link_metrics filtered =
+        rank_edges(score, nodes, test, show_known, executor); // 22 is true as well, so it is excluded
     std::printf("tails: MRR %.3f raw, %.3f filtered\n", raw.tail.mrr(), filtered.tail.mrr());
 
     const std::vector<link_query> ask = {{41, 0, side::tail}};
@@ -39,6 +40,6 @@ int main() {
     std::printf("41 + 1 = %u\n", best[0][0].node);
 
     const bool as_expected = raw.tail.mrr() == (1 + 1 / 2.5) / 2 && filtered.tail.mrr() > raw.tail.mrr() &&
-                             best[0][0] == scored_node{42, 0} && best[0][1].node == 41 && best[0][2].node == 43;
+        best[0][0] == scored_node{42, 0} && best[0][1].node == 41 && best[0][2].node == 43;
     return as_expected ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-// Observes a training loop: watches batches, writes checkpoints, loses the process, and resumes from the last checkpoint with
-// bit-identical results.
+// Observes a training loop: watches batches, writes checkpoints, loses the process, and resumes from the last
+// checkpoint with bit-identical results.
 #include <gneiss/gneiss.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
@@ -24,10 +24,16 @@ std::vector<edge> edges_of(edge_bucket b) {
     return found;
 }
 
-/// A checkpoint is small: it names the disk slots that hold the rows. The optimizer's steps are a section: Adam needs them.
+/// A checkpoint is small: it names the disk slots that hold the rows. The optimizer's steps are a section: Adam needs
+/// them.
 void save(const std::string& name, const embedding_file& rows, const resume_position& at) {
-    checkpoint saved{.layout = row, .partitioning = nodes, .disk_slots = rows.disk_slots(),
-        .slots = rows.slots(), .row_checksums = rows.checksums(), .position = at, .sections = {}};
+    checkpoint saved{.layout = row,
+        .partitioning = nodes,
+        .disk_slots = rows.disk_slots(),
+        .slots = rows.slots(),
+        .row_checksums = rows.checksums(),
+        .position = at,
+        .sections = {}};
     saved.put_text("steps", std::to_string(at.steps));
     save_checkpoint(name + ".checkpoint", saved);
 }
@@ -42,13 +48,15 @@ void begin(const std::string& name) {
     embedding_file::create(engine, name + ".rows", nodes, row, /*spare slots*/ 6);
     embedding_file rows(engines, name + ".rows", nodes, row, 6);
     rows.fill([&](std::uint64_t first, matrix_view<float> to) {
-        initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, row.dim, to, serial_executor{});
+        initialize_rows(
+            initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, row.dim, to, serial_executor{});
     });
     rows.sync();
     save(name, rows, {});
 }
 
-/// Resumes from the last checkpoint and trains to the end of epoch 4, or stops after `most` batches and drops everything.
+/// Resumes from the last checkpoint and trains to the end of epoch 4, or stops after `most` batches and drops
+/// everything.
 void train(const std::string& name, std::uint64_t most) {
     const checkpoint saved = load(name);
     embedding_file rows(engines, name + ".rows", nodes, row, saved.slots, saved.disk_slots, saved.row_checksums);
@@ -64,7 +72,8 @@ void train(const std::string& name, std::uint64_t most) {
     embedding_trainer_options options{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
     options.pipeline.staleness = 0; // synchronous: results depend only on the plan and the seed
     embedding_trainer training(options,
-        {.model = model, .optimizer = adam{.rate = .01F}, .rows = buffer, .edges = edges, .relations = relations}, executor, budget);
+        {.model = model, .optimizer = adam{.rate = .01F}, .rows = buffer, .edges = edges, .relations = relations},
+        executor, budget);
     //! [trainer]
 
     std::stop_source stop;

@@ -27,7 +27,8 @@ int main() {
 
     const double share = static_cast<double>(inside) / static_cast<double>(edges);
     std::printf("%llu edges, %.1f %% of them inside a community; the largest hub has %u, the mean is %llu\n",
-        static_cast<unsigned long long>(edges), 100 * share, hub, static_cast<unsigned long long>(edges / graph.nodes()));
+        static_cast<unsigned long long>(edges), 100 * share, hub,
+        static_cast<unsigned long long>(edges / graph.nodes()));
     std::printf("node 12345 has label %u and features %.2f %.2f %.2f ...\n", graph.label(12345),
         static_cast<double>(features[0]), static_cast<double>(features[1]), static_cast<double>(features[2]));
 

@@ -18,8 +18,8 @@ int main() {
     const link_batch batch = builder.build(key, edges, resident, arena);
     //! [negatives]
 
-    std::printf("%s: %zu positives, %zu distinct nodes\n", to_string(batch.key).c_str(), batch.positives(),
-        batch.nodes.size());
+    std::printf(
+        "%s: %zu positives, %zu distinct nodes\n", to_string(batch.key).c_str(), batch.positives(), batch.nodes.size());
     bool good = batch.positives() == 4 && batch.chunks == 2;
     for (std::size_t chunk = 0; chunk < batch.chunks; ++chunk)
         for (std::size_t s = 0; s < batch.sides.size(); ++s) {

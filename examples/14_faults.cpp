@@ -1,4 +1,5 @@
-// Injects disk faults: transient faults are retried, others are errors that name the file and offset; data is never made up.
+// Injects disk faults: transient faults are retried, others are errors that name the file and offset; data is never
+// made up.
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/engine/threads.hpp>

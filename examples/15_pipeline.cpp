@@ -20,7 +20,10 @@ int main() {
         //! [pipeline]
         const pipeline_stages<step> stages{.sample = [](step&) {},
             .gather = [&](step& s) { s.seen = x; },
-            .compute = [](step& s) { s.gradient = 2 * (s.seen - 3); }, // to_device and to_host are left out: they take no thread
+            .compute =
+                [](step& s) {
+                    s.gradient = 2 * (s.seen - 3);
+                }, // to_device and to_host are left out: they take no thread
             .update = [&](step& s) { x -= 0.02 * s.gradient; }};
 
         // At most this many updates are missing when a step reads x; with `deterministic`, always the same ones.

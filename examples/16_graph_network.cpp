@@ -1,5 +1,5 @@
-// An out-of-core GNN: edges and features stay on disk, 4 of 8 partitions are in memory at a time. Nodes are scored before they
-// train, so the accuracy is that on unseen nodes.
+// An out-of-core GNN: edges and features stay on disk, 4 of 8 partitions are in memory at a time. Nodes are scored
+// before they train, so the accuracy is that on unseen nodes.
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/io/dataset.hpp>
@@ -27,7 +27,10 @@ int main() {
         bucket_builder<> builder({nodes, 1}, 1 << 20, writer.partial());
         for (edge_index e = 0; e < graph.edges(); ++e) builder.push(graph(e));
         writer.edges(builder);
-        writer.commit({.nodes = nodes.nodes, .relations = 1, .train_edges = graph.edges(), .partitions = nodes.partitions,
+        writer.commit({.nodes = nodes.nodes,
+            .relations = 1,
+            .train_edges = graph.edges(),
+            .partitions = nodes.partitions,
             .node_attributes = {.features = columns}});
     }
     //! [stores]
@@ -41,9 +44,10 @@ int main() {
     // Two states that share no partition cover every partition once.
     const epoch_plan states{{.resident = {0, 2, 4, 6}}, {.resident = {1, 3, 5, 7}}};
     const classified_nodes task{labels, [&](std::uint32_t s, std::vector<node_id>& out) {
-        for (const partition_id p : states[s].resident)
-            for (auto v = nodes.begin(p); v < nodes.begin(p + 1); ++v) out.push_back(static_cast<node_id>(v));
-    }};
+                                    for (const partition_id p : states[s].resident)
+                                        for (auto v = nodes.begin(p); v < nodes.begin(p + 1); ++v)
+                                            out.push_back(static_cast<node_id>(v));
+                                }};
     //! [buffers]
     const engine_factory engines = [] { return any_engine(threads_engine{}); };
     constexpr auto both = neighbor_direction::both;
@@ -61,7 +65,8 @@ int main() {
     optimizer.allocate_state(weights);
     const tbb_executor executor;
     gnn_trainer training({.batch = 200, .neighbors = {.fanout = parse_fanout("10,10", both)}},
-        {.task = task, .encode = encode, .weights = weights, .optimizer = optimizer, .inputs = inputs}, executor, budget);
+        {.task = task, .encode = encode, .weights = weights, .optimizer = optimizer, .inputs = inputs}, executor,
+        budget);
     //! [trainer]
 
     training_statistics tenth;

@@ -28,10 +28,11 @@ int main() {
     //! [belady]
     // The change sets: rows to read before the first batch; rows in and rows out after each.
     std::size_t in = 0, out = 0;
-    const auto outcome = belady(trace, {.capacity = capacity}, serial_executor{}, [&](std::size_t, const change_set& changes) {
-        in += changes.in.size();
-        out += changes.out.size();
-    });
+    const auto outcome =
+        belady(trace, {.capacity = capacity}, serial_executor{}, [&](std::size_t, const change_set& changes) {
+            in += changes.in.size();
+            out += changes.out.size();
+        });
     //! [belady]
     std::printf("%zu rows are read ahead, later %zu go in and %zu leave\n", outcome.fill.in.size(), in, out);
 

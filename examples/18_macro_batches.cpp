@@ -1,5 +1,5 @@
-// Trains a graph larger than memory a few partitions at a time: which partitions are resident when, with hubs pinned, and the
-// I/O.
+// Trains a graph larger than memory a few partitions at a time: which partitions are resident when, with hubs pinned,
+// and the I/O.
 #include <gneiss/order/macro_batches.hpp>
 #include <gneiss/order/multistage_cost.hpp>
 
@@ -25,10 +25,15 @@ int main() {
         std::printf(", %zu seeds\n", seeds.size() - before);
     }
 
-    // 512 bytes per row; batches of 20 seeds reach 400 rows. Compares reading each row once with reading rows per batch.
+    // 512 bytes per row; batches of 20 seeds reach 400 rows. Compares reading each row once with reading rows per
+    // batch.
     const double row = 512, batches = static_cast<double>(seeds.size()) / 20;
-    const multistage_cost cost{.batch = 400 * row, .miss_ratio = .5, .staged_batch = 400 * row,
-        .macro_batch = static_cast<double>(rows.nodes) * row, .batches_of_it = batches};
-    std::printf("reads %.0f %% of what batches would behind a cache that holds half of their rows\n", 100 * cost.ratio());
+    const multistage_cost cost{.batch = 400 * row,
+        .miss_ratio = .5,
+        .staged_batch = 400 * row,
+        .macro_batch = static_cast<double>(rows.nodes) * row,
+        .batches_of_it = batches};
+    std::printf(
+        "reads %.0f %% of what batches would behind a cache that holds half of their rows\n", 100 * cost.ratio());
     return seeds.size() == training.size() ? 0 : 1;
 }

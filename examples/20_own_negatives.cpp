@@ -1,5 +1,5 @@
-// Custom negatives: in proportion to degree^¾, as in word2vec; nodes that are not resident are redrawn. A source needs two
-// functions; the library supplies masks, correction and the pipeline.
+// Custom negatives: in proportion to degree^¾, as in word2vec; nodes that are not resident are redrawn. A source needs
+// two functions; the library supplies masks, correction and the pipeline.
 #include <gneiss/link_prediction.hpp>
 
 #include <cmath>
@@ -15,11 +15,17 @@ struct degree_negatives {
         for (double& d : sums) d = sum += std::pow(d, .75);
     }
     [[nodiscard]] std::uint64_t list_size(const negative_pool&) const { return 100; }
-    void draw(const batch_key& key, std::uint64_t chunk, side end, const negative_pool& resident, std::span<node_id> list) const {
-        random_stream random(random_key(/*seed*/ 1, random_domain::user).with(key.epoch).with(key.number.state).with(key.number.index)
-                                 .with(chunk).with(static_cast<std::uint64_t>(end)));
+    void draw(const batch_key& key, std::uint64_t chunk, side end, const negative_pool& resident,
+        std::span<node_id> list) const {
+        random_stream random(random_key(/*seed*/ 1, random_domain::user)
+                .with(key.epoch)
+                .with(key.number.state)
+                .with(key.number.index)
+                .with(chunk)
+                .with(static_cast<std::uint64_t>(end)));
         for (node_id& drawn : list) do
-                drawn = static_cast<node_id>(std::ranges::upper_bound(sums, to_unit(random()) * sums.back()) - sums.begin());
+                drawn = static_cast<node_id>(
+                    std::ranges::upper_bound(sums, to_unit(random()) * sums.back()) - sums.begin());
             while (!resident.contains(drawn));
     }
 };
@@ -38,7 +44,10 @@ int main() {
     const bucketed_edges edges(graph, {.partitions = 8});
     node_embeddings nodes(run, "negatives.rows", edges.rows(), {.dim = 32, .overwrite = true});
     link_trainer train(run, edges, nodes, complex_decoder{},
-        {.resident = 2, .batch = 100, .own_negatives = degree_negatives(degrees), .negatives = {.per_chunk = 100, .chunks = 1}});
+        {.resident = 2,
+            .batch = 100,
+            .own_negatives = degree_negatives(degrees),
+            .negatives = {.per_chunk = 100, .chunks = 1}});
     for (const auto& epoch : train.epochs(20))
         if (epoch.number % 5 == 4) std::printf("loss %.3f per query\n", epoch.mean_loss());
     const double mrr = train.evaluate(graph).both().mrr();

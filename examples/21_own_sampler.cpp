@@ -1,5 +1,5 @@
-// A custom sampler: the k neighbors of each node with the lowest degree, since hubs carry the least information. It lists the
-// neighbors of each hop; neighbor_sample_writer numbers them and lays them out. Features are in a file.
+// A custom sampler: the k neighbors of each node with the lowest degree, since hubs carry the least information. It
+// lists the neighbors of each hop; neighbor_sample_writer numbers them and lays them out. Features are in a file.
 #include "small_graph.hpp"
 
 #include <gneiss/gneiss.hpp>
@@ -40,8 +40,8 @@ static_assert(storable_sampler_of<least_known, csr_graph<>>); // superbatch_trai
 
 int main() {
     constexpr std::uint32_t nodes = 5000, classes = 8, columns = 16;
-    const small_graph graph({.nodes = nodes, .edges = 50000, .communities = classes, .mixing = .1},
-        columns, neighbor_direction::in);
+    const small_graph graph(
+        {.nodes = nodes, .edges = 50000, .communities = classes, .mixing = .1}, columns, neighbor_direction::in);
     std::ofstream("features", std::ios::binary)
         .write(reinterpret_cast<const char*>(graph.features.data()), nodes * columns * sizeof(float));
     const tbb_executor executor;
@@ -53,9 +53,13 @@ int main() {
     weights.allocate(/*seed*/ 1);
     superbatch_trainer training({.batch = 200, .superbatches = {.schedule = superbatch_schedule::conventional}},
         {.sampler = {graph.edges, [] { return least_known{5, 2}; }},
-            .features = feature_rows{.source = features, .columns = columns}, .labels = graph.labels,
-            .training_nodes = graph.nodes, .encode = encode, .weights = weights,
-            .optimizer = make_dense_optimizer("sgd", .5F)}, executor);
+            .features = feature_rows{.source = features, .columns = columns},
+            .labels = graph.labels,
+            .training_nodes = graph.nodes,
+            .encode = encode,
+            .weights = weights,
+            .optimizer = make_dense_optimizer("sgd", .5F)},
+        executor);
     for (std::uint64_t e = 0; e < 5; ++e) std::printf("accuracy %.3f\n", training.run(e).model.accuracy());
     //! [trainer]
     return training.run(5).model.accuracy() > .8 ? 0 : 1;

@@ -1,4 +1,5 @@
-// A custom task: node regression by Huber's loss, which outliers pull less. Only the loss on the encoder's outputs is new.
+// A custom task: node regression by Huber's loss, which outliers pull less. Only the loss on the encoder's outputs is
+// new.
 #include <gneiss/train/cpu_backend.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>
@@ -19,7 +20,8 @@ struct huber_head { // on outputs [seeds, 1]
     static constexpr bool in_place = false, has_parameters = false;
     std::span<const float> wanted; // targets of all nodes
 
-    void differentiate(training_batch& batch, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref) const {
+    void differentiate(
+        training_batch& batch, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref) const {
         for (std::size_t i = 0; i < batch.seeds.size(); ++i) {
             const float off = outputs[i][0] - wanted[batch.seeds[i]];
             batch.statistics.loss += std::abs(off) < 1 ? double{off} * off / 2 : std::abs(off) - .5;
@@ -39,7 +41,9 @@ int main() {
     std::vector<float> features(nodes + 4), wanted(nodes);
     for (std::size_t v = 0; v < features.size(); ++v) features[v] = std::sin(static_cast<float>(v));
     for (const edge& e : edges) wanted[e.destination] += features[e.source] / 5;
-    const csr_graph<> graph(csr<>::from_edges(nodes + 4, neighbor_direction::in, {}, [&](auto&& sink) { sink(std::span<const edge>(edges)); }), csr<>{});
+    const csr_graph<> graph(csr<>::from_edges(nodes + 4, neighbor_direction::in, {},
+                                [&](auto&& sink) { sink(std::span<const edge>(edges)); }),
+        csr<>{});
 
     const tbb_executor executor;
     memory_budget budget;
@@ -55,7 +59,8 @@ int main() {
         std::iota(out.begin(), out.end(), node_id{0});
     });
     graph_in_memory topology(graph);
-    sampled_batches batches(task, topology, [] { return neighbor_sampler<>({.fanout = {{.in = 5}}}, /*seed*/ 1); }, executor);
+    sampled_batches batches(
+        task, topology, [] { return neighbor_sampler<>({.fanout = {{.in = 5}}}, /*seed*/ 1); }, executor);
     matrix_features inputs({features.data(), features.size(), 1});
     no_embeddings none;
     cpu_encoder_backend backend(encode, weights, huber_head{wanted}, /*seed*/ 1, executor);

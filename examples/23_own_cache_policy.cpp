@@ -1,4 +1,5 @@
-// A custom cache policy: first in, first out. It sees only ids; rows follow. `cached_features` takes it as an any_cache_policy.
+// A custom cache policy: first in, first out. It sees only ids; rows follow. `cached_features` takes it as an
+// any_cache_policy.
 #include <gneiss/cache/concepts.hpp>
 
 #include <cstdio>

@@ -49,6 +49,7 @@ int main() {
     std::vector<float> rows(3 * columns);
     cache.gather(std::vector<node_id>{7, 900, 5}, gather_target::of(matrix_view<float>(rows.data(), 3, columns)));
     //! [cache]
-    std::printf("%zu of %zu rows were in the cache\n", std::size_t{cache.statistics().hits}, std::size_t{cache.statistics().rows});
+    std::printf("%zu of %zu rows were in the cache\n", std::size_t{cache.statistics().hits},
+        std::size_t{cache.statistics().rows});
     return rows[0] == 7.F / 255 && rows[columns] == 900 % 256 / 255.F && cache.statistics().hits == 2 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-// A custom training loop in the library's pipeline: epoch_driver supplies states, row leases, staleness, stop and resume; the
-// batch and the stages are yours. Here, nodes joined by an edge learn to be alike.
+// A custom training loop in the library's pipeline: epoch_driver supplies states, row leases, staleness, stop and
+// resume; the batch and the stages are yours. Here, nodes joined by an edge learn to be alike.
 #include <gneiss/link_prediction.hpp>
 #include <gneiss/order/beta.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
@@ -27,7 +27,10 @@ int main() {
     const bucketed_edges graph(ring, {.partitions = 8});
     context run({.memory = 1 << 20});
     node_embeddings nodes(run, "alike.rows", graph.rows(),
-        {.dim = 8, .optimizer = sgd{}, .init = initializer::normal(0, 1), .overwrite = true}); // SGD keeps no state per row
+        {.dim = 8,
+            .optimizer = sgd{},
+            .init = initializer::normal(0, 1),
+            .overwrite = true}); // SGD keeps no state per row
     //! [buffers]
     partition_buffer rows(nodes.file(), {.resident_partitions = 2, .prefetch = 1}, run.budget());
     const auto source = graph.open(run.engines());

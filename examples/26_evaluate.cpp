@@ -15,7 +15,8 @@ int main() {
     for (int family = 0; family < 200; ++family) {
         const auto name = [&](int generation) { return std::to_string(family) + "." + std::to_string(generation); };
         for (int g = 0; g < 5; ++g) train << name(g) << "\tparent\t" << name(g + 1) << "\n";
-        for (int g = 0; g < 4; ++g) (family % 10 == 0 && g == 2 ? test : train) << name(g) << "\tgrandparent\t" << name(g + 2) << "\n";
+        for (int g = 0; g < 4; ++g)
+            (family % 10 == 0 && g == 2 ? test : train) << name(g) << "\tgrandparent\t" << name(g + 2) << "\n";
     }
     train.close(), test.close();
 
@@ -30,7 +31,8 @@ int main() {
 
     const bucketed_edges edges(data.buckets());
     node_embeddings nodes(run, "family.rows", edges.rows(), {.dim = 32, .overwrite = true});
-    link_trainer trainer(run, edges, nodes, complex_decoder{}, {.resident = 2, .batch = 200, .negatives = {.per_chunk = 100, .chunks = 1}});
+    link_trainer trainer(run, edges, nodes, complex_decoder{},
+        {.resident = 2, .batch = 200, .negatives = {.per_chunk = 100, .chunks = 1}});
     for (const auto& epoch : trainer.epochs(40))
         if (epoch.number % 10 == 9) std::printf("loss %.3f\n", epoch.mean_loss());
 
@@ -48,6 +50,7 @@ int main() {
     const auto answers = top_k(trainer.scorer(), trainer.nodes(), std::span(&query, 1), 3, known, run.executor());
     //! [evaluate]
     for (const auto& answer : answers.front())
-        std::printf("%s grandparent %s: %.2f\n", data.node_label(e.source).c_str(), data.node_label(answer.node).c_str(), static_cast<double>(answer.score));
+        std::printf("%s grandparent %s: %.2f\n", data.node_label(e.source).c_str(),
+            data.node_label(answer.node).c_str(), static_cast<double>(answer.score));
     return mrr > .1 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-// A node classifier with custom parts, set by its options: a sampler, and a policy for the cache of features, which stay on
-// disk. Custom layers (19_own_layer) are set by `.own_layers` in the same way.
+// A node classifier with custom parts, set by its options: a sampler, and a policy for the cache of features, which
+// stay on disk. Custom layers (19_own_layer) are set by `.own_layers` in the same way.
 #include <gneiss/graph/neighbor_lists.hpp>
 #include <gneiss/node_classification.hpp>
 
@@ -39,10 +39,16 @@ struct largest_ids { // keeps the k neighbors of each node with the largest ids
 int main() {
     const planted_partition<> graph({.nodes = 5000, .edges = 50000, .communities = 8, .mixing = .1});
     import_options options;
-    options.sources = {{.path = "planted", .compute = [&](std::uint64_t first, std::span<edge> out) { graph.fill(first, out); },
-        .computed_edges = graph.edges(), .computed_nodes = graph.nodes()}};
-    options.node_attributes.compute_label = [&](std::uint64_t v) { return static_cast<std::int32_t>(graph.label(static_cast<node_id>(v))); };
-    options.node_attributes.compute_features = [&](std::uint64_t v, std::span<float> out) { graph.features(static_cast<node_id>(v), out); };
+    options.sources = {{.path = "planted",
+        .compute = [&](std::uint64_t first, std::span<edge> out) { graph.fill(first, out); },
+        .computed_edges = graph.edges(),
+        .computed_nodes = graph.nodes()}};
+    options.node_attributes.compute_label = [&](std::uint64_t v) {
+        return static_cast<std::int32_t>(graph.label(static_cast<node_id>(v)));
+    };
+    options.node_attributes.compute_features = [&](std::uint64_t v, std::span<float> out) {
+        graph.features(static_cast<node_id>(v), out);
+    };
     options.node_attributes.computed_columns = 16;
     options.node_attributes.fractions = {.5, 0, .5};
     options.out = "planted.data";
@@ -53,8 +59,12 @@ int main() {
     //! [classifier]
     context run({.memory = 128 << 20});
     const dataset data("planted.data");
-    node_classifier train(run, data, {.layers = "sage:32,sage", .own_sampler = [] { return largest_ids{5, 2}; },
-        .own_cache = [] { return lru(1000); }, .batch = 200, .resident = 2});
+    node_classifier train(run, data,
+        {.layers = "sage:32,sage",
+            .own_sampler = [] { return largest_ids{5, 2}; },
+            .own_cache = [] { return lru(1000); },
+            .batch = 200,
+            .resident = 2});
     for (const auto& epoch : train.epochs(10)) std::printf("loss %.3f\n", epoch.mean_loss());
     //! [classifier]
     return train.evaluate(node_split::test).accuracy() > .8 ? 0 : 1;

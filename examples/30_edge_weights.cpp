@@ -37,16 +37,18 @@ int main() {
     weights.allocate(/*seed*/ 1);
     const training_optimizers optimizers{.dense = make_dense_optimizer("adam", .02F)};
     optimizers.dense.allocate_state(weights);
-    node_task task({.batch = 200, .seed = 1}, labels, /*classes*/ 2, {nodes, 1}, [](std::uint32_t, std::vector<node_id>& out) {
-        out.resize(nodes);
-        std::iota(out.begin(), out.end(), node_id{0});
-    });
+    node_task task(
+        {.batch = 200, .seed = 1}, labels, /*classes*/ 2, {nodes, 1}, [](std::uint32_t, std::vector<node_id>& out) {
+            out.resize(nodes);
+            std::iota(out.begin(), out.end(), node_id{0});
+        });
     //! [weights]
     const csr_view graph(indptr, indices); // the id of an edge is its place in `indices`, and in `data`
     const auto weight = [&](edge_index e) { return data[e]; };
     const neighbor_options hops{.fanout = {{.in = 2}}};
     graph_in_memory topology(graph);
-    sampled_batches batches(task, topology, [&] { return weighted(neighbor_sampler<>(hops, /*seed*/ 1), weight); }, executor);
+    sampled_batches batches(
+        task, topology, [&] { return weighted(neighbor_sampler<>(hops, /*seed*/ 1), weight); }, executor);
     //! [weights]
     matrix_features inputs({features.data(), nodes, 1});
     no_embeddings none;

@@ -1,5 +1,5 @@
-// Custom batches: each is a cluster of the graph with all edges inside it, as Cluster-GCN trains (Chiang et al., KDD'19). No
-// neighbors are sampled.
+// Custom batches: each is a cluster of the graph with all edges inside it, as Cluster-GCN trains (Chiang et al.,
+// KDD'19). No neighbors are sampled.
 #include <gneiss/train/cpu_backend.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>
@@ -30,13 +30,16 @@ struct cluster_batches {
     executor_ref executor;
 
     void begin_epoch(const epoch_start&, const std::stop_token&) {}
-    state_work acquire(const epoch_start&, std::uint32_t) { return {.view = {}, .features = {}, .batches = nodes / cluster}; }
+    state_work acquire(const epoch_start&, std::uint32_t) {
+        return {.view = {}, .features = {}, .batches = nodes / cluster};
+    }
     bool ready(std::uint32_t) const { return true; }
     void produce(training_batch& batch, const std::stop_token&) { // on any thread: a function of the batch's key alone
         cluster_sample& sample = batch.payload<cluster_sample>(); // memory that the batch reuses
         const auto order = keyed_permutation(nodes / cluster, random_key{1, random_domain::user}.with(batch.key.epoch));
         sample.nodes.resize(cluster);
-        std::iota(sample.nodes.begin(), sample.nodes.end(), static_cast<node_id>(order(batch.key.number.index)) * cluster);
+        std::iota(
+            sample.nodes.begin(), sample.nodes.end(), static_cast<node_id>(order(batch.key.number.index)) * cluster);
         sample.offsets.assign(1, 0), sample.neighbors.clear();
         for (node_id v = 0; v < cluster; ++v) {
             for (const node_id step : {2U, 4U, 96U, 98U}) sample.neighbors.push_back((v + step) % cluster);

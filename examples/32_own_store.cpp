@@ -23,7 +23,9 @@ public:
     bool keeps_all() const { return false; }
     void set_optimizer(const any_row_optimizer& by) { by_ = by; }
     void begin_epoch(const epoch_plan&, std::uint32_t) {}
-    std::optional<lease> acquire(std::uint32_t, const std::stop_token&) { return lease{}; } // rows of any state are here
+    std::optional<lease> acquire(std::uint32_t, const std::stop_token&) {
+        return lease{};
+    } // rows of any state are here
     void end_epoch() {}
     bool commit_wanted() const { return false; }
     void gather(training_batch& batch, matrix_view<float> to) { // in batch order, while another batch is applied
@@ -33,7 +35,8 @@ public:
     void computed(training_batch&) {}
     void apply(training_batch& batch) { // in batch order; columns after ours are gradients of features
         const std::scoped_lock lock(turn_);
-        for (std::size_t i = 0; i < batch.nodes.size(); ++i) by_.step_row(row(batch.nodes[i]), batch.gradients[i].first(columns()), batch.step);
+        for (std::size_t i = 0; i < batch.nodes.size(); ++i)
+            by_.step_row(row(batch.nodes[i]), batch.gradients[i].first(columns()), batch.step);
     }
     const resident_embeddings* resident(const lease&) const { return nullptr; } // a device cannot keep them
     std::size_t size() const { return rows_.size(); }
@@ -43,7 +46,8 @@ private:
         std::vector<float>& found = rows_[v];
         if (found.empty()) {
             found.resize(columns());
-            for (std::size_t k = 0; k < columns(); ++k) found[k] = to_normal(random_key{1, random_domain::user}.with(v)[k]) * .1F;
+            for (std::size_t k = 0; k < columns(); ++k)
+                found[k] = to_normal(random_key{1, random_domain::user}.with(v)[k]) * .1F;
         }
         return found;
     }
@@ -75,7 +79,9 @@ int main() {
     for (node_id v = 0; v < trained; ++v) edges.push_back({v, 0, (v + 1) % trained});
     std::vector<class_id> labels(nodes);
     for (node_id v = 0; v < nodes; ++v) labels[v] = (v & 1U) * 2 + static_cast<class_id>(mix64(v) & 1U);
-    const csr_graph<> graph(csr<>::from_edges(nodes, neighbor_direction::in, {}, [&](auto&& sink) { sink(std::span<const edge>(edges)); }), csr<>{});
+    const csr_graph<> graph(
+        csr<>::from_edges(nodes, neighbor_direction::in, {}, [&](auto&& sink) { sink(std::span<const edge>(edges)); }),
+        csr<>{});
 
     const tbb_executor executor;
     memory_budget budget;
@@ -84,12 +90,14 @@ int main() {
     weights.allocate(/*seed*/ 1);
     const training_optimizers optimizers{.rows = sgd{.rate = 2}, .dense = make_dense_optimizer("adam", .01F)};
     optimizers.dense.allocate_state(weights);
-    node_task task({.batch = 100, .seed = 1}, labels, /*classes*/ 4, {nodes, 1}, [](std::uint32_t, std::vector<node_id>& out) {
-        out.resize(trained);
-        std::iota(out.begin(), out.end(), node_id{0});
-    });
+    node_task task(
+        {.batch = 100, .seed = 1}, labels, /*classes*/ 4, {nodes, 1}, [](std::uint32_t, std::vector<node_id>& out) {
+            out.resize(trained);
+            std::iota(out.begin(), out.end(), node_id{0});
+        });
     graph_in_memory topology(graph);
-    sampled_batches batches(task, topology, [] { return neighbor_sampler<>({.fanout = {{.in = 5}}}, /*seed*/ 1); }, executor);
+    sampled_batches batches(
+        task, topology, [] { return neighbor_sampler<>({.fanout = {{.in = 5}}}, /*seed*/ 1); }, executor);
     bits_of_id features;
     grown_rows rows;
     cpu_encoder_backend backend(encode, weights, classification_head{}, /*seed*/ 1, executor);

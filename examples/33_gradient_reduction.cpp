@@ -1,5 +1,5 @@
-// Several batches share a step: gradients of four batches are summed before the optimizer sees them. The same slot exchanges
-// gradients with replicas on other machines.
+// Several batches share a step: gradients of four batches are summed before the optimizer sees them. The same slot
+// exchanges gradients with replicas on other machines.
 #include <gneiss/sample/neighbor.hpp>
 #include <gneiss/train/cpu_backend.hpp>
 #include <gneiss/train/embeddings.hpp>
@@ -25,7 +25,7 @@ struct mean_of_four {
         if (batch == 0) sum.assign(gradients.size(), 0);
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradients[i];
         std::ranges::fill(gradients, 0.0F); // the next batch adds its own
-        if (last) // an epoch may end before the fourth
+        if (last)                           // an epoch may end before the fourth
             for (std::size_t i = 0; i < sum.size(); ++i) gradients[i] = sum[i] / static_cast<float>(batch + 1);
     }
 };
@@ -43,7 +43,9 @@ int main() {
         labels[v] = v % 2;
         features[v] = std::sin(static_cast<float>(v)) + (v % 2 == 1 ? .5F : -.5F);
     }
-    const csr_graph<> graph(csr<>::from_edges(nodes, neighbor_direction::in, {}, [&](auto&& sink) { sink(std::span<const edge>(edges)); }), csr<>{});
+    const csr_graph<> graph(
+        csr<>::from_edges(nodes, neighbor_direction::in, {}, [&](auto&& sink) { sink(std::span<const edge>(edges)); }),
+        csr<>{});
 
     const tbb_executor executor;
     memory_budget budget;
@@ -53,12 +55,14 @@ int main() {
         weights.allocate(/*seed*/ 1);
         const training_optimizers optimizers{.dense = make_dense_optimizer("adam", .01F)};
         optimizers.dense.allocate_state(weights);
-        node_task task({.batch = batch, .seed = 1}, labels, /*classes*/ 2, {nodes, 1}, [](std::uint32_t, std::vector<node_id>& out) {
-            out.resize(nodes);
-            std::iota(out.begin(), out.end(), node_id{0});
-        });
+        node_task task({.batch = batch, .seed = 1}, labels, /*classes*/ 2, {nodes, 1},
+            [](std::uint32_t, std::vector<node_id>& out) {
+                out.resize(nodes);
+                std::iota(out.begin(), out.end(), node_id{0});
+            });
         graph_in_memory topology(graph);
-        sampled_batches batches(task, topology, [] { return neighbor_sampler<>({.fanout = {{.in = 3}}}, /*seed*/ 1); }, executor);
+        sampled_batches batches(
+            task, topology, [] { return neighbor_sampler<>({.fanout = {{.in = 3}}}, /*seed*/ 1); }, executor);
         matrix_features inputs({features.data(), nodes, 1});
         no_embeddings none;
         cpu_encoder_backend backend(encode, weights, classification_head{}, /*seed*/ 1, executor);
@@ -66,7 +70,8 @@ int main() {
         train_loop loop({}, batches, inputs, none, backend, optimizers, budget, reducer);
         //! [loop]
         double accuracy = 0;
-        for (std::uint64_t epoch = 0; epoch < 30; ++epoch) accuracy = loop.run({{.resident = {0}}}, epoch).model.accuracy();
+        for (std::uint64_t epoch = 0; epoch < 30; ++epoch)
+            accuracy = loop.run({{.resident = {0}}}, epoch).model.accuracy();
         std::printf("batches of %llu: accuracy %.3f in %llu steps\n", static_cast<unsigned long long>(batch), accuracy,
             static_cast<unsigned long long>(loop.steps()));
         return std::pair(accuracy, loop.steps());

@@ -1,5 +1,5 @@
-// The partition buffer for records that are no numbers: each edge of a graph on disk changes the records of both its ends, two of
-// eight partitions in memory at a time.
+// The partition buffer for records that are no numbers: each edge of a graph on disk changes the records of both its
+// ends, two of eight partitions in memory at a time.
 #include <gneiss/storage/embedding/typed_rows.hpp>
 
 #include <array>
@@ -24,7 +24,8 @@ int main() {
     embedding_file::create(engine, "visits.rows", rows, record_layout<visits>, /*spare slots*/ 8);
     embedding_file file(engines, "visits.rows", rows, record_layout<visits>, 8);
     file.fill([](std::uint64_t first, matrix_view<float> block) {
-        for (std::size_t i = 0; i < block.rows(); ++i) record_in<visits>(block[i]) = {.id = first + i, .count = 0, .by_partition = {}};
+        for (std::size_t i = 0; i < block.rows(); ++i)
+            record_in<visits>(block[i]) = {.id = first + i, .count = 0, .by_partition = {}};
     });
     //! [file]
 
@@ -37,7 +38,8 @@ int main() {
         const auto lease = buffer.acquire(s);
         const typed_rows<visits> of(**lease);
         for (const auto& [from, to] : plan[s].edge_buckets) // every pair of partitions is resident in one state
-            for (auto v = static_cast<node_id>(rows.begin(from)); v < rows.begin(from + 1); ++v) ++of[v].count, ++of[v].by_partition[to];
+            for (auto v = static_cast<node_id>(rows.begin(from)); v < rows.begin(from + 1); ++v)
+                ++of[v].count, ++of[v].by_partition[to];
     }
     buffer.end_epoch(); // writes what changed
     //! [epoch]
@@ -46,9 +48,11 @@ int main() {
     buffer.for_each_block([&](std::uint64_t first, matrix_view<const float> block) {
         for (std::size_t i = 0; i < block.rows(); ++i) {
             const visits& found = record_in<visits>(block[i]);
-            wrong += found.id != first + i || found.count != 8 || found.by_partition[7] != 1 || found.by_partition[8] != 0;
+            wrong +=
+                found.id != first + i || found.count != 8 || found.by_partition[7] != 1 || found.by_partition[8] != 0;
         }
     });
-    std::printf("%llu of %llu records are wrong\n", static_cast<unsigned long long>(wrong), static_cast<unsigned long long>(rows.nodes));
+    std::printf("%llu of %llu records are wrong\n", static_cast<unsigned long long>(wrong),
+        static_cast<unsigned long long>(rows.nodes));
     return wrong == 0 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-// A custom task: batches in which a rare class is as frequent as the others, so that it is learned too. Only the choice of
-// seeds is new: sampler, features, loss and loop are the library's.
+// A custom task: batches in which a rare class is as frequent as the others, so that it is learned too. Only the choice
+// of seeds is new: sampler, features, loss and loop are the library's.
 #include <gneiss/sample/neighbor.hpp>
 #include <gneiss/train/cpu_backend.hpp>
 #include <gneiss/train/embeddings.hpp>
@@ -33,7 +33,7 @@ struct balanced_task {
         return std::ranges::max_element(of, {}, &std::vector<node_id>::size)->size() / per_class;
     }
 
-    struct cutter_type { // one per sampling thread
+    struct cutter_type {                                            // one per sampling thread
         seed_set cut(training_batch& batch, const view& of) const { // a function of the batch's key and the state alone
             batch.seeds.clear();
             batch.labels.clear();

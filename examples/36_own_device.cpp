@@ -1,5 +1,5 @@
-// A custom device: logistic regression on its own copy of the weights. A GPU or another library would keep that copy in its
-// memory; batches, features and loop are the library's.
+// A custom device: logistic regression on its own copy of the weights. A GPU or another library would keep that copy in
+// its memory; batches, features and loop are the library's.
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>
 #include <gneiss/train/sampled_batches.hpp>
@@ -53,7 +53,8 @@ int main() {
     std::vector<float> features(nodes * columns);
     std::vector<class_id> labels(nodes);
     for (node_id v = 0; v < nodes; ++v) {
-        for (std::size_t c = 0; c < columns; ++c) features[v * columns + c] = std::sin(static_cast<float>(v * columns + c));
+        for (std::size_t c = 0; c < columns; ++c)
+            features[v * columns + c] = std::sin(static_cast<float>(v * columns + c));
         labels[v] = features[v * columns] - 2 * features[v * columns + 1] > .1F ? 1 : 0;
     }
     const tbb_executor executor;

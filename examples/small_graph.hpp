@@ -29,7 +29,9 @@ private:
         : small_graph(made, gneiss::generated_edges(made), columns, direction) {}
     small_graph(const planted& made, gneiss::generated_edges<planted> stream, std::size_t columns,
         gneiss::neighbor_direction direction)
-        : edges(gneiss::make_csr_graph(stream, direction)), nodes(made.nodes()), features(made.nodes() * columns) {
+        : edges(gneiss::make_csr_graph(stream, direction)),
+          nodes(made.nodes()),
+          features(made.nodes() * columns) {
         std::iota(nodes.begin(), nodes.end(), gneiss::node_id{0});
         for (const gneiss::node_id v : nodes) {
             labels.push_back(made.label(v));

@@ -28,11 +28,12 @@
 // Calls the library, and one function of each chosen dependency: it compiles and links.
 int main() {
     const gneiss::tbb_executor executor(2);
-    const auto sum = gneiss::parallel_reduce(executor, 1000, 10, std::size_t{0}, [](std::size_t begin, std::size_t end) {
-        std::size_t partial = 0;
-        for (std::size_t i = begin; i < end; ++i) partial += i;
-        return partial;
-    });
+    const auto sum =
+        gneiss::parallel_reduce(executor, 1000, 10, std::size_t{0}, [](std::size_t begin, std::size_t end) {
+            std::size_t partial = 0;
+            for (std::size_t i = begin; i < end; ++i) partial += i;
+            return partial;
+        });
     bool right = sum == 499500 && gneiss::checksum("gneiss") == gneiss::checksum("gneiss");
     std::printf("gneiss " GNEISS_VERSION_STRING);
 #ifdef EXAMPLE_EIGEN

@@ -16,8 +16,8 @@
 
 #include "cache/traces.hpp"
 
-// Change sets of several policies, compared with loops over the accesses that only read, and that only write to an array over
-// all nodes.
+// Change sets of several policies, compared with loops over the accesses that only read, and that only write to an
+// array over all nodes.
 namespace {
 
 using namespace cache_bench;
@@ -31,7 +31,11 @@ void change_sets(benchmark::State& state) {
             [](std::size_t, const change_set& changes) { benchmark::DoNotOptimize(changes.in.data()); });
     count_accesses(state);
 }
-BENCHMARK(change_sets)->ArgNames({"threads", "direct"})->ArgsProduct({{1, 2}, {0, 1}})->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(change_sets)
+    ->ArgNames({"threads", "direct"})
+    ->ArgsProduct({{1, 2}, {0, 1}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 /// Only the pass that finds next uses.
 void next_uses(benchmark::State& state) {
@@ -43,7 +47,11 @@ void next_uses(benchmark::State& state) {
     }
     count_accesses(state);
 }
-BENCHMARK(next_uses)->ArgNames({"threads", "direct"})->ArgsProduct({{1, 2}, {0, 1}})->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(next_uses)
+    ->ArgNames({"threads", "direct"})
+    ->ArgsProduct({{1, 2}, {0, 1}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 template <class Policy>
 void policy(benchmark::State& state) {

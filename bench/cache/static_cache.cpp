@@ -12,8 +12,8 @@
 
 #include "cache/traces.hpp"
 
-// The static cache of the rows with the most visits: choosing them, its hits, and its miss ratio estimated from watched rows.
-// Compared with a counter per row, and with a look-up of each access in an array over all nodes.
+// The static cache of the rows with the most visits: choosing them, its hits, and its miss ratio estimated from watched
+// rows. Compared with a counter per row, and with a look-up of each access in an array over all nodes.
 namespace {
 
 using namespace cache_bench;

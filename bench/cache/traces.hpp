@@ -23,7 +23,8 @@ inline constexpr std::size_t capacity = nodes * 85 / 1000, batches = 200, batch_
 
 inline memory_trace& trace() {
     static memory_trace result = [] {
-        const rmat<> edges({.nodes = nodes, .edges = std::numeric_limits<edge_index>::max(), .scramble = true, .seed = 1});
+        const rmat<> edges(
+            {.nodes = nodes, .edges = std::numeric_limits<edge_index>::max(), .scramble = true, .seed = 1});
         memory_trace all;
         std::vector<std::uint32_t> last(nodes, ~std::uint32_t{0});
         std::vector<node_id> ids;
@@ -42,7 +43,8 @@ inline memory_trace& trace() {
 }
 
 inline void count_accesses(benchmark::State& state) {
-    state.SetItemsProcessed(static_cast<std::int64_t>(static_cast<std::size_t>(state.iterations()) * batches * batch_rows));
+    state.SetItemsProcessed(
+        static_cast<std::int64_t>(static_cast<std::size_t>(state.iterations()) * batches * batch_rows));
 }
 
 } // namespace cache_bench

@@ -35,9 +35,10 @@ void sum(benchmark::State& state) {
     const Executor executor;
     const auto words = random_words(many);
     for (auto _ : state)
-        benchmark::DoNotOptimize(parallel_reduce(executor, many, 65536, std::uint64_t{0}, [&](std::size_t begin, std::size_t end) {
-            return std::accumulate(words.data() + begin, words.data() + end, std::uint64_t{0});
-        }));
+        benchmark::DoNotOptimize(
+            parallel_reduce(executor, many, 65536, std::uint64_t{0}, [&](std::size_t begin, std::size_t end) {
+                return std::accumulate(words.data() + begin, words.data() + end, std::uint64_t{0});
+            }));
     state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(many));
 }
 BENCHMARK(sum<serial_executor>)->Name("executor/sum/serial")->UseRealTime();

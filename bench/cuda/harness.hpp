@@ -59,10 +59,15 @@ public:
         false;
 #endif
 
-    bench(std::FILE* json, const std::string& filter, bool once) : once_(once || emulated), json_(json), filter_(filter) {}
+    bench(std::FILE* json, const std::string& filter, bool once)
+        : once_(once || emulated),
+          json_(json),
+          filter_(filter) {}
 
     /// Returns the full size, or the one for the emulator.
-    [[nodiscard]] static constexpr std::uint32_t size(std::uint32_t full, std::uint32_t tiny) { return emulated ? tiny : full; }
+    [[nodiscard]] static constexpr std::uint32_t size(std::uint32_t full, std::uint32_t tiny) {
+        return emulated ? tiny : full;
+    }
 
     /// Device memory with a copy of `host`, or filled with `bytes` (0x3c: floats and bfloat16 of about 0.01).
     template <class T>
@@ -116,7 +121,8 @@ public:
     void report(record of, const work& what, double ours, std::optional<double> theirs = {}, const char* library = "") {
         of.add("ms", ours);
         if (what.bytes > 0) of.add("bytes", what.bytes).add("gb_per_s", what.bytes / ours / 1e6);
-        if (what.bytes > 0 && copy_bandwidth_ > 0) of.add("percent_of_copy", 100 * what.bytes / ours / 1e6 / copy_bandwidth_);
+        if (what.bytes > 0 && copy_bandwidth_ > 0)
+            of.add("percent_of_copy", 100 * what.bytes / ours / 1e6 / copy_bandwidth_);
         if (what.operations > 0) of.add("operations", what.operations).add("tera_per_s", what.operations / ours / 1e9);
         if (theirs) of.add("library", library).add("library_ms", *theirs).add("times_as_fast", *theirs / ours);
         std::fprintf(json_, "%s\n", of.json().c_str());

@@ -1,6 +1,6 @@
-// gneiss-gpu-bench [--once] [REGEX]: times the kernels on the GPU, one line of JSON per case; only those that match REGEX, if
-// given. --once runs each case a single time without libraries, for a profiler. gneiss-gpu-bench-emulated is the same under the
-// emulator, at tiny sizes: a smoke test.
+// gneiss-gpu-bench [--once] [REGEX]: times the kernels on the GPU, one line of JSON per case; only those that match
+// REGEX, if given. --once runs each case a single time without libraries, for a profiler. gneiss-gpu-bench-emulated is
+// the same under the emulator, at tiny sizes: a smoke test.
 #include <cstdio>
 #include <exception>
 #include <string_view>
@@ -17,7 +17,8 @@ namespace {
 void copy(bench& executor) {
     const std::size_t bytes = std::size_t{bench::size(1024, 1)} << 20;
     auto from = executor.filled<std::byte>(bytes), to = executor.filled<std::byte>(bytes);
-    const double ms = executor.milliseconds([&](cudaStream_t in) { cuda::copy_async(to.span(), std::span<const std::byte>(from.span()), in); });
+    const double ms = executor.milliseconds(
+        [&](cudaStream_t in) { cuda::copy_async(to.span(), std::span<const std::byte>(from.span()), in); });
     executor.set_copy_bandwidth(2 * static_cast<double>(bytes) / ms / 1e6);
     executor.report(record("copy").add("of", "device memory"), {2 * static_cast<double>(bytes), 0}, ms);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// cuBLASLt and cuSPARSE as references for the kernels, loaded on request and never linked. They are not a fallback: the kernels
-// accept every shape.
+// cuBLASLt and cuSPARSE as references for the kernels, loaded on request and never linked. They are not a fallback: the
+// kernels accept every shape.
 
 #include <cstdint>
 #include <memory>
@@ -44,8 +44,10 @@ public:
     /// Throws `errc::unsupported` with the name of the missing file.
     explicit shared_library(const char* file) : file_(file), handle_(dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
         if (handle_ == nullptr)
-            if (const std::string there = std::string(GNEISS_CUDA_LIBRARIES "/") + file; (handle_ = dlopen(there.c_str(), RTLD_NOW | RTLD_LOCAL)) == nullptr)
-                throw error(errc::unsupported, std::string(file) + " was not found, neither by the loader nor in " GNEISS_CUDA_LIBRARIES);
+            if (const std::string there = std::string(GNEISS_CUDA_LIBRARIES "/") + file;
+                (handle_ = dlopen(there.c_str(), RTLD_NOW | RTLD_LOCAL)) == nullptr)
+                throw error(errc::unsupported,
+                    std::string(file) + " was not found, neither by the loader nor in " GNEISS_CUDA_LIBRARIES);
     }
     shared_library(const shared_library&) = delete;
     shared_library& operator=(const shared_library&) = delete;
@@ -66,7 +68,8 @@ private:
 #define GNEISS_ORACLE_TEXT(x) #x
 #define GNEISS_ORACLE_FILE(name, version) "lib" name ".so." GNEISS_ORACLE_TEXT(version)
 /// Loads a function of `library_`, with the type of its header.
-#define GNEISS_ORACLE_FUNCTION(member, function) decltype(&function) member = library_.find<decltype(function)>(#function)
+#define GNEISS_ORACLE_FUNCTION(member, function)                                                                       \
+    decltype(&function) member = library_.find<decltype(function)>(#function)
 
 template <class T>
 inline constexpr cudaDataType_t oracle_type = std::is_same_v<std::remove_const_t<T>, float> ? CUDA_R_32F : CUDA_R_16BF;
@@ -86,12 +89,17 @@ public:
     class product {
     public:
         template <class T, class Out>
-        product(const cublaslt& by, std::uint32_t m, std::uint32_t n, std::uint32_t k, cuda::rows_view<const T> a, bool a_across, cuda::rows_view<const T> b,
-            bool b_across, cuda::rows_view<Out> out, const Out* bias = nullptr, bool relu = false)
-            : by_(by), a_(a.data), b_(b.data), out_(out.data) {
+        product(const cublaslt& by, std::uint32_t m, std::uint32_t n, std::uint32_t k, cuda::rows_view<const T> a,
+            bool a_across, cuda::rows_view<const T> b, bool b_across, cuda::rows_view<Out> out,
+            const Out* bias = nullptr, bool relu = false)
+            : by_(by),
+              a_(a.data),
+              b_(b.data),
+              out_(out.data) {
             check(by.describe_(&options_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
             // column-major, these are the transposes: outᵀ = bᵀ · aᵀ
-            const cublasOperation_t of_b = b_across ? CUBLAS_OP_T : CUBLAS_OP_N, of_a = a_across ? CUBLAS_OP_T : CUBLAS_OP_N;
+            const cublasOperation_t of_b = b_across ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                    of_a = a_across ? CUBLAS_OP_T : CUBLAS_OP_N;
             check(by.set_(options_, CUBLASLT_MATMUL_DESC_TRANSA, &of_b, sizeof of_b));
             check(by.set_(options_, CUBLASLT_MATMUL_DESC_TRANSB, &of_a, sizeof of_a));
             if (bias != nullptr) {
@@ -106,7 +114,8 @@ public:
             check(by.preference_(&wish));
             check(by.set_preference_(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace));
             int found = 0;
-            const cublasStatus_t status = by.heuristic_(by.handle_, options_, left_, right_, result_, result_, wish, 1, &algorithm_, &found);
+            const cublasStatus_t status =
+                by.heuristic_(by.handle_, options_, left_, right_, result_, result_, wish, 1, &algorithm_, &found);
             static_cast<void>(by.forget_preference_(wish));
             check(status);
             if (found == 0) throw error(errc::unsupported, "cuBLASLt has no algorithm for this product");
@@ -114,14 +123,15 @@ public:
         product(const product&) = delete;
         product& operator=(const product&) = delete;
         ~product() {
-            for (const cublasLtMatrixLayout_t one : {left_, right_, result_}) static_cast<void>(by_.forget_layout_(one));
+            for (const cublasLtMatrixLayout_t one : {left_, right_, result_})
+                static_cast<void>(by_.forget_layout_(one));
             static_cast<void>(by_.forget_(options_));
         }
 
         void operator()(cudaStream_t in) const {
             const float one = 1, zero = 0;
-            check(by_.matmul_(by_.handle_, options_, &one, b_, left_, a_, right_, &zero, out_, result_, out_, result_, &algorithm_.algo,
-                by_.workspace_.data(), workspace, in));
+            check(by_.matmul_(by_.handle_, options_, &one, b_, left_, a_, right_, &zero, out_, result_, out_, result_,
+                &algorithm_.algo, by_.workspace_.data(), workspace, in));
         }
 
     private:
@@ -137,7 +147,8 @@ private:
     static constexpr std::size_t workspace = std::size_t{32} << 20;
 
     static void check(cublasStatus_t status) {
-        if (status != CUBLAS_STATUS_SUCCESS) throw error(errc::io, "cuBLASLt failed with status " + std::to_string(static_cast<int>(status)));
+        if (status != CUBLAS_STATUS_SUCCESS)
+            throw error(errc::io, "cuBLASLt failed with status " + std::to_string(static_cast<int>(status)));
     }
 
     shared_library library_{GNEISS_ORACLE_FILE("cublasLt", CUBLAS_VER_MAJOR)};
@@ -170,16 +181,22 @@ public:
     class product {
     public:
         template <class T>
-        product(const cusparse& by, const sparse_rows<T>& by_rows, cuda::rows_view<const T> in, cuda::rows_view<T> out) : by_(by) {
-            check(by.sparse_(&sparse_, by_rows.rows, by_rows.columns, by_rows.edges, const_cast<std::uint32_t*>(by_rows.offsets),
-                const_cast<std::uint32_t*>(by_rows.of_edge), const_cast<T*>(by_rows.values), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I,
-                CUSPARSE_INDEX_BASE_ZERO, oracle_type<T>));
-            check(by.dense_(&in_, by_rows.columns, in.columns, in.stride, const_cast<T*>(in.data), oracle_type<T>, CUSPARSE_ORDER_ROW));
-            check(by.dense_(&out_, by_rows.rows, out.columns, out.stride, out.data, oracle_type<T>, CUSPARSE_ORDER_ROW));
+        product(const cusparse& by, const sparse_rows<T>& by_rows, cuda::rows_view<const T> in, cuda::rows_view<T> out)
+            : by_(by) {
+            check(by.sparse_(&sparse_, by_rows.rows, by_rows.columns, by_rows.edges,
+                const_cast<std::uint32_t*>(by_rows.offsets), const_cast<std::uint32_t*>(by_rows.of_edge),
+                const_cast<T*>(by_rows.values), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO,
+                oracle_type<T>));
+            check(by.dense_(&in_, by_rows.columns, in.columns, in.stride, const_cast<T*>(in.data), oracle_type<T>,
+                CUSPARSE_ORDER_ROW));
+            check(
+                by.dense_(&out_, by_rows.rows, out.columns, out.stride, out.data, oracle_type<T>, CUSPARSE_ORDER_ROW));
             std::size_t bytes = 0;
-            check(by.buffer_size_(by.handle_, plain, plain, &one, sparse_, in_, &zero, out_, CUDA_R_32F, algorithm, &bytes));
+            check(by.buffer_size_(
+                by.handle_, plain, plain, &one, sparse_, in_, &zero, out_, CUDA_R_32F, algorithm, &bytes));
             buffer_ = cuda::device_buffer<std::byte>(budget_, "cuSPARSE's buffer", bytes + 1);
-            check(by.prepare_(by.handle_, plain, plain, &one, sparse_, in_, &zero, out_, CUDA_R_32F, algorithm, buffer_.data()));
+            check(by.prepare_(
+                by.handle_, plain, plain, &one, sparse_, in_, &zero, out_, CUDA_R_32F, algorithm, buffer_.data()));
             cuda::synchronize_device();
         }
         product(const product&) = delete;
@@ -192,7 +209,8 @@ public:
 
         void operator()(cudaStream_t stream) {
             check(by_.set_stream_(by_.handle_, stream));
-            check(by_.multiply_(by_.handle_, plain, plain, &one, sparse_, in_, &zero, out_, CUDA_R_32F, algorithm, buffer_.data()));
+            check(by_.multiply_(
+                by_.handle_, plain, plain, &one, sparse_, in_, &zero, out_, CUDA_R_32F, algorithm, buffer_.data()));
         }
 
     private:
@@ -209,7 +227,8 @@ public:
 
 private:
     static void check(cusparseStatus_t status) {
-        if (status != CUSPARSE_STATUS_SUCCESS) throw error(errc::io, "cuSPARSE failed with status " + std::to_string(static_cast<int>(status)));
+        if (status != CUSPARSE_STATUS_SUCCESS)
+            throw error(errc::io, "cuSPARSE failed with status " + std::to_string(static_cast<int>(status)));
     }
 
     shared_library library_{GNEISS_ORACLE_FILE("cusparse", CUSPARSE_VER_MAJOR)};

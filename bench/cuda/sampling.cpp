@@ -1,5 +1,5 @@
-// Neighborhoods sampled on the device, of the size in MariusGNN's table: a graph of 4.8 M nodes and 69 M edges, 20 outgoing
-// neighbors per node and hop, 1 to 5 hops; compared with the same sample on the host.
+// Neighborhoods sampled on the device, of the size in MariusGNN's table: a graph of 4.8 M nodes and 69 M edges, 20
+// outgoing neighbors per node and hop, 1 to 5 hops; compared with the same sample on the host.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -31,7 +31,8 @@ csr_graph<> made_graph() {
 
 /// Launches a recorded sample for one batch after the other.
 template <class OnDevice, class OnHost>
-void sample(bench& executor, const char* sampler, const csr_graph<>& host, const cuda::device_graph<>& graph, std::size_t hops) {
+void sample(bench& executor, const char* sampler, const csr_graph<>& host, const cuda::device_graph<>& graph,
+    std::size_t hops) {
     const neighbor_options options{std::vector<hop_fanout>(hops, hop_fanout{.out = bench::size(20, 3)})};
     const std::uint32_t count = bench::size(1000, 4);
     const keyed_permutation order(host.nodes(), random_key(1, random_domain::user));
@@ -39,7 +40,9 @@ void sample(bench& executor, const char* sampler, const csr_graph<>& host, const
     for (std::uint32_t i = 0; i < count; ++i) seeds[i] = static_cast<node_id>(order(i));
     OnDevice result(executor.budget(), graph.view(), options, 1, {.seeds = count}, layer_stack::lists::forward);
     const cuda::graph step = cuda::graph::record(executor.stream(), [&] { result.run(executor.stream()); });
-    const auto set = [&](std::uint64_t index) { result.set(executor.stream(), {0, {0, 0, index}}, std::span<const node_id>(seeds)); };
+    const auto set = [&](std::uint64_t index) {
+        result.set(executor.stream(), {0, {0, 0, index}}, std::span<const node_id>(seeds));
+    };
     set(0);
     const double ours = executor.milliseconds([&](cudaStream_t stream) { step.launch(stream); });
     const cuda::sample_sizes sizes = result.synchronize(executor.stream());
@@ -56,8 +59,14 @@ void sample(bench& executor, const char* sampler, const csr_graph<>& host, const
         static_cast<void>(oracle.sample({0, {0, 0, 0}}, host, std::span<const node_id>(seeds), cores, arena));
         theirs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     }
-    executor.report(record("sampling").add("sampler", sampler).add("hops", hops).add("seeds", count).add("nodes", sizes.nodes.back()).add("edges", edges)
-                .add("edges_per_s", static_cast<double>(edges) / ours * 1e3).add("threads", threads),
+    executor.report(record("sampling")
+                        .add("sampler", sampler)
+                        .add("hops", hops)
+                        .add("seeds", count)
+                        .add("nodes", sizes.nodes.back())
+                        .add("edges", edges)
+                        .add("edges_per_s", static_cast<double>(edges) / ours * 1e3)
+                        .add("threads", threads),
         {}, ours, theirs, "host");
 }
 
@@ -68,8 +77,10 @@ void sampling(bench& executor) {
     const csr_graph<> host = made_graph();
     const cuda::device_graph<> graph(executor.budget(), host, executor.stream());
     executor.stream().synchronize();
-    for (std::size_t hops = 1; hops <= 5; ++hops) sample<cuda::dense_sampler<>, dense_sampler<>>(executor, "dense", host, graph, hops);
-    for (std::size_t hops = 1; hops <= 3; ++hops) sample<cuda::neighbor_sampler<>, neighbor_sampler<>>(executor, "layered", host, graph, hops);
+    for (std::size_t hops = 1; hops <= 5; ++hops)
+        sample<cuda::dense_sampler<>, dense_sampler<>>(executor, "dense", host, graph, hops);
+    for (std::size_t hops = 1; hops <= 3; ++hops)
+        sample<cuda::neighbor_sampler<>, neighbor_sampler<>>(executor, "layered", host, graph, hops);
 }
 
 } // namespace gpu_bench

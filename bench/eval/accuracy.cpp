@@ -12,8 +12,8 @@
 
 #include <gneiss/core/random.hpp>
 
-// Metrics of node classification, 20,000 nodes, 40 classes, one thread: nodes/s of counts of one class per node, else scores/s.
-// Counts are compared with loops that only count, areas under curves with sorting the scores of each class.
+// Metrics of node classification, 20,000 nodes, 40 classes, one thread: nodes/s of counts of one class per node, else
+// scores/s. Counts are compared with loops that only count, areas under curves with sorting the scores of each class.
 namespace {
 
 using namespace gneiss;
@@ -39,7 +39,9 @@ struct predictions {
     [[nodiscard]] matrix_view<const float> target_rows() const { return {targets.data(), nodes, classes}; }
 };
 
-void count(benchmark::State& state, std::size_t items) { state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(items)); }
+void count(benchmark::State& state, std::size_t items) {
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(items));
+}
 
 void one_class(benchmark::State& state) {
     const predictions of;
@@ -113,7 +115,8 @@ void raw_sort(benchmark::State& state) {
     std::vector<std::pair<float, bool>> column(nodes);
     for (auto _ : state)
         for (std::size_t c = 0; c < classes; ++c) {
-            for (std::size_t v = 0; v < nodes; ++v) column[v] = {of.scores[v * classes + c], of.targets[v * classes + c] > 0.5F};
+            for (std::size_t v = 0; v < nodes; ++v)
+                column[v] = {of.scores[v * classes + c], of.targets[v * classes + c] > 0.5F};
             std::ranges::sort(column);
             benchmark::DoNotOptimize(column.data());
         }

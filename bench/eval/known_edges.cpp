@@ -13,8 +13,9 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/random.hpp>
 
-// Known answers to both queries of 2048 edges, among 310,116 edges of 14,541 nodes with hubs and 20 relations; one thread. Collected:
-// edges/s of the scan. Found: answers/s. Compared with a hash map by hand from a query to its answers.
+// Known answers to both queries of 2048 edges, among 310,116 edges of 14,541 nodes with hubs and 20 relations; one
+// thread. Collected: edges/s of the scan. Found: answers/s. Compared with a hash map by hand from a query to its
+// answers.
 namespace {
 
 using namespace gneiss;
@@ -60,7 +61,8 @@ void collect(benchmark::State& state) {
 
 /// One word per query: a side, a relation, a node.
 std::uint64_t word_of(const link_query& q) {
-    return (q.target_side == side::tail ? std::uint64_t{0} : std::uint64_t{1} << 63) | std::uint64_t{q.relation} << 32 | q.known;
+    return (q.target_side == side::tail ? std::uint64_t{0} : std::uint64_t{1} << 63) | std::uint64_t{q.relation} << 32 |
+        q.known;
 }
 
 using answer_map = std::unordered_map<std::uint64_t, std::vector<node_id>>;
@@ -70,7 +72,8 @@ answer_map map_of(std::span<const link_query> asked, std::span<const edge> edges
     for (const link_query& q : asked) answers.try_emplace(word_of(q));
     for (const edge& e : edges)
         for (const side target : {side::tail, side::head})
-            if (const auto at = answers.find(word_of(query_of(e, target))); at != answers.end()) at->second.push_back(answer_of(e, target));
+            if (const auto at = answers.find(word_of(query_of(e, target))); at != answers.end())
+                at->second.push_back(answer_of(e, target));
     for (auto& [word, list] : answers) {
         std::ranges::sort(list);
         const auto repeated = std::ranges::unique(list);
@@ -103,7 +106,8 @@ void find_all(benchmark::State& state, Answers&& answers) {
 }
 
 void find(benchmark::State& state) {
-    const known_answers answers(queries(), [](const edge_visitor& visit) { visit(known()); }, serial_executor{}, no_limit);
+    const known_answers answers(
+        queries(), [](const edge_visitor& visit) { visit(known()); }, serial_executor{}, no_limit);
     find_all(state, [&](std::size_t i) { return answers.of(i); });
 }
 

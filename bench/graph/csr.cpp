@@ -9,8 +9,8 @@
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 
-// Incoming lists of RMAT, 2^20 nodes, 16 M edges in random order, in memory: edges/s. Limit: a counting sort by hand, which leaves
-// lists in the order of the edges.
+// Incoming lists of RMAT, 2^20 nodes, 16 M edges in random order, in memory: edges/s. Limit: a counting sort by hand,
+// which leaves lists in the order of the edges.
 namespace {
 
 using namespace gneiss;
@@ -37,7 +37,9 @@ void build(benchmark::State& state, const csr_options& columns) {
     count_edges(state);
 }
 BENCHMARK_CAPTURE(build, neighbors, csr_options{})->Name("csr/build/neighbors")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(build, edge_ids, csr_options{.edge_ids = true})->Name("csr/build/edge_ids")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(build, edge_ids, csr_options{.edge_ids = true})
+    ->Name("csr/build/edge_ids")
+    ->Unit(benchmark::kMillisecond);
 
 void raw_counting_sort(benchmark::State& state) {
     const std::vector<edge> edges = rmat_edges();

@@ -19,12 +19,12 @@
 #include <gneiss/storage/edge/bucket_builder.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
-// One layer of 64 → 64 floats over all nodes of RMAT, 2^18 nodes, 4 M edges, incoming: edges/s, and bytes/s of neighbors' rows.
-// Limit: a raw loop that only sums neighbors' rows over a CSR. `partitions` divides the graph; on disk, one partition at a time
-// is summed for, in files of the current folder, read around the page cache if possible. The streamed cases have 32 MiB, half
-// of the rows, of which work memory takes most; the grouped ones with the same memory are the alternative. `moved` is bytes read
-// and written in units of inputs, outputs and edges of one layer. The cases of two layers store hidden rows as f32 or
-// f16.
+// One layer of 64 → 64 floats over all nodes of RMAT, 2^18 nodes, 4 M edges, incoming: edges/s, and bytes/s of
+// neighbors' rows. Limit: a raw loop that only sums neighbors' rows over a CSR. `partitions` divides the graph; on
+// disk, one partition at a time is summed for, in files of the current folder, read around the page cache if possible.
+// The streamed cases have 32 MiB, half of the rows, of which work memory takes most; the grouped ones with the same
+// memory are the alternative. `moved` is bytes read and written in units of inputs, outputs and edges of one layer. The
+// cases of two layers store hidden rows as f32 or f16.
 namespace {
 
 using namespace gneiss;
@@ -136,15 +136,17 @@ void infer(benchmark::State& state, const std::string& layers, const E& executor
     encoder<float, eigen_backend> encode(weights, parse_layers(layers), {.dense = width});
     weights.allocate(1);
     const row_partitioning cut = graph.store().rows();
-    const layerwise_input input{{.dense = width}, 0, [cut] {
-                                    return [cut](partition_id p, const std::stop_token&) {
-                                        return input_rows<float>{
-                                            .dense = rows().middle_rows(cut.begin(p), cut.size(p))};
-                                    };
-                                },
+    const layerwise_input input{{.dense = width}, 0,
+        [cut] {
+            return [cut](partition_id p, const std::stop_token&) {
+                return input_rows<float>{.dense = rows().middle_rows(cut.begin(p), cut.size(p))};
+            };
+        },
         where == place::streamed || where == place::grouped};
-    layerwise_options options{.engines = [] { return any_engine(threads_engine(8)); }, .scratch = graph.folder(),
-        .hidden_rows = hidden, .streamed = where == place::streamed};
+    layerwise_options options{.engines = [] { return any_engine(threads_engine(8)); },
+        .scratch = graph.folder(),
+        .hidden_rows = hidden,
+        .streamed = where == place::streamed};
     if (where == place::streamed || where == place::grouped) {
         options.memory = std::uint64_t{32} << 20;
     } else if (!in_memory) {
@@ -161,13 +163,15 @@ void infer(benchmark::State& state, const std::string& layers, const E& executor
     for (auto _ : state) {
         const auto result = infer_layerwise(encode, weights, input, graph.store(), options, executor, budget);
         if (result.plan.in_memory != in_memory) state.SkipWithError("runs elsewhere than asked");
-        if (result.plan.streamed != (where == place::streamed)) state.SkipWithError("streams, or does not, unlike asked");
+        if (result.plan.streamed != (where == place::streamed))
+            state.SkipWithError("streams, or does not, unlike asked");
         edges += result.edges;
         moved += result.io.read_bytes + result.io.written_bytes + result.input_rows * width * sizeof(float);
     }
     std::uint64_t once = nodes * 2 * width * sizeof(float);
     graph.store().for_each_bucket([&](edge_bucket b) { once += graph.store().extent(b).in.length; });
-    state.counters["moved"] = static_cast<double>(moved) / static_cast<double>(once * static_cast<std::uint64_t>(state.iterations()));
+    state.counters["moved"] =
+        static_cast<double>(moved) / static_cast<double>(once * static_cast<std::uint64_t>(state.iterations()));
     count(state, edges);
     state.counters["disk"] =
         benchmark::Counter(static_cast<double>(moved), benchmark::Counter::kIsRate, benchmark::Counter::kIs1024);
@@ -175,7 +179,9 @@ void infer(benchmark::State& state, const std::string& layers, const E& executor
 
 void sage_in_memory(benchmark::State& state) { infer(state, "sage:64:sum", serial_executor{}, place::memory); }
 BENCHMARK(sage_in_memory)->ArgName("partitions")->Arg(1)->Arg(8)->Arg(32)->UseRealTime()->Unit(benchmark::kMillisecond);
-void sage_in_memory_two_threads(benchmark::State& state) { infer(state, "sage:64:sum", tbb_executor(2), place::memory); }
+void sage_in_memory_two_threads(benchmark::State& state) {
+    infer(state, "sage:64:sum", tbb_executor(2), place::memory);
+}
 BENCHMARK(sage_in_memory_two_threads)->ArgName("partitions")->Arg(8)->UseRealTime()->Unit(benchmark::kMillisecond);
 void sage_on_disk(benchmark::State& state) { infer(state, "sage:64:sum", serial_executor{}, place::disk); }
 BENCHMARK(sage_on_disk)->ArgName("partitions")->Arg(8)->UseRealTime()->Unit(benchmark::kMillisecond);

@@ -77,7 +77,8 @@ const graphs& data() {
 void match_rows_cached(benchmark::State& state) {
     const graphs& both = data();
     for (auto _ : state)
-        (void)match_rows(*both.from, *both.into, both.directory / "again", static_cast<std::uint64_t>(state.range(0)) << 20);
+        (void)match_rows(
+            *both.from, *both.into, both.directory / "again", static_cast<std::uint64_t>(state.range(0)) << 20);
     state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(nodes + grown));
 }
 BENCHMARK(match_rows_cached)->ArgName("memory_MiB")->Arg(4)->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
@@ -87,7 +88,8 @@ void raw_loop_dictionary_cached(benchmark::State& state) {
     const graphs& both = data();
     for (auto _ : state) {
         std::unordered_map<std::string, node_id> rows;
-        for (std::uint64_t row = 0; row < grown; ++row) rows.emplace(both.into->node_label(row), static_cast<node_id>(row));
+        for (std::uint64_t row = 0; row < grown; ++row)
+            rows.emplace(both.into->node_label(row), static_cast<node_id>(row));
         std::uint64_t matched = 0;
         for (std::uint64_t row = 0; row < nodes; ++row) matched += rows.count(both.from->node_label(row));
         benchmark::DoNotOptimize(matched);
@@ -117,7 +119,8 @@ void raw_loop_copy_rows(benchmark::State& state) {
     for (auto _ : state) {
         for (std::size_t row = 0; row < words.size(); ++row)
             if (words[row] != unmatched_row)
-                std::memcpy(to.data() + words[row] * layout.floats(), from.data() + row * layout.floats(), layout.bytes());
+                std::memcpy(
+                    to.data() + words[row] * layout.floats(), from.data() + row * layout.floats(), layout.bytes());
         benchmark::DoNotOptimize(to.data());
         benchmark::ClobberMemory();
     }

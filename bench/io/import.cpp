@@ -33,7 +33,13 @@ struct sources {
             const std::string h = std::to_string(draw.below(nodes)), r = std::to_string(draw.below(20)),
                               t = std::to_string(draw.below(nodes));
             numbers.append(h).append("\t").append(r).append("\t").append(t).append("\n");
-            names.append("entity/").append(h).append("\trelation/").append(r).append("\tentity/").append(t).append("\n");
+            names.append("entity/")
+                .append(h)
+                .append("\trelation/")
+                .append(r)
+                .append("\tentity/")
+                .append(t)
+                .append("\n");
         }
         std::ofstream(directory / "numbers.tsv", std::ios::binary) << numbers;
         std::ofstream(directory / "names.tsv", std::ios::binary) << names;

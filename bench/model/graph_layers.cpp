@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-// GNN layers and their kernels on one thread. Products in FLOP/s, compared with Eigen's product of the same shape. Sums of
-// segments in bytes/s of rows read and written (a row per edge, one per target), compared with a raw loop, a memcpy of the same
-// number of contiguous bytes, and memcpys of the rows of the same number of edges. 10,000 targets, 10 edges each, 60,000
-// sources drawn at random, beyond the second-level cache. All memory is in huge pages, as for batches.
+// GNN layers and their kernels on one thread. Products in FLOP/s, compared with Eigen's product of the same shape. Sums
+// of segments in bytes/s of rows read and written (a row per edge, one per target), compared with a raw loop, a memcpy
+// of the same number of contiguous bytes, and memcpys of the rows of the same number of edges. 10,000 targets, 10 edges
+// each, 60,000 sources drawn at random, beyond the second-level cache. All memory is in huge pages, as for batches.
 namespace {
 
 using namespace gneiss;
@@ -37,7 +37,11 @@ struct random_layer {
     [[nodiscard]] static std::size_t layers() { return 1; }
     template <class... Memory>
     [[nodiscard]] layer_view layer(std::size_t, Memory&...) const {
-        return {.targets = targets, .sources = sources, .offsets = offset, .neighbors = neighbor, .first_target = sources - targets};
+        return {.targets = targets,
+            .sources = sources,
+            .offsets = offset,
+            .neighbors = neighbor,
+            .first_target = sources - targets};
     }
 };
 
@@ -49,7 +53,8 @@ aligned_buffer<float, 64> some(std::size_t size) {
 }
 
 void set_rate(benchmark::State& state, const char* name, double each) {
-    state.counters[name] = benchmark::Counter(static_cast<double>(state.iterations()) * each, benchmark::Counter::kIsRate);
+    state.counters[name] =
+        benchmark::Counter(static_cast<double>(state.iterations()) * each, benchmark::Counter::kIsRate);
 }
 
 void run_layer(benchmark::State& state, const char* text, bool backward, bool input_needs_gradient) {
@@ -73,14 +78,17 @@ void run_layer(benchmark::State& state, const char* text, bool backward, bool in
         state.PauseTiming();
         const auto out = encode.forward(weights, views, input, {}, executor);
         state.ResumeTiming();
-        encode.backward(weights, out, input_needs_gradient ? matrix_view<float>(grad_in.data(), sources, dim) : matrix_view<float>(), executor);
+        encode.backward(weights, out,
+            input_needs_gradient ? matrix_view<float>(grad_in.data(), sources, dim) : matrix_view<float>(), executor);
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(edges));
 }
-#define GNEISS_BENCH_LAYER(name, text)                                                                              \
-    BENCHMARK_CAPTURE(run_layer, name##_forward, text, false, true)->Arg(128)->Unit(benchmark::kMillisecond);       \
-    BENCHMARK_CAPTURE(run_layer, name##_backward, text, true, true)->Arg(128)->Unit(benchmark::kMillisecond);       \
-    BENCHMARK_CAPTURE(run_layer, name##_backward_weights_only, text, true, false)->Arg(128)->Unit(benchmark::kMillisecond)
+#define GNEISS_BENCH_LAYER(name, text)                                                                                 \
+    BENCHMARK_CAPTURE(run_layer, name##_forward, text, false, true)->Arg(128)->Unit(benchmark::kMillisecond);          \
+    BENCHMARK_CAPTURE(run_layer, name##_backward, text, true, true)->Arg(128)->Unit(benchmark::kMillisecond);          \
+    BENCHMARK_CAPTURE(run_layer, name##_backward_weights_only, text, true, false)                                      \
+        ->Arg(128)                                                                                                     \
+        ->Unit(benchmark::kMillisecond)
 GNEISS_BENCH_LAYER(sage_mean, "sage:128:relu");
 GNEISS_BENCH_LAYER(sage_max, "sage:128:max:relu");
 GNEISS_BENCH_LAYER(gcn, "gcn:128:relu");
@@ -88,11 +96,13 @@ GNEISS_BENCH_LAYER(gat_8_heads, "gat:16x8:elu");
 
 constexpr std::size_t rows_moved = edges + targets;
 
-/// Imputes missing neighbors in rows [targets, dim]; and a raw loop that sums their columns, then scales and shifts each row.
+/// Imputes missing neighbors in rows [targets, dim]; and a raw loop that sums their columns, then scales and shifts
+/// each row.
 void impute_missing(benchmark::State& state, bool raw) {
     const auto dim = static_cast<std::size_t>(state.range(0));
     const random_layer sample;
-    const layer_view view{.targets = targets, .sources = sources, .offsets = sample.offset, .neighbors = sample.neighbor};
+    const layer_view view{
+        .targets = targets, .sources = sources, .offsets = sample.offset, .neighbors = sample.neighbor};
     const std::vector<float> coverage(targets, 0.25F);
     auto rows = some(targets * dim);
     std::vector<float> sum(dim);
@@ -106,7 +116,8 @@ void impute_missing(benchmark::State& state, bool raw) {
             for (std::size_t t = 0; t < targets; ++t)
                 for (std::size_t c = 0; c < dim; ++c) sum[c] += rows.data()[t * dim + c] / float{targets};
             for (std::size_t t = 0; t < targets; ++t)
-                for (std::size_t c = 0; c < dim; ++c) rows.data()[t * dim + c] = 0.25F * rows.data()[t * dim + c] + 0.75F * sum[c];
+                for (std::size_t c = 0; c < dim; ++c)
+                    rows.data()[t * dim + c] = 0.25F * rows.data()[t * dim + c] + 0.75F * sum[c];
         }
         benchmark::DoNotOptimize(rows.data());
     }
@@ -152,8 +163,8 @@ void segment_sum_by_raw_loop(benchmark::State& state) {
 }
 BENCHMARK(segment_sum_by_raw_loop)->Arg(32)->Arg(128)->Arg(256);
 
-/// Adds an edge block between two partitions of 80,000 nodes, as layer-wise inference does: lists of 1 or 2 edges. Bytes of the
-/// rows read, and of the sums read and written.
+/// Adds an edge block between two partitions of 80,000 nodes, as layer-wise inference does: lists of 1 or 2 edges.
+/// Bytes of the rows read, and of the sums read and written.
 enum class block_work : std::uint8_t { sum, sum_raw, maximum, maximum_raw, attention };
 void add_block(benchmark::State& state, block_work work) {
     constexpr std::size_t rows = 80000;
@@ -186,11 +197,14 @@ void add_block(benchmark::State& state, block_work work) {
         case block_work::sum_raw: raw([](float& sum, float x) { sum += x; }); break;
         case block_work::maximum: eigen_backend{}.raise_segments(part, seen, from, to, serial_executor{}); break;
         case block_work::maximum_raw: raw([](float& best, float x) { best = x > best ? x : best; }); break;
-        case block_work::attention: eigen_backend{}.attend_segments(part, heads, 0.2F, from, to, serial_executor{}); break;
+        case block_work::attention:
+            eigen_backend{}.attend_segments(part, heads, 0.2F, from, to, serial_executor{});
+            break;
         }
         benchmark::DoNotOptimize(out.data());
     }
-    set_rate(state, "bytes/s", static_cast<double>((source.size() * columns + 2 * target.size() * sums) * sizeof(float)));
+    set_rate(
+        state, "bytes/s", static_cast<double>((source.size() * columns + 2 * target.size() * sums) * sizeof(float)));
 }
 BENCHMARK_CAPTURE(add_block, library, block_work::sum)->Arg(16)->Arg(64)->Arg(128);
 BENCHMARK_CAPTURE(add_block, raw_loop, block_work::sum_raw)->Arg(16)->Arg(64)->Arg(128);
@@ -204,7 +218,8 @@ void segment_bytes_by_memcpy(benchmark::State& state, bool gathered) { // half o
     const auto from = some(std::max(sources, rows_moved / 2) * dim);
     auto to = some(rows_moved / 2 * dim);
     for (auto _ : state) {
-        if (!gathered) std::memcpy(to.data(), from.data(), to.size_bytes());
+        if (!gathered)
+            std::memcpy(to.data(), from.data(), to.size_bytes());
         else
             for (std::size_t e = 0; e < rows_moved / 2; ++e)
                 std::memcpy(to.data() + e * dim, from.data() + sample.neighbor[e] * dim, dim * sizeof(float));
@@ -222,7 +237,9 @@ void product(benchmark::State& state, int which) {
     const serial_executor executor;
     const matrix_view<const float> rows(a.data(), targets, dim), weights(w.data(), dim, dim);
     for (auto _ : state) {
-        if (which == 0) eigen_backend{}.multiply(rows, weights, {out.data(), targets, dim}, {false, bias.span(), activation::relu}, executor);
+        if (which == 0)
+            eigen_backend{}.multiply(
+                rows, weights, {out.data(), targets, dim}, {false, bias.span(), activation::relu}, executor);
         if (which == 1) eigen_backend{}.multiply_nt(rows, weights, {out.data(), targets, dim}, false, executor);
         if (which == 2) eigen_backend{}.add_tn(rows, rows, {grad.data(), dim, dim}, executor);
         benchmark::DoNotOptimize(out.data());
@@ -258,15 +275,18 @@ void product_of_words(benchmark::State& state, bool gradient) { // 33 words per 
     std::vector<std::uint32_t> indices;
     const random_key key(2, random_domain::user);
     for (std::size_t i = 0; i < rows; ++i) {
-        for (std::size_t k = 0; k < each; ++k) indices.push_back(static_cast<std::uint32_t>(below(key[i * each + k], words)));
+        for (std::size_t k = 0; k < each; ++k)
+            indices.push_back(static_cast<std::uint32_t>(below(key[i * each + k], words)));
         offsets.push_back(indices.size());
     }
     const auto w = some(words * dim), g = some(rows * dim);
     std::vector<float> out(rows * dim), grad(words * dim);
     const sparse_rows<float> x{words, offsets, indices, {}};
     for (auto _ : state) {
-        if (gradient) eigen_backend{}.sparse_add_tn(x, {g.data(), rows, dim}, {grad.data(), words, dim}, serial_executor{});
-        else eigen_backend{}.sparse_multiply(x, {w.data(), words, dim}, {out.data(), rows, dim}, {}, serial_executor{});
+        if (gradient)
+            eigen_backend{}.sparse_add_tn(x, {g.data(), rows, dim}, {grad.data(), words, dim}, serial_executor{});
+        else
+            eigen_backend{}.sparse_multiply(x, {w.data(), words, dim}, {out.data(), rows, dim}, {}, serial_executor{});
         benchmark::DoNotOptimize(out.data());
         benchmark::DoNotOptimize(grad.data());
     }
@@ -276,7 +296,8 @@ void product_of_words(benchmark::State& state, bool gradient) { // 33 words per 
 BENCHMARK_CAPTURE(product_of_words, forward, false);
 BENCHMARK_CAPTURE(product_of_words, weight_gradient, true);
 
-/// Scalars per edge, 8 heads: scores and their softmax; or the gradient of the softmax alone, in place of a fresh one of its output.
+/// Scalars per edge, 8 heads: scores and their softmax; or the gradient of the softmax alone, in place of a fresh one
+/// of its output.
 void attention_step(benchmark::State& state, bool backward) {
     constexpr std::size_t heads = 8;
     const random_layer sample;

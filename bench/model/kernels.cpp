@@ -62,7 +62,8 @@ void targets(benchmark::State& state) {
         std::memcpy(gradients.data(), outputs.data(), outputs.size() * sizeof(float)); // in place, like a step
         const matrix_view<float> view(gradients.data(), nodes, columns);
         const matrix_view<const float> rows_of(wanted.data(), nodes, columns);
-        benchmark::DoNotOptimize(Sigmoid ? sigmoid_cross_entropy(view, rows_of, serial_executor{}) : squared_error(view, rows_of, serial_executor{}));
+        benchmark::DoNotOptimize(Sigmoid ? sigmoid_cross_entropy(view, rows_of, serial_executor{})
+                                         : squared_error(view, rows_of, serial_executor{}));
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(outputs.size()));
 }
@@ -138,7 +139,7 @@ void step_rows(benchmark::State& state, const char* name) {
     std::uint64_t t = 0;
     for (auto _ : state) optimizer.step_rows(table.table(), gradients.table(), ++t, serial_executor{});
     state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) *
-                            static_cast<std::int64_t>(2 * table.size_bytes() + gradients.size_bytes()));
+        static_cast<std::int64_t>(2 * table.size_bytes() + gradients.size_bytes()));
 }
 BENCHMARK_CAPTURE(step_rows, sgd, "sgd");
 BENCHMARK_CAPTURE(step_rows, adagrad, "adagrad");
@@ -155,11 +156,13 @@ void step_dense(benchmark::State& state, const char* name, double weight_decay) 
     std::uint64_t t = 0;
     for (auto _ : state) {
         state.PauseTiming();
-        for (std::size_t i = 0; i < weights.size(); ++i) weights.gradients()[i] = 1e-3F * static_cast<float>(i % 17); // a step zeroes them
+        for (std::size_t i = 0; i < weights.size(); ++i)
+            weights.gradients()[i] = 1e-3F * static_cast<float>(i % 17); // a step zeroes them
         state.ResumeTiming();
         benchmark::DoNotOptimize(optimizer.step(weights, ++t, 1, executor));
     }
-    state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(2 * weights.size_bytes()));
+    state.SetBytesProcessed(
+        static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(2 * weights.size_bytes()));
 }
 BENCHMARK_CAPTURE(step_dense, sgd, "sgd", 0.0)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(step_dense, adagrad, "adagrad", 0.0)->Unit(benchmark::kMillisecond);
@@ -173,7 +176,8 @@ void copy_rows(benchmark::State& state) {
         std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
         benchmark::DoNotOptimize(to.data());
     }
-    state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(2 * from.size() * sizeof(float)));
+    state.SetBytesProcessed(
+        static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(2 * from.size() * sizeof(float)));
 }
 BENCHMARK(copy_rows);
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-// Edges (two queries each) per second of a whole step (scores, losses, gradients, sums per node), compared with its three
-// mandatory products, and scores alone compared with the one product, at the same shapes, on one thread.
+// Edges (two queries each) per second of a whole step (scores, losses, gradients, sums per node), compared with its
+// three mandatory products, and scores alone compared with the one product, at the same shapes, on one thread.
 namespace {
 
 using namespace gneiss;
@@ -37,10 +37,10 @@ void link_model_step(benchmark::State& state, const char* decoder, const char* l
     const random_key key(1, random_domain::user);
     for (std::size_t i = 0; i < edges.size(); ++i)
         edges[i] = {static_cast<node_id>(below(key[3 * i], all.end)),
-            static_cast<relation_id>(below(key[3 * i + 1], 100)),
-            static_cast<node_id>(below(key[3 * i + 2], all.end))};
+            static_cast<relation_id>(below(key[3 * i + 1], 100)), static_cast<node_id>(below(key[3 * i + 2], all.end))};
     mini_batch_arena arena;
-    link_batch_builder builder({.per_chunk = per_chunk, .chunks = chunks, .degree_fraction = .5, .name_resident = replayed != 0}, 1);
+    link_batch_builder builder(
+        {.per_chunk = per_chunk, .chunks = chunks, .degree_fraction = .5, .name_resident = replayed != 0}, 1);
     const link_batch batch = builder.build({}, edges, {resident, edges}, arena);
     any_link_model model = make_link_model(decoder, loss, dim);
     const std::size_t relation_size = model.relation_floats();
@@ -54,11 +54,12 @@ void link_model_step(benchmark::State& state, const char* decoder, const char* l
     std::optional<query_log> log;
     if (replayed != 0) {
         log.emplace(query_log_options{.per_list = replayed, .epoch_queries = 1 << 20}, dim, partitioning);
-        (void)model.forward_backward(batch, rows.values(), relations.values(), gradients.table(), relation_gradients, executor, &*log);
+        (void)model.forward_backward(
+            batch, rows.values(), relations.values(), gradients.table(), relation_gradients, executor, &*log);
     }
     for (auto _ : state)
-        benchmark::DoNotOptimize(model.forward_backward(
-            batch, rows.values(), relations.values(), gradients.table(), relation_gradients, executor, log ? &*log : nullptr));
+        benchmark::DoNotOptimize(model.forward_backward(batch, rows.values(), relations.values(), gradients.table(),
+            relation_gradients, executor, log ? &*log : nullptr));
     count(state, dim, 2 * edges.size());
 }
 void dims(benchmark::internal::Benchmark* b) { b->ArgName("dim")->Arg(50)->Arg(100)->Arg(400); }
@@ -66,7 +67,8 @@ BENCHMARK_CAPTURE(link_model_step, dot_softmax, "dot", "softmax")->Apply(dims);
 BENCHMARK_CAPTURE(link_model_step, distmult_softmax, "distmult", "softmax")->Apply(dims);
 BENCHMARK_CAPTURE(link_model_step, complex_softmax, "complex", "softmax")->Apply(dims);
 BENCHMARK_CAPTURE(link_model_step, transe_softmax, "transe", "softmax")->Apply(dims);
-BENCHMARK_CAPTURE(link_model_step, distmult_replayed, "distmult", "softmax", 1000)->Apply(dims); // as many as a chunk's edges
+BENCHMARK_CAPTURE(link_model_step, distmult_replayed, "distmult", "softmax", 1000)
+    ->Apply(dims); // as many as a chunk's edges
 BENCHMARK_CAPTURE(link_model_step, complex_marius, "complex", "marius")->Arg(100);
 BENCHMARK_CAPTURE(link_model_step, complex_logistic, "complex", "logistic")->Arg(100);
 BENCHMARK_CAPTURE(link_model_step, transe_margin, "transe", "margin")->Arg(100);
@@ -99,8 +101,7 @@ void negative_scores(benchmark::State& state, const char* decoder) {
     const auto dim = static_cast<std::size_t>(state.range(0));
     const any_link_model model = make_link_model(decoder, "softmax", dim);
     embedding_table rows(chunk + per_chunk, {static_cast<std::uint32_t>(dim), 0});
-    initialize_rows(
-        initializer::normal(0, 0.1F), 0, 1, embedding_kind::nodes, 0, dim, rows.table(), serial_executor{});
+    initialize_rows(initializer::normal(0, 0.1F), 0, 1, embedding_kind::nodes, 0, dim, rows.table(), serial_executor{});
     std::vector<float> out(chunk * per_chunk);
     for (auto _ : state) {
         model.scores(rows.values().middle_rows(0, chunk), rows.values().middle_rows(chunk, per_chunk),

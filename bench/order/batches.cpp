@@ -46,7 +46,8 @@ void one_by_one(benchmark::State& state) {
 }
 BENCHMARK(one_by_one)->Name("order/batches/at");
 
-// Replaced alternative: a table with an entry per edge, shuffled; reading it in order is the limit, shuffling the price.
+// Replaced alternative: a table with an entry per edge, shuffled; reading it in order is the limit, shuffling the
+// price.
 void raw_table(benchmark::State& state) {
     std::vector<std::uint32_t> table(static_cast<std::size_t>(state.range(0)));
     std::iota(table.begin(), table.end(), 0U);

@@ -10,7 +10,8 @@ namespace {
 
 using namespace gneiss;
 
-// An epoch's plan for p partitions and p/4 slots: plans/s, and edge buckets/s as items. The order is made once, as in a trainer.
+// An epoch's plan for p partitions and p/4 slots: plans/s, and edge buckets/s as items. The order is made once, as in a
+// trainer.
 void make_plan(benchmark::State& state, const char* name) {
     const auto partitions = static_cast<std::uint32_t>(state.range(0));
     const any_order order = make_order(name, partitions, partitions / 4, 1);

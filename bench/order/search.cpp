@@ -37,7 +37,8 @@ void node_states(benchmark::State& state) {
 }
 BENCHMARK(node_states)->Name("order/plan/training_nodes")->RangeMultiplier(4)->Range(64, 1024);
 
-// The bias of a plan: by the proxy, whose items are edge buckets, and on the edges of a random graph of 8 M edges, its items.
+// The bias of a plan: by the proxy, whose items are edge buckets, and on the edges of a random graph of 8 M edges, its
+// items.
 void proxy(benchmark::State& state) {
     const auto partitions = static_cast<std::uint32_t>(state.range(0));
     const epoch_plan states = comet_order(partitions, partitions / 4, 1)(0);

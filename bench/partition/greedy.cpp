@@ -11,8 +11,8 @@
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/graph/symmetric.hpp>
 
-// Streamed partitioners over graphs in memory, for 8 to 4096 parts; items are arcs of all passes. The limit is a loop that only
-// reads the part of every neighbor.
+// Streamed partitioners over graphs in memory, for 8 to 4096 parts; items are arcs of all passes. The limit is a loop
+// that only reads the part of every neighbor.
 namespace {
 
 using namespace gneiss;
@@ -56,7 +56,8 @@ void read_parts(benchmark::State& state, const symmetric_csr& graph) {
 }
 
 template <class Partitioner>
-void partition(benchmark::State& state, const symmetric_csr& graph, const Partitioner& options, bool labeled, double cap) {
+void partition(
+    benchmark::State& state, const symmetric_csr& graph, const Partitioner& options, bool labeled, double cap) {
     symmetric_stream stream(graph);
     const auto labels = labeled ? labels_of(graph) : std::vector<class_id>{};
     const partition_request request{
@@ -76,7 +77,9 @@ void fennel_lfr(benchmark::State& state) { partition(state, lfr_graph(), fennel_
 void fennel_rmat(benchmark::State& state) { partition(state, rmat_graph(), fennel_partitioner{}, false, 0); }
 void gap_lfr(benchmark::State& state) { partition(state, lfr_graph(), gap_partitioner{}, true, 0); }
 void gap_rmat(benchmark::State& state) { partition(state, rmat_graph(), gap_partitioner{}, true, 0); }
-void gap_capped_rmat(benchmark::State& state) { partition(state, rmat_graph(), gap_partitioner{.passes = 3}, true, 1.05); }
+void gap_capped_rmat(benchmark::State& state) {
+    partition(state, rmat_graph(), gap_partitioner{.passes = 3}, true, 1.05);
+}
 
 BENCHMARK(raw_lfr)->Name("partition/raw_read_of_parts_lfr")->Apply(parts);
 BENCHMARK(raw_rmat)->Name("partition/raw_read_of_parts_rmat")->Apply(parts);

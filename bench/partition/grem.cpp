@@ -50,9 +50,15 @@ void grem_bisection_in_memory(benchmark::State& state) {
     edge_list<> stream = graph();
     memory_scratch<> place;
     for (auto _ : state)
-        benchmark::DoNotOptimize(grem(stream, place, {}, {.chunk = 1. / static_cast<double>(state.range(0)), .shuffle = state.range(1) != 0}, by_id));
+        benchmark::DoNotOptimize(grem(stream, place, {},
+            {.chunk = 1. / static_cast<double>(state.range(0)), .shuffle = state.range(1) != 0}, by_id));
     state.SetItemsProcessed(static_cast<std::int64_t>(edges) * state.iterations());
 }
-BENCHMARK(grem_bisection_in_memory)->ArgNames({"chunks", "shuffle"})->Args({10, 0})->Args({100, 0})->Args({10, 1})->Unit(benchmark::kMillisecond);
+BENCHMARK(grem_bisection_in_memory)
+    ->ArgNames({"chunks", "shuffle"})
+    ->Args({10, 0})
+    ->Args({100, 0})
+    ->Args({10, 1})
+    ->Unit(benchmark::kMillisecond);
 
 } // namespace

@@ -38,8 +38,8 @@ void count(benchmark::State& state, const weighted_graph& graph, std::uint64_t c
 
 void multilevel(benchmark::State& state) {
     const weighted_graph graph = square(400);
-    const multilevel_options options{.parts = static_cast<std::uint32_t>(state.range(0)),
-        .effort = static_cast<multilevel_effort>(state.range(1))};
+    const multilevel_options options{
+        .parts = static_cast<std::uint32_t>(state.range(0)), .effort = static_cast<multilevel_effort>(state.range(1))};
     std::uint64_t cut = 0;
     for (auto _ : state) cut = edge_cut(graph, multilevel_partition(graph, options, serial_executor{}));
     count(state, graph, cut);

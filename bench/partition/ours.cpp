@@ -16,8 +16,8 @@
 #include <gneiss/graph/generate/lfr.hpp>
 #include <gneiss/graph/symmetric.hpp>
 
-// The library's own partitioners and their steps over a graph in memory; items are its arcs, once. The limit of a pass is a
-// loop that only reads the part, or the cluster, of every neighbor. `cut` is the share of the edges between parts.
+// The library's own partitioners and their steps over a graph in memory; items are its arcs, once. The limit of a pass
+// is a loop that only reads the part, or the cluster, of every neighbor. `cut` is the share of the edges between parts.
 namespace {
 
 using namespace gneiss;

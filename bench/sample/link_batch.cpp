@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-// Assembly of a batch in occurrences per second, compared with sorting its ids and finding the distinct ones with the standard
-// library.
+// Assembly of a batch in occurrences per second, compared with sorting its ids and finding the distinct ones with the
+// standard library.
 namespace {
 
 using namespace gneiss;
@@ -53,7 +53,8 @@ void sort_and_search(benchmark::State& state) {
         std::sort(sorted.begin(), sorted.end());
         sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
         for (std::size_t i = 0; i < ids.size(); ++i)
-            local[i] = static_cast<std::uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), ids[i]) - sorted.begin());
+            local[i] =
+                static_cast<std::uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), ids[i]) - sorted.begin());
         benchmark::DoNotOptimize(local.data());
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(ids.size()));
@@ -80,7 +81,8 @@ void draw_candidates(benchmark::State& state) {
     const id_range all{0, 10'000'000};
     const negative_pool resident(resident_nodes({&all, 1}));
     node_set some(all.end);
-    for (std::uint64_t node = 0; node < all.end; node += static_cast<std::uint64_t>(state.range(0))) some.insert(static_cast<node_id>(node));
+    for (std::uint64_t node = 0; node < all.end; node += static_cast<std::uint64_t>(state.range(0)))
+        some.insert(static_cast<node_id>(node));
     some.finish();
     candidate_sets sets(std::move(some));
     sets.index();
@@ -99,11 +101,13 @@ BENCHMARK(draw_candidates)->Arg(2)->Arg(100);
 // Limit: a list of all candidates in memory, 4 bytes each.
 void raw_candidates(benchmark::State& state) {
     std::vector<node_id> candidates, list(1000);
-    for (std::uint64_t node = 0; node < 10'000'000; node += static_cast<std::uint64_t>(state.range(0))) candidates.push_back(static_cast<node_id>(node));
+    for (std::uint64_t node = 0; node < 10'000'000; node += static_cast<std::uint64_t>(state.range(0)))
+        candidates.push_back(static_cast<node_id>(node));
     std::uint64_t index = 0;
     for (auto _ : state) {
         const random_key key = random_key(1, random_domain::user).with(index++);
-        for (std::size_t j = 0; j < list.size(); ++j) list[j] = candidates[static_cast<std::size_t>(below(key[j], candidates.size()))];
+        for (std::size_t j = 0; j < list.size(); ++j)
+            list[j] = candidates[static_cast<std::size_t>(below(key[j], candidates.size()))];
         benchmark::DoNotOptimize(list.data());
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 1000);

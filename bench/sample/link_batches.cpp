@@ -15,9 +15,9 @@
 #include <gneiss/storage/edge/bucketed_edges.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
-// Batches of 10,000 edges, 10 chunks with 1000 negatives for each end, of a state of 4 M edges between 1 M nodes in 8 partitions:
-// positives, i.e. edges, per second. Compared with a table of shuffled edges, whose ids are sorted and searched with the standard
-// library.
+// Batches of 10,000 edges, 10 chunks with 1000 negatives for each end, of a state of 4 M edges between 1 M nodes in 8
+// partitions: positives, i.e. edges, per second. Compared with a table of shuffled edges, whose ids are sorted and
+// searched with the standard library.
 namespace {
 
 using namespace gneiss;
@@ -29,7 +29,8 @@ std::vector<edge> random_edges() {
     std::vector<edge> edges(edge_count);
     random_stream draw(random_key(1, random_domain::user));
     for (edge& e : edges)
-        e = {static_cast<node_id>(draw.below(nodes)), static_cast<relation_id>(draw.below(1000)), static_cast<node_id>(draw.below(nodes))};
+        e = {static_cast<node_id>(draw.below(nodes)), static_cast<relation_id>(draw.below(1000)),
+            static_cast<node_id>(draw.below(nodes))};
     return edges;
 }
 
@@ -43,7 +44,8 @@ struct one_state {
     one_state() {
         const epoch_plan plan = in_memory_order(8)(0);
         buffer.begin_epoch(plan);
-        state = std::make_unique<link_state>(plan[0], all.rows(), buffer.acquire(0), batch_edges, batch_scope::state, 1, 0, 0);
+        state = std::make_unique<link_state>(
+            plan[0], all.rows(), buffer.acquire(0), batch_edges, batch_scope::state, 1, 0, 0);
     }
 };
 

@@ -15,9 +15,9 @@
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/layer_view.hpp>
 
-// Sampled edges per second on RMAT, 2^20 nodes, 16 M edges, incoming, batches of 1000 seeds, 10 neighbors per hop; compared
-// with a hand-written loop that numbers nodes with a standard hash map, one that only loads the same number of random
-// neighbors, and one that only draws.
+// Sampled edges per second on RMAT, 2^20 nodes, 16 M edges, incoming, batches of 1000 seeds, 10 neighbors per hop;
+// compared with a hand-written loop that numbers nodes with a standard hash map, one that only loads the same number of
+// random neighbors, and one that only draws.
 namespace {
 
 using namespace gneiss;
@@ -61,7 +61,8 @@ void sample(benchmark::State& state, Sampler& sampler, const E& executor, const 
     std::int64_t edges = 0;
     for (auto _ : state) {
         const std::span<const node_id> from = seeds[batch];
-        edges += static_cast<std::int64_t>(sampler.sample({0, {0, 0, batch++}}, of, from, executor, arena, more...).edges());
+        edges +=
+            static_cast<std::int64_t>(sampler.sample({0, {0, 0, batch++}}, of, from, executor, arena, more...).edges());
     }
     state.SetItemsProcessed(edges);
 }
@@ -97,7 +98,8 @@ void layered_by_weight(benchmark::State& state) {
 }
 BENCHMARK(layered_by_weight)->Arg(2)->Unit(benchmark::kMicrosecond);
 
-/// Link prediction: the edges that a batch predicts are found in the lists of their ends, most of them of hubs, and excluded.
+/// Link prediction: the edges that a batch predicts are found in the lists of their ends, most of them of hubs, and
+/// excluded.
 void dense_excluding_edges(benchmark::State& state) {
     const rmat<> source({.nodes = nodes, .edges = 16 * nodes, .seed = 1});
     std::vector<edge> some(10'000);
@@ -164,8 +166,8 @@ void hash_map_by_hand(benchmark::State& state) {
 }
 BENCHMARK(hash_map_by_hand)->DenseRange(1, 3)->Unit(benchmark::kMicrosecond);
 
-/// Cost of the loads alone: random elements, each prefetched 64 elements ahead. The speedup by threads is the most that the
-/// machine allows.
+/// Cost of the loads alone: random elements, each prefetched 64 elements ahead. The speedup by threads is the most that
+/// the machine allows.
 template <class E>
 void load_by_hand(benchmark::State& state, const E& executor) {
     const auto all = graph().in().neighbors();

@@ -60,8 +60,8 @@ public:
     }
 
 private:
-    /// A bijection, since the factor is odd and `nodes` a power of two; its high bits, which select the partition, depend on
-    /// all of v.
+    /// A bijection, since the factor is odd and `nodes` a power of two; its high bits, which select the partition,
+    /// depend on all of v.
     static node_id shuffled(node_id v) noexcept { return v * 0x9e37'79b1U % static_cast<node_id>(nodes); }
 
     static bucket_store build(const std::filesystem::path& directory, std::uint32_t partitions, node_places places) {

@@ -23,11 +23,13 @@
 
 namespace storage_bench {
 
-/// A file of random bytes in the current folder, removed with this. Each has a path of its own. Its descriptor is direct.
+/// A file of random bytes in the current folder, removed with this. Each has a path of its own. Its descriptor is
+/// direct.
 class bench_file {
 public:
     explicit bench_file(std::size_t bytes)
-        : path_("gneiss-bench-" + std::to_string(::getpid()) + "-" + std::to_string(made_++) + ".bin"), bytes_(bytes) {
+        : path_("gneiss-bench-" + std::to_string(::getpid()) + "-" + std::to_string(made_++) + ".bin"),
+          bytes_(bytes) {
         gneiss::any_engine engine = gneiss::threads_engine(4);
         gneiss::file target(engine, path_, {.write = true, .create = true, .truncate = true, .direct = true});
         gneiss::aligned_buffer<std::byte> piece(std::size_t{8} << 20);
@@ -66,7 +68,8 @@ private:
     int fd_ = -1;
 };
 
-/// Returns the engine of a benchmark argument: 0 io_uring, 1 threads. Throws if the build or the machine lacks io_uring.
+/// Returns the engine of a benchmark argument: 0 io_uring, 1 threads. Throws if the build or the machine lacks
+/// io_uring.
 inline gneiss::any_engine engine_of(std::int64_t which) {
 #ifdef GNEISS_HAS_URING
     if (which == 0) return gneiss::choose_engine("uring").make();
@@ -99,7 +102,8 @@ void read_at_device_limit(benchmark::State& state, std::size_t block, std::uint6
         std::uint64_t begun = 0, done = 0;
         const auto begin = [&](std::uint64_t slot) {
             io_uring_sqe* entry = io_uring_get_sqe(&ring);
-            io_uring_prep_read(entry, descriptor, buffer.data() + slot * block, static_cast<unsigned>(block), offset_of(begun++));
+            io_uring_prep_read(
+                entry, descriptor, buffer.data() + slot * block, static_cast<unsigned>(block), offset_of(begun++));
             io_uring_sqe_set_data64(entry, slot);
         };
         while (begun < depth) begin(begun);

@@ -15,10 +15,10 @@
 #include <gneiss/core/error.hpp>
 
 #include "commands.hpp"
+#include "kit/cli/terminal.hpp"
 #include "kit/report/plot.hpp"
 #include "kit/report/run_directory.hpp"
 #include "kit/report/statistics.hpp"
-#include "kit/cli/terminal.hpp"
 #include "study.hpp"
 
 namespace study {
@@ -50,7 +50,8 @@ plot::axis axis_of(const curves_flags& flags) {
     if (flags.y == "test") return {.label = flags.metric.empty() ? "test metric" : "test " + flags.metric};
     if (flags.y == "seconds") return {.label = "seconds per epoch", .of = plot::quantity::seconds, .from_zero = true};
     if (flags.y == "rate") return {.label = "examples per second", .of = plot::quantity::count, .from_zero = true};
-    if (flags.y == "moved") return {.label = "read and written per epoch", .of = plot::quantity::bytes, .from_zero = true};
+    if (flags.y == "moved")
+        return {.label = "read and written per epoch", .of = plot::quantity::bytes, .from_zero = true};
     return {.label = "peak memory", .of = plot::quantity::memory, .from_zero = true};
 }
 
@@ -70,8 +71,7 @@ programs::exit_code curves(const curves_flags& flags) {
     std::map<std::string, std::map<double, std::vector<double>>> values;
     for (const fs::path& file : flags.logs) {
         const std::vector<ordered_json> lines = programs::read_json_lines(file);
-        for (std::size_t i = 0; i < lines.size(); ++i)
-            try {
+        for (std::size_t i = 0; i < lines.size(); ++i) try {
                 const auto place = place_of(lines[i].at("case").get<std::string>());
                 if (!place) continue;
                 const std::optional<double> value = value_of(lines[i], flags);
@@ -79,21 +79,27 @@ programs::exit_code curves(const curves_flags& flags) {
                 if (std::ranges::find(names, place->first) == names.end()) names.push_back(place->first);
                 values[place->first][place->second].push_back(*value);
             } catch (const nlohmann::json::exception&) {
-                throw gneiss::error(gneiss::errc::invalid_format, "is not a run of a study", {.path = file, .line = i + 1});
+                throw gneiss::error(
+                    gneiss::errc::invalid_format, "is not a run of a study", {.path = file, .line = i + 1});
             }
     }
-    if (names.empty()) throw gneiss::error(gneiss::errc::not_found, "no case is named 'LINE @ X' and has such a value", {.path = flags.logs.front()});
+    if (names.empty())
+        throw gneiss::error(
+            gneiss::errc::not_found, "no case is named 'LINE @ X' and has such a value", {.path = flags.logs.front()});
 
-    plot::line_chart chart{.title = flags.title, .x = {.label = flags.x_label, .log = flags.log_x}, .y = {}, .lines = {}};
+    plot::line_chart chart{
+        .title = flags.title, .x = {.label = flags.x_label, .log = flags.log_x}, .y = {}, .lines = {}};
     chart.y = axis_of(flags);
-    programs::table table({{"line", programs::align::left}, {flags.x_label.empty() ? "x" : flags.x_label}, {"runs"}, {chart.y.label}});
+    programs::table table(
+        {{"line", programs::align::left}, {flags.x_label.empty() ? "x" : flags.x_label}, {"runs"}, {chart.y.label}});
     for (const std::string& name : names) {
         plot::series line{.name = name};
         for (const auto& [x, seen] : values[name]) {
             const programs::estimate mean = programs::estimate_mean(seen);
             line.points.push_back({x, mean.mean});
             const bool exact = flags.y == "test";
-            table.add({name, fmt::format("{}", x), std::to_string(mean.count), exact ? programs::to_text(mean) : plot::text_of(mean.mean, chart.y.of)});
+            table.add({name, fmt::format("{}", x), std::to_string(mean.count),
+                exact ? programs::to_text(mean) : plot::text_of(mean.mean, chart.y.of)});
         }
         chart.lines.push_back(std::move(line));
     }
@@ -109,7 +115,9 @@ void add_curves(programs::command_line& to) {
     programs::command& command = to.add("curves", "Plots results of a study: a line for all cases 'LINE @ X'.",
         [flags](programs::command&) { return curves(*flags); });
     command.positional("log", flags->logs, "log of 'gneiss-study runs --log'");
-    command.option("y", flags->y, "plotted value: test metric; seconds, examples per second or bytes moved of an epoch; peak memory")
+    command
+        .option("y", flags->y,
+            "plotted value: test metric; seconds, examples per second or bytes moved of an epoch; peak memory")
         .choices({"test", "seconds", "rate", "moved", "memory"});
     command.option("metric", flags->metric, "metric of the test split").default_text("accuracy or mrr");
     command.option("x-label", flags->x_label, "label of X").value_name("TEXT");

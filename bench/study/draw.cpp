@@ -15,11 +15,11 @@
 
 #include "commands.hpp"
 #include "kit/cli/dataset_path.hpp"
+#include "kit/cli/terminal.hpp"
+#include "kit/cli/units.hpp"
 #include "kit/report/plot.hpp"
 #include "kit/report/records.hpp"
 #include "kit/report/run_directory.hpp"
-#include "kit/cli/terminal.hpp"
-#include "kit/cli/units.hpp"
 
 namespace study {
 namespace {
@@ -47,16 +47,20 @@ std::vector<ordered_json> read_numbers(const fs::path& file, std::span<const cha
     for (std::size_t i = 0; i < lines.size(); ++i) {
         for (const char* key : keys)
             if (lines[i].contains(key) && !lines[i].at(key).is_number())
-                throw gneiss::error(gneiss::errc::corrupt, "is not a number", {.path = file, .line = i + 1, .field = key});
+                throw gneiss::error(
+                    gneiss::errc::corrupt, "is not a number", {.path = file, .line = i + 1, .field = key});
         if (lines[i].contains("valid") && !lines[i].at("valid").is_object())
-            throw gneiss::error(gneiss::errc::corrupt, "is not an object", {.path = file, .line = i + 1, .field = "valid"});
+            throw gneiss::error(
+                gneiss::errc::corrupt, "is not an object", {.path = file, .line = i + 1, .field = "valid"});
     }
     return lines;
 }
 
 run_timeline read_run(const fs::path& run) {
-    constexpr const char* of_sample[] = {"seconds", "busy_share", "wait_share", "read_rate", "write_rate", "fault_rate"};
-    return {programs::directory_name(run), read_numbers(run / programs::timeline_name, of_sample), read_numbers(run / programs::metrics_name, std::span(of_sample).first(1))};
+    constexpr const char* of_sample[] = {
+        "seconds", "busy_share", "wait_share", "read_rate", "write_rate", "fault_rate"};
+    return {programs::directory_name(run), read_numbers(run / programs::timeline_name, of_sample),
+        read_numbers(run / programs::metrics_name, std::span(of_sample).first(1))};
 }
 
 struct figure {
@@ -126,17 +130,25 @@ struct convergence {
 convergence convergence_of(const run_timeline& run, const std::string& wanted) {
     const std::string metric = metric_of(run, wanted);
     const auto number = [](const ordered_json& object, const std::string& key) {
-        return object.contains(key) && object.at(key).is_number() ? std::optional(object.at(key).get<double>()) : std::nullopt;
+        return object.contains(key) && object.at(key).is_number() ? std::optional(object.at(key).get<double>())
+                                                                  : std::nullopt;
     };
-    return {run.name, metric, course_of(run, [&](const ordered_json& epoch) { return number(epoch.value("valid", ordered_json::object()), metric); }),
+    return {run.name, metric,
+        course_of(run,
+            [&](const ordered_json& epoch) { return number(epoch.value("valid", ordered_json::object()), metric); }),
         course_of(run, [&](const ordered_json& epoch) { return number(epoch, "loss"); })};
 }
 
 /// Plots the curves; nothing if no run has such values.
-void draw_course(const fs::path& file, const std::vector<convergence>& runs, const std::string& title, std::vector<plot::point> convergence::*of) {
-    plot::line_chart chart{.title = title, .x = {.label = "training time", .of = plot::quantity::seconds, .from_zero = true}, .y = {}, .lines = {}};
+void draw_course(const fs::path& file, const std::vector<convergence>& runs, const std::string& title,
+    std::vector<plot::point> convergence::* of) {
+    plot::line_chart chart{.title = title,
+        .x = {.label = "training time", .of = plot::quantity::seconds, .from_zero = true},
+        .y = {},
+        .lines = {}};
     for (const convergence& run : runs) chart.lines.push_back({.name = run.name, .points = run.*of});
-    if (std::ranges::any_of(chart.lines, [](const plot::series& line) { return !line.points.empty(); })) plot::write_svg(file, chart);
+    if (std::ranges::any_of(chart.lines, [](const plot::series& line) { return !line.points.empty(); }))
+        plot::write_svg(file, chart);
 }
 
 programs::exit_code draw(const draw_flags& flags) {
@@ -149,11 +161,13 @@ programs::exit_code draw(const draw_flags& flags) {
     gneiss::make_directories(flags.out);
     for (const figure& f : figures) plot::write_svg(flags.out / (std::string(f.name) + ".svg"), chart_of(f, timelines));
     const auto found = std::ranges::find_if(courses, [](const convergence& run) { return !run.valid.empty(); });
-    draw_course(flags.out / "valid.svg", courses, fmt::format("Validation: {}", found == courses.end() ? "" : found->metric), &convergence::valid);
+    draw_course(flags.out / "valid.svg", courses,
+        fmt::format("Validation: {}", found == courses.end() ? "" : found->metric), &convergence::valid);
     draw_course(flags.out / "loss.svg", courses, "Training loss", &convergence::loss);
 
     ordered_json list = ordered_json::array();
-    programs::table table({{"run", programs::align::left}, {"epochs"}, {"trained for"}, {"loss"}, {"metric", programs::align::left}, {"best"}, {"after"}});
+    programs::table table({{"run", programs::align::left}, {"epochs"}, {"trained for"}, {"loss"},
+        {"metric", programs::align::left}, {"best"}, {"after"}});
     for (std::size_t i = 0; i < courses.size(); ++i) {
         const convergence& run = courses[i];
         ordered_json object{{"run", run.name}, {"epochs", timelines[i].epochs.size()}};
@@ -162,16 +176,21 @@ programs::exit_code draw(const draw_flags& flags) {
         cells.push_back(run.loss.empty() ? "" : fmt::format("{:.4f}", run.loss.back().y));
         if (!run.loss.empty()) object.update({{"seconds", run.loss.back().x}, {"loss", run.loss.back().y}});
         if (!run.valid.empty()) {
-            const auto best = std::ranges::max_element(
-                run.valid, [&](const plot::point& a, const plot::point& b) { return programs::metric_order::better(run.metric, b.y, a.y); });
+            const auto best = std::ranges::max_element(run.valid, [&](const plot::point& a, const plot::point& b) {
+                return programs::metric_order::better(run.metric, b.y, a.y);
+            });
             object.update({{"metric", run.metric}, {"best", best->y}, {"best_seconds", best->x}});
-            for (const std::string& cell : {run.metric, fmt::format("{:.4f}", best->y), programs::human_seconds(best->x)}) cells.push_back(cell);
+            for (const std::string& cell :
+                {run.metric, fmt::format("{:.4f}", best->y), programs::human_seconds(best->x)})
+                cells.push_back(cell);
         }
         list.push_back(std::move(object));
         table.add(std::move(cells));
     }
-    if (flags.json) programs::print_json_line(ordered_json{{"runs", list}});
-    else programs::print_text(table.str());
+    if (flags.json)
+        programs::print_json_line(ordered_json{{"runs", list}});
+    else
+        programs::print_text(table.str());
     return programs::exit_code::done;
 }
 
@@ -179,7 +198,9 @@ programs::exit_code draw(const draw_flags& flags) {
 
 void add_draw(programs::command_line& to) {
     const auto flags = std::make_shared<draw_flags>();
-    programs::command& command = to.add("draw", "Plots several runs together: busy, waiting, read, written and faults over time, valid and loss over training time.",
+    programs::command& command = to.add("draw",
+        "Plots several runs together: busy, waiting, read, written and faults over time, valid and loss over training "
+        "time.",
         [flags](programs::command&) { return draw(*flags); });
     command.positional("run", flags->runs, "run directories, which name the lines");
     command.option("out", flags->out, "output directory of the figures").value_name("DIR").default_text("here");

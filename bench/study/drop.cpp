@@ -33,14 +33,14 @@
 
 #include "commands.hpp"
 #include "kit/cli/dataset_path.hpp"
-#include "kit/graph/graph_stream.hpp"
 #include "kit/cli/machine.hpp"
-#include "kit/report/plot.hpp"
-#include "kit/report/records.hpp"
 #include "kit/cli/signals.hpp"
-#include "kit/report/statistics.hpp"
 #include "kit/cli/terminal.hpp"
 #include "kit/cli/units.hpp"
+#include "kit/graph/graph_stream.hpp"
+#include "kit/report/plot.hpp"
+#include "kit/report/records.hpp"
+#include "kit/report/statistics.hpp"
 #include "subgraph.hpp"
 
 namespace study {
@@ -63,21 +63,27 @@ struct named_policy {
     neighborhood_policy is;
     const char* name;
 };
-constexpr std::array neighborhood_policies{named_policy{neighborhood_policy::random, "random"}, named_policy{neighborhood_policy::neighbor, "neighbor"},
-    named_policy{neighborhood_policy::influence, "influence"}};
+constexpr std::array neighborhood_policies{named_policy{neighborhood_policy::random, "random"},
+    named_policy{neighborhood_policy::neighbor, "neighbor"}, named_policy{neighborhood_policy::influence, "influence"}};
 
 /// A dataset in memory.
 struct labeled_graph {
     labeled_graph(const gneiss::dataset& data, gneiss::memory_budget& budget, const std::stop_token& stop)
-        : graph(programs::read_graph(data.buckets(), stop)), features(data.features()), labels(data.labels()),
-          training(data.nodes_of(gneiss::node_split::train)), valid(data.nodes_of(gneiss::node_split::valid)),
-          test(data.nodes_of(gneiss::node_split::test)), classes(static_cast<std::size_t>(data.manifest().node_attributes.classes)) {
+        : graph(programs::read_graph(data.buckets(), stop)),
+          features(data.features()),
+          labels(data.labels()),
+          training(data.nodes_of(gneiss::node_split::train)),
+          valid(data.nodes_of(gneiss::node_split::valid)),
+          test(data.nodes_of(gneiss::node_split::test)),
+          classes(static_cast<std::size_t>(data.manifest().node_attributes.classes)) {
         if (features.sparse()) features.normalize_rows(); // as trainers do
         store.emplace(features.files(), data.rows());
         gneiss::buffer_state all;
         for (gneiss::partition_id p = 0; p < data.rows().partitions; ++p) all.resident.push_back(p);
         const gneiss::epoch_plan states{std::move(all)};
-        buffer.emplace(*store, [] { return gneiss::any_engine(gneiss::threads_engine{}); }, gneiss::feature_buffer::bytes_needed(states, *store), budget);
+        buffer.emplace(
+            *store, [] { return gneiss::any_engine(gneiss::threads_engine{}); },
+            gneiss::feature_buffer::bytes_needed(states, *store), budget);
         buffer->begin_epoch(states);
         rows = buffer->acquire(0, stop);
     }
@@ -97,11 +103,13 @@ struct gathered {
     gneiss::reusable_buffer<float> memory;
     gneiss::sparse_feature_rows sparse;
 
-    [[nodiscard]] gneiss::input_rows<float> of(const gneiss::resident_features& rows, std::span<const node_id> nodes, gneiss::executor_ref executor) {
+    [[nodiscard]] gneiss::input_rows<float> of(
+        const gneiss::resident_features& rows, std::span<const node_id> nodes, gneiss::executor_ref executor) {
         const auto columns = static_cast<std::size_t>(rows.columns());
         if (rows.sparse()) {
             rows.gather(executor, nodes, sparse);
-            return {.dense = {nullptr, nodes.size(), 0}, .sparse = {columns, sparse.offsets, sparse.columns, sparse.values}};
+            return {.dense = {nullptr, nodes.size(), 0},
+                .sparse = {columns, sparse.offsets, sparse.columns, sparse.values}};
         }
         const gneiss::matrix_view<float> dense(memory.at_least(nodes.size() * columns), nodes.size(), columns);
         rows.gather(executor, nodes, dense);
@@ -112,24 +120,36 @@ struct gathered {
 /// GraphSAGE, trained on neighborhoods without their lowest-ranked nodes, and tested on the whole graph.
 class dropped_training {
 public:
-    dropped_training(const labeled_graph& data, const drop_flags& flags, const gneiss::tbb_executor& executor) : data_(data), flags_(flags), executor_(executor), make_(data.graph) {
+    dropped_training(const labeled_graph& data, const drop_flags& flags, const gneiss::tbb_executor& executor)
+        : data_(data),
+          flags_(flags),
+          executor_(executor),
+          make_(data.graph) {
         whole_.nodes.resize(static_cast<std::size_t>(data.graph.nodes()));
         std::iota(whole_.nodes.begin(), whole_.nodes.end(), node_id{0});
         whole_.batch = whole_.nodes.size();
         whole_.among = data.graph;
     }
 
-    /// Trains and returns the test accuracy after the epoch of the best validation, the first of equals; after the last epoch
-    /// without validation.
+    /// Trains and returns the test accuracy after the epoch of the best validation, the first of equals; after the last
+    /// epoch without validation.
     template <class Progress>
-    [[nodiscard]] double run(neighborhood_policy policy, double drop, std::uint64_t seed, const std::stop_token& stop, const Progress& progress) {
+    [[nodiscard]] double run(neighborhood_policy policy, double drop, std::uint64_t seed, const std::stop_token& stop,
+        const Progress& progress) {
         std::string layers;
         for (std::uint64_t i = 1; i < flags_.layers; ++i) layers += fmt::format("sage:{},", flags_.excluded);
         gneiss::dense_parameters<> weights;
         const auto columns = static_cast<std::size_t>(data_.rows->columns());
-        gneiss::encoder<float, gneiss::eigen_backend> encode(weights, gneiss::parse_layers(layers + "sage", {.then = {}, .dropout = flags_.dropout,
-            .attention_dropout = 0, .norm = false, .residual = false, .last_width = data_.classes}),
-            data_.rows->sparse() ? gneiss::input_columns{.dense = 0, .sparse = columns} : gneiss::input_columns{.dense = columns, .sparse = 0});
+        gneiss::encoder<float, gneiss::eigen_backend> encode(weights,
+            gneiss::parse_layers(layers + "sage",
+                {.then = {},
+                    .dropout = flags_.dropout,
+                    .attention_dropout = 0,
+                    .norm = false,
+                    .residual = false,
+                    .last_width = data_.classes}),
+            data_.rows->sparse() ? gneiss::input_columns{.dense = 0, .sparse = columns}
+                                 : gneiss::input_columns{.dense = columns, .sparse = 0});
         weights.allocate(seed);
         const gneiss::dense_optimizer optimizer = gneiss::make_dense_optimizer("adam", static_cast<float>(flags_.lr));
         optimizer.allocate_state(weights);
@@ -150,7 +170,9 @@ public:
                 subgraph around = make_.around(batch, hops);
                 const std::size_t others = around.nodes.size() - around.batch;
                 const auto kept = static_cast<std::size_t>(std::lround(static_cast<double>(others) * (1 - drop / 100)));
-                if (kept != others) around = make_.best(around, kept, policy, hops, gneiss::random_key{seed, gneiss::random_domain::user}.with(epoch).with(b));
+                if (kept != others)
+                    around = make_.best(around, kept, policy, hops,
+                        gneiss::random_key{seed, gneiss::random_domain::user}.with(epoch).with(b));
                 trained.key = {epoch, {0, 0, b}};
                 trained.step = ++step;
                 trained.layers.assign(around.of_layers(flags_.layers), executor_);
@@ -169,7 +191,8 @@ private:
     template <class Encoder>
     [[nodiscard]] std::pair<double, double> evaluate(Encoder& encode, const gneiss::dense_parameters<>& weights) {
         layers_.assign(whole_.of_layers(flags_.layers), executor_, gneiss::layer_stack::lists::forward);
-        const auto scores = encode.forward(weights, layers_, rows_.of(*data_.rows, whole_.nodes, executor_), {}, executor_);
+        const auto scores =
+            encode.forward(weights, layers_, rows_.of(*data_.rows, whole_.nodes, executor_), {}, executor_);
         const auto labels = gneiss::classes_of(data_.labels.values());
         const auto accuracy = [&](std::span<const node_id> of) {
             std::size_t right = 0;
@@ -188,13 +211,15 @@ private:
     gathered rows_;
 };
 
-/// Returns the peak memory of a training: the graph twice and a neighborhood of the whole graph, its layers, rows between
-/// layers, and weights with their gradients and the optimizer state.
+/// Returns the peak memory of a training: the graph twice and a neighborhood of the whole graph, its layers, rows
+/// between layers, and weights with their gradients and the optimizer state.
 std::uint64_t bytes_of(const gneiss::dataset& data, const drop_flags& flags) {
     const gneiss::dataset_manifest& m = data.manifest();
-    const std::uint64_t arcs = 2 * m.train_edges, width = 2 * flags.excluded + (data.has("features.indptr") ? 0 : m.node_attributes.features);
+    const std::uint64_t arcs = 2 * m.train_edges,
+                        width = 2 * flags.excluded + (data.has("features.indptr") ? 0 : m.node_attributes.features);
     const std::uint64_t weights = 2 * flags.excluded * (m.node_attributes.features + flags.layers * flags.excluded);
-    return 16 * weights + 3 * (8 * m.nodes + 4 * arcs) + flags.layers * (12 * arcs + 8 * m.nodes) + 4 * m.nodes * (width + 6 * flags.layers * flags.excluded);
+    return 16 * weights + 3 * (8 * m.nodes + 4 * arcs) + flags.layers * (12 * arcs + 8 * m.nodes) +
+        4 * m.nodes * (width + 6 * flags.layers * flags.excluded);
 }
 
 programs::exit_code drop(const drop_flags& flags) {
@@ -203,14 +228,18 @@ programs::exit_code drop(const drop_flags& flags) {
     const gneiss::dataset data(flags.dataset);
     const gneiss::dataset_manifest& m = data.manifest();
     if (m.node_attributes.target != gneiss::node_target_kind::classes)
-        throw programs::usage_error(fmt::format("{} has several labels per node, or numbers: this study needs classes", flags.dataset.string()));
-    if (m.node_attributes.train == 0 || m.node_attributes.test == 0 || m.node_attributes.classes == 0 || m.node_attributes.features == 0)
-        throw programs::usage_error(fmt::format("{} needs features, classes, training and test nodes", flags.dataset.string()));
+        throw programs::usage_error(fmt::format(
+            "{} has several labels per node, or numbers: this study needs classes", flags.dataset.string()));
+    if (m.node_attributes.train == 0 || m.node_attributes.test == 0 || m.node_attributes.classes == 0 ||
+        m.node_attributes.features == 0)
+        throw programs::usage_error(
+            fmt::format("{} needs features, classes, training and test nodes", flags.dataset.string()));
     gneiss::memory_budget budget(programs::available_memory());
     const auto charge = budget.charge("the graph, and rows of neighborhoods", bytes_of(data, flags));
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
-    const gneiss::tbb_executor executor(flags.threads != 0 ? programs::narrow<unsigned>(flags.threads, "threads") : programs::usable_cpus());
+    const gneiss::tbb_executor executor(
+        flags.threads != 0 ? programs::narrow<unsigned>(flags.threads, "threads") : programs::usable_cpus());
     const labeled_graph graph(data, budget, interrupts.token());
     dropped_training training(graph, flags, executor);
 
@@ -225,7 +254,10 @@ programs::exit_code drop(const drop_flags& flags) {
             std::vector<double> tested;
             for (std::uint64_t seed = 1; seed <= flags.seeds; ++seed)
                 tested.push_back(training.run(policy.is, k, seed, interrupts.token(), [&](std::uint64_t epoch) {
-                    live.update([&] { return fmt::format("{} % dropped, {}: seed {} of {}, epoch {} of {}", k, policy.name, seed, flags.seeds, epoch + 1, flags.epochs); });
+                    live.update([&] {
+                        return fmt::format("{} % dropped, {}: seed {} of {}, epoch {} of {}", k, policy.name, seed,
+                            flags.seeds, epoch + 1, flags.epochs);
+                    });
                 }));
             accuracy[{k, policy.is}] = programs::estimate_mean(tested);
         }
@@ -234,7 +266,9 @@ programs::exit_code drop(const drop_flags& flags) {
     const std::string name = programs::directory_name(flags.dataset);
     if (flags.out) {
         plot::line_chart chart{.title = name + ": test accuracy without the lowest-ranked nodes of each neighborhood",
-            .x = {.label = "nodes dropped", .of = plot::quantity::percent}, .y = {.label = "accuracy", .of = plot::quantity::percent}, .lines = {}};
+            .x = {.label = "nodes dropped", .of = plot::quantity::percent},
+            .y = {.label = "accuracy", .of = plot::quantity::percent},
+            .lines = {}};
         for (const named_policy& policy : neighborhood_policies) {
             plot::series line{.name = policy.name};
             for (const double k : flags.drop) line.points.push_back({k / 100, accuracy[{k, policy.is}].mean});
@@ -260,7 +294,8 @@ programs::exit_code drop(const drop_flags& flags) {
     programs::table table({{"dropped"}, {"random"}, {"neighbor"}, {"influence"}});
     for (const double k : flags.drop) {
         std::vector<std::string> cells{fmt::format("{:g}%", k)};
-        for (const named_policy& policy : neighborhood_policies) cells.push_back(programs::to_text(accuracy[{k, policy.is}]));
+        for (const named_policy& policy : neighborhood_policies)
+            cells.push_back(programs::to_text(accuracy[{k, policy.is}]));
         table.add(std::move(cells));
     }
     programs::print_text("{}: test accuracy, means of {} seeds\n\n{}", name, flags.seeds, table.str());
@@ -271,7 +306,9 @@ programs::exit_code drop(const drop_flags& flags) {
 
 void add_drop(programs::command_line& to) {
     const auto flags = std::make_shared<drop_flags>();
-    programs::command& command = to.add("drop", "Measures the accuracy of GraphSAGE trained without the least influential nodes of each neighborhood (Hanoi, Figure 4.6).",
+    programs::command& command = to.add("drop",
+        "Measures the accuracy of GraphSAGE trained without the least influential nodes of each neighborhood (Hanoi, "
+        "Figure 4.6).",
         [flags](programs::command&) { return drop(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset, loaded into memory");
     command.option("drop", flags->drop, "percentages of neighborhood nodes to discard").range(0, 100);

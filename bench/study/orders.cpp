@@ -22,10 +22,10 @@
 #include "commands.hpp"
 #include "kit/cli/dataset_path.hpp"
 #include "kit/cli/machine.hpp"
-#include "kit/report/plot.hpp"
-#include "kit/report/records.hpp"
 #include "kit/cli/signals.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/report/plot.hpp"
+#include "kit/report/records.hpp"
 
 namespace study {
 namespace {
@@ -46,7 +46,8 @@ struct orders_flags {
 class bucketed_edges {
 public:
     bucketed_edges(const gneiss::bucket_store& store, std::uint32_t partitions)
-        : rows_(store.rows().in(partitions)), begin_(std::size_t{partitions} * partitions + 1) {
+        : rows_(store.rows().in(partitions)),
+          begin_(std::size_t{partitions} * partitions + 1) {
         store.for_each_edge([&](std::span<const gneiss::edge> edges) {
             for (const gneiss::edge& e : edges) ++begin_[bucket_of(e) + 1];
         });
@@ -80,8 +81,8 @@ struct seen_order {
     double states = 0, reads = 0, bias = 0, uniform = 0, imbalance = 0;
 };
 
-seen_order look_at(const std::string& name, std::uint32_t partitions, std::uint32_t slots, const bucketed_edges& edges, std::uint64_t nodes,
-    const orders_flags& flags) {
+seen_order look_at(const std::string& name, std::uint32_t partitions, std::uint32_t slots, const bucketed_edges& edges,
+    std::uint64_t nodes, const orders_flags& flags) {
     const gneiss::any_order order = gneiss::make_order(name, partitions, slots, flags.seed);
     seen_order seen{.name = name, .partitions = partitions, .slots = slots};
     const auto mean = [&](double& of, double value) { of += value / static_cast<double>(flags.epochs); };
@@ -96,7 +97,10 @@ seen_order look_at(const std::string& name, std::uint32_t partitions, std::uint3
         }
         mean(seen.states, static_cast<double>(states.size()));
         mean(seen.reads, static_cast<double>(gneiss::cost_of(states, 1).read_bytes));
-        mean(seen.bias, gneiss::edge_bias(states, nodes, [&](const gneiss::edge_bucket& b, auto&& take) { take(edges.of(b)); }, flags.least_degree));
+        mean(seen.bias,
+            gneiss::edge_bias(
+                states, nodes, [&](const gneiss::edge_bucket& b, auto&& take) { take(edges.of(b)); },
+                flags.least_degree));
         mean(seen.uniform, gneiss::uniform_bias(states, partitions));
         mean(seen.imbalance, all == 0 ? 1 : static_cast<double>(most * states.size()) / static_cast<double>(all));
     }
@@ -107,7 +111,9 @@ programs::exit_code orders(const orders_flags& flags) {
     programs::check_dataset(flags.dataset);
     for (const std::uint64_t p : flags.partitions)
         if (p < 2 * flags.share)
-            throw programs::usage_error(fmt::format("--partitions {}: a buffer of 1/{} of them must hold at least 2, so give {} or more", p, flags.share, 2 * flags.share));
+            throw programs::usage_error(
+                fmt::format("--partitions {}: a buffer of 1/{} of them must hold at least 2, so give {} or more", p,
+                    flags.share, 2 * flags.share));
     const gneiss::dataset data(flags.dataset);
     const gneiss::bucket_store store = data.buckets();
     gneiss::memory_budget budget(programs::available_memory());
@@ -124,7 +130,8 @@ programs::exit_code orders(const orders_flags& flags) {
         for (const std::string& name : flags.names) {
             if (interrupts.token().stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
             live.update([&] { return fmt::format("{}, {} partitions", name, p); });
-            seen.push_back(look_at(name, partitions, programs::narrow<std::uint32_t>(p / flags.share, "partitions"), edges, data.manifest().nodes, flags));
+            seen.push_back(look_at(name, partitions, programs::narrow<std::uint32_t>(p / flags.share, "partitions"),
+                edges, data.manifest().nodes, flags));
         }
     }
     live.clear();
@@ -132,7 +139,9 @@ programs::exit_code orders(const orders_flags& flags) {
     const std::string name = programs::directory_name(flags.dataset);
     if (flags.out) {
         plot::line_chart chart{.title = fmt::format("{}: edge permutation bias, a buffer of 1/{}", name, flags.share),
-            .x = {.label = "partitions", .log = true}, .y = {.label = "B", .from_zero = true, .most = 1.0}, .lines = {}};
+            .x = {.label = "partitions", .log = true},
+            .y = {.label = "B", .from_zero = true, .most = 1.0},
+            .lines = {}};
         for (const std::string& order : flags.names) {
             plot::series line{.name = order};
             for (const seen_order& one : seen)
@@ -144,15 +153,18 @@ programs::exit_code orders(const orders_flags& flags) {
     if (flags.json) {
         ordered_json list = ordered_json::array();
         for (const seen_order& one : seen)
-            list.push_back({{"order", one.name}, {"partitions", one.partitions}, {"buffer", one.slots}, {"states", one.states},
-                {"partitions_read", one.reads}, {"bias", one.bias}, {"uniform_bias", one.uniform}, {"imbalance", one.imbalance}});
+            list.push_back({{"order", one.name}, {"partitions", one.partitions}, {"buffer", one.slots},
+                {"states", one.states}, {"partitions_read", one.reads}, {"bias", one.bias},
+                {"uniform_bias", one.uniform}, {"imbalance", one.imbalance}});
         programs::print_json_line({{"dataset", name}, {"orders", list}});
         return programs::exit_code::done;
     }
-    programs::table table({{"order", programs::align::left}, {"partitions"}, {"buffer"}, {"states"}, {"partitions read"}, {"B"}, {"B, equal degrees"}, {"edges of a state, max/mean"}});
+    programs::table table({{"order", programs::align::left}, {"partitions"}, {"buffer"}, {"states"},
+        {"partitions read"}, {"B"}, {"B, equal degrees"}, {"edges of a state, max/mean"}});
     for (const seen_order& one : seen)
-        table.add({one.name, std::to_string(one.partitions), std::to_string(one.slots), fmt::format("{:.0f}", one.states), fmt::format("{:.0f}", one.reads),
-            fmt::format("{:.3f}", one.bias), fmt::format("{:.3f}", one.uniform), fmt::format("{:.2f}", one.imbalance)});
+        table.add({one.name, std::to_string(one.partitions), std::to_string(one.slots),
+            fmt::format("{:.0f}", one.states), fmt::format("{:.0f}", one.reads), fmt::format("{:.3f}", one.bias),
+            fmt::format("{:.3f}", one.uniform), fmt::format("{:.2f}", one.imbalance)});
     programs::print_text("{}: means of {} epochs\n\n{}", name, flags.epochs, table.str());
     return programs::exit_code::done;
 }
@@ -161,13 +173,23 @@ programs::exit_code orders(const orders_flags& flags) {
 
 void add_orders(programs::command_line& to) {
     const auto flags = std::make_shared<orders_flags>();
-    programs::command& command = to.add("orders", "Measures how evenly edge-bucket orders train nodes, and their reads (MariusGNN, section 6 and Figure 6).",
+    programs::command& command = to.add("orders",
+        "Measures how evenly edge-bucket orders train nodes, and their reads (MariusGNN, section 6 and Figure 6).",
         [flags](programs::command&) { return orders(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset; its edges are loaded into memory");
-    command.option("order", flags->names, "orders to compare").words(1, 16).value_name("NAME").formerly("beta-spread", "beta-randomized");
-    command.option("partitions", flags->partitions, "numbers of partitions").words(1, 16).range(2, 4096).value_name("N");
+    command.option("order", flags->names, "orders to compare")
+        .words(1, 16)
+        .value_name("NAME")
+        .formerly("beta-spread", "beta-randomized");
+    command.option("partitions", flags->partitions, "numbers of partitions")
+        .words(1, 16)
+        .range(2, 4096)
+        .value_name("N");
     command.option("buffer-share", flags->share, "one in N partitions is resident").range(1, 4096);
-    command.option("least-degree", flags->least_degree, "least degree of nodes in the edge permutation bias B, since a single edge is all or nothing").range(1);
+    command
+        .option("least-degree", flags->least_degree,
+            "least degree of nodes in the edge permutation bias B, since a single edge is all or nothing")
+        .range(1);
     command.option("epochs", flags->epochs, "epochs; reports means").range(1, 1000);
     command.option("seed", flags->seed, "random seed of the orders");
     command.option("out", flags->out, "chart of the edge permutation bias B to write").value_name("FILE.svg");

@@ -18,12 +18,12 @@
 #include "commands.hpp"
 #include "kit/cli/dataset_path.hpp"
 #include "kit/cli/exit_codes.hpp"
+#include "kit/cli/terminal.hpp"
+#include "kit/cli/units.hpp"
 #include "kit/report/page.hpp"
 #include "kit/report/records.hpp"
 #include "kit/report/report.hpp"
 #include "kit/report/run_directory.hpp"
-#include "kit/cli/terminal.hpp"
-#include "kit/cli/units.hpp"
 
 namespace study {
 namespace {
@@ -54,7 +54,9 @@ struct compared_run {
 /// errc::not_found, errc::corrupt.
 compared_run read_compared(const fs::path& path) {
     const programs::run_directory directory = programs::run_directory::open_existing(path);
-    compared_run run{.name = programs::directory_name(path), .record = {}, .samples = directory.timeline_before(std::numeric_limits<double>::max())};
+    compared_run run{.name = programs::directory_name(path),
+        .record = {},
+        .samples = directory.timeline_before(std::numeric_limits<double>::max())};
     const fs::path file = path / programs::result_name, metrics = path / programs::metrics_name;
     const std::optional<ordered_json> result = directory.result();
     try {
@@ -66,7 +68,8 @@ compared_run read_compared(const fs::path& path) {
         if (fs::exists(metrics))
             for (const ordered_json& line : programs::read_json_lines(metrics)) {
                 run.record.epochs.push_back(programs::epoch_from_json(line));
-                run.record.seconds += run.record.epochs.back().seconds + run.record.epochs.back().evaluation.value_or(programs::evaluation_record{}).seconds;
+                run.record.seconds += run.record.epochs.back().seconds +
+                    run.record.epochs.back().evaluation.value_or(programs::evaluation_record{}).seconds;
             }
     } catch (const nlohmann::json::exception& e) {
         throw gneiss::error(gneiss::errc::corrupt, e.what(), {.path = result ? file : metrics});
@@ -93,7 +96,9 @@ std::optional<double> value_of(const programs::metric_values& values, const std:
 const epoch_record* best_by(const run_record& run, const std::string& metric) {
     const epoch_record* best = nullptr;
     for (const epoch_record& epoch : run.epochs)
-        if (const auto value = value_of(epoch.valid, metric); value && (best == nullptr || programs::metric_order::better(metric, *value, *value_of(best->valid, metric)))) best = &epoch;
+        if (const auto value = value_of(epoch.valid, metric); value &&
+            (best == nullptr || programs::metric_order::better(metric, *value, *value_of(best->valid, metric))))
+            best = &epoch;
     return best;
 }
 
@@ -110,8 +115,10 @@ struct row_of_runs {
 };
 
 std::string result_table(const std::vector<compared_run>& runs, const std::string& metric) {
-    const auto number = [](const std::optional<double>& value) { return value ? fmt::format("{:.4f}", *value) : std::string(); };
-    const auto mean = [](const run_record& run, std::optional<std::uint64_t> epoch_record::*value) {
+    const auto number = [](const std::optional<double>& value) {
+        return value ? fmt::format("{:.4f}", *value) : std::string();
+    };
+    const auto mean = [](const run_record& run, std::optional<std::uint64_t> epoch_record::* value) {
         double sum = 0, count = 0;
         for (const epoch_record& epoch : run.epochs)
             if (epoch.*value) sum += static_cast<double>(*(epoch.*value)), ++count;
@@ -123,16 +130,37 @@ std::string result_table(const std::vector<compared_run>& runs, const std::strin
         {"program", [](const run_record& run) { return run.program; }},
         {"dataset", [](const run_record& run) { return run.dataset.name; }},
         {"epochs", [](const run_record& run) { return fmt::format("{}", run.epochs.size()); }},
-        {"loss", [](const run_record& run) { return run.epochs.empty() || !run.epochs.back().loss ? "" : fmt::format("{:.4f}", *run.epochs.back().loss); }},
-        {"best epoch", [&](const run_record& run) { const auto* best = best_by(run, metric); return best == nullptr ? "" : fmt::format("{}", best->epoch); }},
-        {"validation " + title, [&](const run_record& run) { const auto* best = best_by(run, metric); return best == nullptr ? "" : number(value_of(best->valid, metric)); }},
+        {"loss",
+            [](const run_record& run) {
+                return run.epochs.empty() || !run.epochs.back().loss ? ""
+                                                                     : fmt::format("{:.4f}", *run.epochs.back().loss);
+            }},
+        {"best epoch",
+            [&](const run_record& run) {
+                const auto* best = best_by(run, metric);
+                return best == nullptr ? "" : fmt::format("{}", best->epoch);
+            }},
+        {"validation " + title,
+            [&](const run_record& run) {
+                const auto* best = best_by(run, metric);
+                return best == nullptr ? "" : number(value_of(best->valid, metric));
+            }},
         {"test " + title, [&](const run_record& run) { return number(value_of(run.test, metric)); }},
         {"training", [](const run_record& run) { return programs::human_seconds(training_seconds(run)); }},
-        {"evaluation", [](const run_record& run) { return run.evaluation ? programs::human_seconds(run.evaluation->seconds) : std::string(); }},
+        {"evaluation",
+            [](const run_record& run) {
+                return run.evaluation ? programs::human_seconds(run.evaluation->seconds) : std::string();
+            }},
         {"all", [](const run_record& run) { return programs::human_seconds(run.seconds); }},
         {"read per epoch", [&](const run_record& run) { return mean(run, &epoch_record::read_bytes); }},
-        {"peak memory", [](const run_record& run) { return run.peak_rss_bytes == 0 ? "" : gneiss::format_bytes(run.peak_rss_bytes); }},
-        {"budget", [](const run_record& run) { return run.plan.budget_bytes ? gneiss::format_bytes(*run.plan.budget_bytes) : std::string(); }},
+        {"peak memory",
+            [](const run_record& run) {
+                return run.peak_rss_bytes == 0 ? "" : gneiss::format_bytes(run.peak_rss_bytes);
+            }},
+        {"budget",
+            [](const run_record& run) {
+                return run.plan.budget_bytes ? gneiss::format_bytes(*run.plan.budget_bytes) : std::string();
+            }},
     };
     std::vector<std::vector<cell>> table{{{"run"}}};
     for (std::size_t i = 0; i < runs.size(); ++i) table.front().push_back({runs[i].name, plot::color(i), true});
@@ -158,10 +186,13 @@ std::string difference_table(const std::vector<compared_run>& runs) {
         for (const compared_run& run : runs) {
             if (run.record.config.empty()) continue; // not finished: its flags are in config.toml alone
             const auto value = run.record.config.find(name);
-            row.push_back({value == run.record.config.end() ? "" : value->is_string() ? value->get<std::string>()
-                                                                 : value->dump(-1, ' ', false, ordered_json::error_handler_t::replace), "", true});
+            row.push_back({value == run.record.config.end() ? ""
+                    : value->is_string()                    ? value->get<std::string>()
+                                         : value->dump(-1, ' ', false, ordered_json::error_handler_t::replace),
+                "", true});
         }
-        if (std::ranges::adjacent_find(row.begin() + 1, row.end(), std::not_equal_to<>(), &cell::text) != row.end()) rows.push_back(std::move(row));
+        if (std::ranges::adjacent_find(row.begin() + 1, row.end(), std::not_equal_to<>(), &cell::text) != row.end())
+            rows.push_back(std::move(row));
     }
     return rows.empty() ? "" : page::table_box("Flags that differ", page::table(titles, rows));
 }
@@ -172,9 +203,11 @@ std::string lines_of(const std::vector<compared_run>& runs, const std::string& t
     plot::line_chart chart{.title = title, .x = std::move(x), .y = std::move(y), .lines = {}, .marks = {}};
     bool drawn = false;
     for (std::size_t i = 0; i < runs.size(); ++i) {
-        plot::series line{.name = runs[i].name, .points = points(runs[i]), .style = plot::line_style::solid, .color = i};
+        plot::series line{
+            .name = runs[i].name, .points = points(runs[i]), .style = plot::line_style::solid, .color = i};
         if (line.points.empty()) continue;
-        drawn |= line.points.front().x < line.points.back().x && std::ranges::any_of(line.points, [](const plot::point& p) { return p.y != 0; });
+        drawn |= line.points.front().x < line.points.back().x &&
+            std::ranges::any_of(line.points, [](const plot::point& p) { return p.y != 0; });
         chart.lines.push_back(std::move(line));
     }
     return drawn ? page::plot_box(chart) : "";
@@ -188,7 +221,8 @@ auto by_epoch(bool over_time, Value value) {
         double seconds = 0;
         for (const epoch_record& epoch : run.record.epochs) {
             seconds += epoch.seconds;
-            if (const std::optional<double> y = value(epoch)) points.push_back({over_time ? seconds : static_cast<double>(epoch.epoch), *y});
+            if (const std::optional<double> y = value(epoch))
+                points.push_back({over_time ? seconds : static_cast<double>(epoch.epoch), *y});
         }
         return points;
     };
@@ -196,7 +230,7 @@ auto by_epoch(bool over_time, Value value) {
 
 /// Returns a value of the samples; `most` points at most, means of adjacent samples.
 template <class T>
-auto by_time(T programs::time_sample::*value) {
+auto by_time(T programs::time_sample::* value) {
     return [value](const compared_run& run) {
         constexpr std::size_t most = 120;
         const std::size_t each = run.samples.size() / most + 1;
@@ -217,11 +251,13 @@ auto by_time(T programs::time_sample::*value) {
 std::string page_of(const std::vector<compared_run>& runs, const std::string& wanted) {
     const std::string metric = metric_of(runs.front().record, wanted);
     const std::string title = programs::metric_title(metric);
-    const plot::axis epochs{.label = "epoch", .whole = true}, training{.label = "training time", .of = quantity::seconds, .from_zero = true},
+    const plot::axis epochs{.label = "epoch", .whole = true},
+        training{.label = "training time", .of = quantity::seconds, .from_zero = true},
         time{.label = "time since the start", .of = quantity::seconds, .from_zero = true};
     const auto valid = [&](const epoch_record& epoch) { return value_of(epoch.valid, metric); };
     const auto loss = [](const epoch_record& epoch) { return epoch.loss; };
-    const plot::axis share{.label = "share of the compute workers' time", .of = quantity::percent, .from_zero = true, .most = 1};
+    const plot::axis share{
+        .label = "share of the compute workers' time", .of = quantity::percent, .from_zero = true, .most = 1};
     std::string body = page::section("Results", result_table(runs, metric) + difference_table(runs));
     body += page::section("Learning",
         lines_of(runs, "Validation " + title, epochs, {.label = title}, by_epoch(false, valid)) +
@@ -231,13 +267,19 @@ std::string page_of(const std::vector<compared_run>& runs, const std::string& wa
     body += page::section("Pipeline",
         lines_of(runs, "Compute stage at work", time, share, by_time(&programs::time_sample::busy_share)) +
             lines_of(runs, "Compute stage waiting", time, share, by_time(&programs::time_sample::wait_share)) +
-            lines_of(runs, "Evaluation", time, {.label = "share of the time", .of = quantity::percent, .from_zero = true, .most = 1},
+            lines_of(runs, "Evaluation", time,
+                {.label = "share of the time", .of = quantity::percent, .from_zero = true, .most = 1},
                 by_time(&programs::time_sample::evaluate_share)));
     body += page::section("Disk and memory",
-        lines_of(runs, "Read from disk", time, {.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true}, by_time(&programs::time_sample::read_rate)) +
-            lines_of(runs, "Written to disk", time, {.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true}, by_time(&programs::time_sample::write_rate)) +
-            lines_of(runs, "Memory", time, {.label = "resident set", .of = quantity::memory, .from_zero = true}, by_time(&programs::time_sample::rss_bytes)));
-    page::header head{.title = fmt::format("{} runs", runs.size()), .heading = fmt::format("{} run{} <span>compared</span>", runs.size(), runs.size() == 1 ? "" : "s")};
+        lines_of(runs, "Read from disk", time, {.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true},
+            by_time(&programs::time_sample::read_rate)) +
+            lines_of(runs, "Written to disk", time,
+                {.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true},
+                by_time(&programs::time_sample::write_rate)) +
+            lines_of(runs, "Memory", time, {.label = "resident set", .of = quantity::memory, .from_zero = true},
+                by_time(&programs::time_sample::rss_bytes)));
+    page::header head{.title = fmt::format("{} runs", runs.size()),
+        .heading = fmt::format("{} run{} <span>compared</span>", runs.size(), runs.size() == 1 ? "" : "s")};
     for (const compared_run& run : runs)
         if (!run.record.command.empty()) head.lines.push_back(page::command_line(run.record.command));
     return page::document(head, body, fmt::format("Made by gneiss-study {}.", programs::version()));
@@ -245,14 +287,17 @@ std::string page_of(const std::vector<compared_run>& runs, const std::string& wa
 
 programs::exit_code report(const report_flags& flags) {
     if (!flags.force && fs::exists(fs::symlink_status(flags.out)))
-        throw programs::usage_error(flags.out.string() + " exists already: choose another --out, or --force to replace it");
+        throw programs::usage_error(
+            flags.out.string() + " exists already: choose another --out, or --force to replace it");
     std::vector<compared_run> runs;
     for (const fs::path& run : flags.runs) runs.push_back(read_compared(run));
     for (std::size_t i = 0; i < runs.size(); ++i) // runs of one name are shown by their paths
-        if (std::ranges::count(flags.runs, runs[i].name, programs::directory_name) > 1) runs[i].name = flags.runs[i].string();
+        if (std::ranges::count(flags.runs, runs[i].name, programs::directory_name) > 1)
+            runs[i].name = flags.runs[i].string();
     for (const compared_run& run : runs)
         if (run.record.status != programs::run_status::done)
-            programs::print_warning(fmt::format("{}: training has not finished: its results are those of {} epochs", run.name, run.record.epochs.size()));
+            programs::print_warning(fmt::format("{}: training has not finished: its results are those of {} epochs",
+                run.name, run.record.epochs.size()));
     programs::write_file_atomically(flags.out, page_of(runs, flags.metric));
     programs::print_text("{}\n", flags.out.string());
     return programs::exit_code::done;
@@ -262,7 +307,9 @@ programs::exit_code report(const report_flags& flags) {
 
 void add_report(programs::command_line& to) {
     const auto flags = std::make_shared<report_flags>();
-    programs::command& command = to.add("report", "Writes one page of several runs: results, flags that differ, metrics, loss, waiting, bytes and memory over time.",
+    programs::command& command = to.add("report",
+        "Writes one page of several runs: results, flags that differ, metrics, loss, waiting, bytes and memory over "
+        "time.",
         [flags](programs::command&) { return report(*flags); });
     command.positional("run", flags->runs, "run directories, finished or not");
     command.option("out", flags->out, "page to write").value_name("FILE.html");

@@ -28,7 +28,10 @@ constexpr std::uint64_t profile_epoch = ~std::uint64_t{0}; ///< no run reaches i
 class batches_of_epochs {
 public:
     batches_of_epochs(const std::vector<node_id>& seeds, const sampling& options, std::uint64_t first)
-        : seeds_(seeds), options_(options), epoch_(first), batches_(seeds, options.batch, options.seed, first, 0) {}
+        : seeds_(seeds),
+          options_(options),
+          epoch_(first),
+          batches_(seeds, options.batch, options.seed, first, 0) {}
 
     /// Returns the next batch's key and seeds.
     gneiss::batch_key next(std::vector<node_id>& to) {
@@ -66,9 +69,9 @@ std::vector<node_id> seeds_of(const gneiss::dataset& data) {
 }
 
 sampling read_sampling(const std::string& fanout, const std::string& direction, const std::string& sampler) {
-    const auto leads = direction == "in"    ? gneiss::neighbor_direction::in
-                       : direction == "out" ? gneiss::neighbor_direction::out
-                                            : gneiss::neighbor_direction::both;
+    const auto leads = direction == "in" ? gneiss::neighbor_direction::in
+        : direction == "out"             ? gneiss::neighbor_direction::out
+                                         : gneiss::neighbor_direction::both;
     sampling options;
     try {
         options.fanout = gneiss::parse_fanout(fanout, leads);
@@ -82,8 +85,9 @@ sampling read_sampling(const std::string& fanout, const std::string& direction, 
     return options;
 }
 
-sampled_trace sample_trace(const gneiss::dataset& data, const gneiss::csc_files& files, const std::vector<node_id>& seeds, const sampling& options,
-    const std::filesystem::path& scratch, gneiss::memory_budget& budget, const gneiss::tbb_executor& executor, const std::stop_token& stop,
+sampled_trace sample_trace(const gneiss::dataset& data, const gneiss::csc_files& files,
+    const std::vector<node_id>& seeds, const sampling& options, const std::filesystem::path& scratch,
+    gneiss::memory_budget& budget, const gneiss::tbb_executor& executor, const std::stop_token& stop,
     const std::function<void(const std::string&, std::uint64_t, std::uint64_t)>& progress) {
     const std::uint64_t nodes = data.manifest().nodes;
     programs::make_lists(data, files, budget.available(), executor, stop,
@@ -91,7 +95,8 @@ sampled_trace sample_trace(const gneiss::dataset& data, const gneiss::csc_files&
 
     gneiss::neighbor_options hops;
     hops.fanout = options.fanout;
-    const auto samples = budget.charge("samples", programs::sample_memory(data.manifest(), options.kind, hops, options.batch));
+    const auto samples =
+        budget.charge("samples", programs::sample_memory(data.manifest(), options.kind, hops, options.batch));
     const auto counts = budget.charge("visits", nodes * sizeof(std::uint32_t));
 
     std::unique_ptr<gneiss::memory_csc> whole;
@@ -99,7 +104,8 @@ sampled_trace sample_trace(const gneiss::dataset& data, const gneiss::csc_files&
     if (bytes_of_lists(files) <= budget.available() / 2)
         whole = std::make_unique<gneiss::memory_csc>(files, budget);
     else
-        part = std::make_unique<gneiss::disk_csc>(files, [] { return gneiss::any_engine(gneiss::threads_engine(24)); }, budget);
+        part = std::make_unique<gneiss::disk_csc>(
+            files, [] { return gneiss::any_engine(gneiss::threads_engine(24)); }, budget);
     const auto make = [&](const auto& graph) { return gneiss::make_sampler(graph, options.kind, hops, options.seed); };
     gneiss::any_sampler sampler = whole ? make(*whole) : make(*part);
 
@@ -126,7 +132,8 @@ sampled_trace sample_trace(const gneiss::dataset& data, const gneiss::csc_files&
         result.largest = std::max<std::uint64_t>(result.largest, rows.size());
     };
     // A growing array exists twice, with a margin of a quarter over the rows seen.
-    const std::uint64_t memory = 3 * sizeof(node_id) * (seen / options.profiled + seen / options.profiled / 4 + 1) * options.batches;
+    const std::uint64_t memory =
+        3 * sizeof(node_id) * (seen / options.profiled + seen / options.profiled / 4 + 1) * options.batches;
     if (memory <= budget.available() / 2) {
         result.memory = budget.charge("trace", memory);
         sample("trace", 0, options.batches, [&](std::span<const node_id> rows) {

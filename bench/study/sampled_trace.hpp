@@ -13,8 +13,8 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/any_sampler.hpp>
+#include <gneiss/sample/fanout.hpp>
 #include <gneiss/storage/adjacency/csc_files.hpp>
 #include <gneiss/storage/io/trace_file.hpp>
 
@@ -29,9 +29,10 @@ struct sampling {
     std::uint64_t seed = 0;
 };
 
-/// Returns the sampling of the flags: `fanout` as in --fanout, `direction` in, out or both, `sampler` neighbor or dense. Throws
-/// usage_error.
-[[nodiscard]] sampling read_sampling(const std::string& fanout, const std::string& direction, const std::string& sampler);
+/// Returns the sampling of the flags: `fanout` as in --fanout, `direction` in, out or both, `sampler` neighbor or
+/// dense. Throws usage_error.
+[[nodiscard]] sampling read_sampling(
+    const std::string& fanout, const std::string& direction, const std::string& sampler);
 
 /// Row accesses of training: the rows of each batch, and visit counts of an equal number of other batches.
 struct sampled_trace {
@@ -45,12 +46,12 @@ struct sampled_trace {
 /// Returns the seeds of batches: the training nodes, or all if there are none.
 [[nodiscard]] std::vector<gneiss::node_id> seeds_of(const gneiss::dataset& data);
 
-/// Samples the batches of training with these seeds and flags, epoch by epoch: in memory if lists or rows fit in half of the
-/// remaining budget, else from disk, and to `scratch`. Builds the adjacency files if they are missing. Errors: as of the
-/// samplers, build_csc and trace files; errc::canceled on a stop; over_budget.
-[[nodiscard]] sampled_trace sample_trace(const gneiss::dataset& data, const gneiss::csc_files& files, const std::vector<gneiss::node_id>& seeds,
-    const sampling& options,
-    const std::filesystem::path& scratch, gneiss::memory_budget& budget, const gneiss::tbb_executor& executor, const std::stop_token& stop,
+/// Samples the batches of training with these seeds and flags, epoch by epoch: in memory if lists or rows fit in half
+/// of the remaining budget, else from disk, and to `scratch`. Builds the adjacency files if they are missing. Errors:
+/// as of the samplers, build_csc and trace files; errc::canceled on a stop; over_budget.
+[[nodiscard]] sampled_trace sample_trace(const gneiss::dataset& data, const gneiss::csc_files& files,
+    const std::vector<gneiss::node_id>& seeds, const sampling& options, const std::filesystem::path& scratch,
+    gneiss::memory_budget& budget, const gneiss::tbb_executor& executor, const std::stop_token& stop,
     const std::function<void(const std::string& what, std::uint64_t done, std::uint64_t all)>& progress);
 
 } // namespace study

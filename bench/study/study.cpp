@@ -43,7 +43,8 @@ ordered_json line_of(const std::string& name, const run_key& key, const ordered_
     const ordered_json& epochs = run.at("epochs");
     const auto count = static_cast<double>(std::max<std::size_t>(epochs.size(), 1));
     ordered_json epoch = {{"count", epochs.size()}}, stages = ordered_json::object();
-    for (const char* value : {"seconds", "examples", "sampled_edges", "read_bytes", "write_bytes", "read_requests", "hit_rate", "wait_seconds"}) {
+    for (const char* value : {"seconds", "examples", "sampled_edges", "read_bytes", "write_bytes", "read_requests",
+             "hit_rate", "wait_seconds"}) {
         double sum = 0;
         for (const ordered_json& one : epochs) sum += one.value(value, 0.0);
         epoch[value] = sum / count;
@@ -51,29 +52,31 @@ ordered_json line_of(const std::string& name, const run_key& key, const ordered_
     epoch["loss"] = epochs.empty() ? 0.0 : epochs.back().value("loss", 0.0);
     for (const ordered_json& one : epochs) {
         const ordered_json took = one.value("stage_seconds", ordered_json::object());
-        for (const auto& [stage, seconds] : took.items()) stages[stage] = stages.value(stage, 0.0) + seconds.get<double>() / count;
+        for (const auto& [stage, seconds] : took.items())
+            stages[stage] = stages.value(stage, 0.0) + seconds.get<double>() / count;
     }
     epoch["stage_seconds"] = std::move(stages);
     ordered_json line = {{"case", name}, {"program", key.program}, {"dataset", key.dataset}};
     if (key.seed) line["seed"] = *key.seed;
-    line.update({{"flags", key.flags}, {"metrics", run.value("metrics", ordered_json::object())}, {"seconds", run.at("seconds")},
-        {"peak_rss_bytes", run.at("peak_rss_bytes")}, {"epoch", std::move(epoch)}});
+    line.update({{"flags", key.flags}, {"metrics", run.value("metrics", ordered_json::object())},
+        {"seconds", run.at("seconds")}, {"peak_rss_bytes", run.at("peak_rss_bytes")}, {"epoch", std::move(epoch)}});
     return line;
 }
 
 study_log::study_log(std::optional<std::filesystem::path> file) : file_(std::move(file)) {
     if (!file_ || !std::filesystem::exists(*file_)) return;
     lines_ = programs::read_json_lines(*file_);
-    for (std::size_t i = 0; i < lines_.size(); ++i)
-        try {
+    for (std::size_t i = 0; i < lines_.size(); ++i) try {
             (void)key_of(lines_[i]);
             (void)lines_[i].at("epoch").at("seconds").get<double>();
             (void)summarize({}, {lines_[i]}, {}); // validates the line
         } catch (const nlohmann::json::exception&) {
-            throw gneiss::error(gneiss::errc::invalid_format, "is not a run of a study", {.path = *file_, .line = i + 1});
+            throw gneiss::error(
+                gneiss::errc::invalid_format, "is not a run of a study", {.path = *file_, .line = i + 1});
         }
     const std::string text = programs::read_file(*file_);
-    if (!text.empty() && text.back() != '\n') programs::write_file_atomically(*file_, text.substr(0, text.rfind('\n') + 1));
+    if (!text.empty() && text.back() != '\n')
+        programs::write_file_atomically(*file_, text.substr(0, text.rfind('\n') + 1));
 }
 
 std::optional<ordered_json> study_log::take(const run_key& key) {
@@ -110,7 +113,9 @@ outcome summarize(const std::string& name, const runs_of_case& runs, const std::
         for (const ordered_json& run : done) values.push_back(value(run));
         return values;
     };
-    const auto of_epochs = [&](const char* key) { return of_runs([&](const ordered_json& run) { return run.at("epoch").value(key, 0.0); }); };
+    const auto of_epochs = [&](const char* key) {
+        return of_runs([&](const ordered_json& run) { return run.at("epoch").value(key, 0.0); });
+    };
     result.all_seconds = of_epochs("seconds");
     result.seconds = programs::median(result.all_seconds);
     result.read_bytes = programs::median(of_epochs("read_bytes"));
@@ -119,16 +124,22 @@ outcome summarize(const std::string& name, const runs_of_case& runs, const std::
     result.read_requests = programs::median(of_epochs("read_requests"));
     result.hit_rate = programs::median(of_epochs("hit_rate"));
     result.loss = programs::median(of_epochs("loss"));
-    result.peak_rss = programs::median(of_runs([](const ordered_json& run) { return run.value("peak_rss_bytes", 0.0); }));
-    result.run_seconds = programs::estimate_mean(of_runs([](const ordered_json& run) { return run.value("seconds", 0.0); }));
+    result.peak_rss =
+        programs::median(of_runs([](const ordered_json& run) { return run.value("peak_rss_bytes", 0.0); }));
+    result.run_seconds =
+        programs::estimate_mean(of_runs([](const ordered_json& run) { return run.value("seconds", 0.0); }));
     means_by_seed tests;
     for (const ordered_json& run : done)
         if (const auto value = test_metric(run, metric)) tests.add(run, *value);
     result.test = tests.estimate();
-    const auto stages_of = [](const ordered_json& run) { return run.at("epoch").value("stage_seconds", ordered_json::object()); };
+    const auto stages_of = [](const ordered_json& run) {
+        return run.at("epoch").value("stage_seconds", ordered_json::object());
+    };
     const ordered_json names = done.empty() ? ordered_json::object() : stages_of(done.front());
     for (const auto& [stage, ignored] : names.items())
-        result.stages.emplace_back(stage, programs::median(of_runs([&, stage = stage](const ordered_json& run) { return stages_of(run).value(stage, 0.0); })));
+        result.stages.emplace_back(stage, programs::median(of_runs([&, stage = stage](const ordered_json& run) {
+            return stages_of(run).value(stage, 0.0);
+        })));
     return result;
 }
 

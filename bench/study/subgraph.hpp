@@ -31,10 +31,14 @@ struct subgraph {
         std::size_t count;
 
         [[nodiscard]] std::size_t layers() const noexcept { return count; }
-        [[nodiscard]] gneiss::layer_view layer(std::size_t i, std::vector<std::uint32_t>& offsets, std::vector<std::uint32_t>&) const {
+        [[nodiscard]] gneiss::layer_view layer(
+            std::size_t i, std::vector<std::uint32_t>& offsets, std::vector<std::uint32_t>&) const {
             const std::size_t targets = i + 1 == count ? of.batch : of.nodes.size();
-            offsets.assign(of.among.offsets.begin(), of.among.offsets.begin() + static_cast<std::ptrdiff_t>(targets) + 1);
-            return {.targets = targets, .sources = of.nodes.size(), .offsets = offsets,
+            offsets.assign(
+                of.among.offsets.begin(), of.among.offsets.begin() + static_cast<std::ptrdiff_t>(targets) + 1);
+            return {.targets = targets,
+                .sources = of.nodes.size(),
+                .offsets = offsets,
                 .neighbors = std::span(of.among.neighbors).first(offsets.back())};
         }
     };
@@ -43,16 +47,18 @@ struct subgraph {
 
 /// Ranking of nodes around a batch. Source: Hanoi, thesis, section 4.3.1.
 enum class neighborhood_policy : std::uint8_t {
-    random,    ///< any
+    random,   ///< any
     neighbor, ///< neighbors of the batch, then any
-    influence  ///< by the end of L-step lazy random walks from the batch: equation 4.1
+    influence ///< by the end of L-step lazy random walks from the batch: equation 4.1
 };
 
 /// Cuts subgraphs out of a graph in memory. Memory: 4 bytes per node. Not thread-safe.
 class subgraph_maker {
 public:
     /// \param graph  outlives this; fewer than 2³² − 1 nodes
-    explicit subgraph_maker(const gneiss::symmetric_csr& graph) : graph_(graph), position_(static_cast<std::size_t>(graph.nodes()), nowhere) {}
+    explicit subgraph_maker(const gneiss::symmetric_csr& graph)
+        : graph_(graph),
+          position_(static_cast<std::size_t>(graph.nodes()), nowhere) {}
 
     /// Returns all nodes within `hops` edges of the batch. O(edges at the nodes). Precondition: distinct nodes.
     [[nodiscard]] subgraph around(std::span<const gneiss::node_id> batch, std::uint32_t hops) {
@@ -73,23 +79,28 @@ public:
     }
 
     /// Returns the batch of `of` and the `count` highest-ranked other nodes. `key` breaks ties at random.
-    [[nodiscard]] subgraph best(const subgraph& of, std::size_t count, neighborhood_policy policy, std::uint32_t hops, const gneiss::random_key& key) {
+    [[nodiscard]] subgraph best(const subgraph& of, std::size_t count, neighborhood_policy policy, std::uint32_t hops,
+        const gneiss::random_key& key) {
         const std::vector<float> scores = scores_of(of, policy, hops, key);
         const auto others = std::span(scores).subspan(of.batch);
         std::vector<gneiss::node_id> chosen = gneiss::most_influential(others, count);
         std::ranges::sort(chosen); // still by distance
-        subgraph result{.nodes = {of.nodes.begin(), of.nodes.begin() + static_cast<std::ptrdiff_t>(of.batch)}, .batch = of.batch, .direct = of.batch};
+        subgraph result{.nodes = {of.nodes.begin(), of.nodes.begin() + static_cast<std::ptrdiff_t>(of.batch)},
+            .batch = of.batch,
+            .direct = of.batch};
         for (const gneiss::node_id i : chosen) {
             result.nodes.push_back(of.nodes[of.batch + i]);
             result.direct += of.batch + i < of.direct;
         }
-        for (std::size_t i = 0; i < result.nodes.size(); ++i) position_[result.nodes[i]] = static_cast<std::uint32_t>(i);
+        for (std::size_t i = 0; i < result.nodes.size(); ++i)
+            position_[result.nodes[i]] = static_cast<std::uint32_t>(i);
         connect(result);
         return result;
     }
 
     /// Returns the score of each node of a neighborhood of `hops`.
-    [[nodiscard]] static std::vector<float> scores_of(const subgraph& of, neighborhood_policy policy, std::uint32_t hops, const gneiss::random_key& key) {
+    [[nodiscard]] static std::vector<float> scores_of(
+        const subgraph& of, neighborhood_policy policy, std::uint32_t hops, const gneiss::random_key& key) {
         if (policy == neighborhood_policy::influence) {
             // Walks move only from nodes within hops − 1 edges, and all edges of these nodes are in the subgraph.
             std::vector<gneiss::node_id> from(of.batch);

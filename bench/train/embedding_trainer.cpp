@@ -1,5 +1,5 @@
-// Edges per second of whole epochs in memory, compared with the compute stage alone on the same batches. In the best case the
-// other stages overlap with it completely.
+// Edges per second of whole epochs in memory, compared with the compute stage alone on the same batches. In the best
+// case the other stages overlap with it completely.
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -21,7 +21,8 @@ const row_partitioning partitioning{.nodes = 50'000, .partitions = 1};
 constexpr std::uint32_t relation_count = 100;
 constexpr std::size_t edge_count = 100'000;
 // gneiss-marius' defaults, except for the share by degree.
-const embedding_trainer_options options{.batch_edges = 1000, .negatives = {.per_chunk = 1000, .chunks = 2, .degree_fraction = .5}, .seed = 1};
+const embedding_trainer_options options{
+    .batch_edges = 1000, .negatives = {.per_chunk = 1000, .chunks = 2, .degree_fraction = .5}, .seed = 1};
 
 std::vector<edge> random_edges() {
     std::vector<edge> edges(edge_count);
@@ -75,7 +76,8 @@ void link_training_epoch(benchmark::State& state, const char* decoder) {
     partition_buffer buffer(rows, {.resident_partitions = 1, .prefetch = 0}, budget);
     edge_buffer edges(source, {.partitions = 1, .cache_all = true}, budget);
     embedding_trainer training(options,
-        {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations}, executor, budget);
+        {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations}, executor,
+        budget);
     std::uint64_t epoch = 0;
     (void)training.run(states, epoch++);
     for (auto _ : state) benchmark::DoNotOptimize(training.run(states, epoch++).model.loss);
@@ -106,13 +108,14 @@ void link_training_compute_alone(benchmark::State& state, const char* decoder) {
     any_link_model model = make_link_model(decoder, "softmax", dim);
     const embedding_table relations = relation_table(model, sgd{});
     embedding_table rows(most, {dim, 0}), gradients(most, {dim, 0});
-    initialize_rows(
-        initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, 0, dim, rows.table(), serial_executor{});
+    initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, 0, dim, rows.table(), serial_executor{});
     sparse_gradients relation_gradients;
     for (auto _ : state)
         for (const link_batch& b : batches)
-            benchmark::DoNotOptimize(model.forward_backward(b, rows.values().middle_rows(0, b.nodes.size()),
-                relations.values(), gradients.table().middle_rows(0, b.nodes.size()), relation_gradients, executor).loss);
+            benchmark::DoNotOptimize(model
+                    .forward_backward(b, rows.values().middle_rows(0, b.nodes.size()), relations.values(),
+                        gradients.table().middle_rows(0, b.nodes.size()), relation_gradients, executor)
+                    .loss);
     count(state);
 }
 

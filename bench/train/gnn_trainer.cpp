@@ -1,5 +1,5 @@
-// Examples per second of whole epochs of GNN training in memory, compared with the compute stage alone on the same batches. In
-// the best case sampling, gathering and updates overlap with it completely.
+// Examples per second of whole epochs of GNN training in memory, compared with the compute stage alone on the same
+// batches. In the best case sampling, gathering and updates overlap with it completely.
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -48,8 +48,10 @@ struct set_up {
     dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     any_link_model model = make_link_model("distmult", "softmax", dim);
     embedding_table relations{1, {dim, dim}};
-    gnn_trainer_options options{.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 1, .degree_fraction = .5},
-        .neighbors = {.fanout = parse_fanout("10,10", neighbor_direction::both)}, .seed = 1};
+    gnn_trainer_options options{.batch = 1000,
+        .negatives = {.per_chunk = 500, .chunks = 1, .degree_fraction = .5},
+        .neighbors = {.fanout = parse_fanout("10,10", neighbor_direction::both)},
+        .seed = 1};
 
     explicit set_up(bool links) {
         const planted_partition<> result({.nodes = nodes.nodes, .edges = 1'000'000, .communities = classes, .seed = 1});
@@ -69,17 +71,20 @@ struct set_up {
         }
         rows = std::make_unique<embedding_file>(in_memory, "rows", nodes, row_layout{dim, dim}, 1);
         rows->fill([&](std::uint64_t first, matrix_view<float> to) {
-            initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, dim, to, serial_executor{});
+            initialize_rows(
+                initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, dim, to, serial_executor{});
         });
         rows->commit();
         buffer.emplace(*rows, partition_buffer_options{.resident_partitions = 1, .prefetch = 0}, budget);
-        graph.emplace(*store, engines, neighbor_direction::both, graph_buffer::bytes_needed(states, *store, neighbor_direction::both), budget);
+        graph.emplace(*store, engines, neighbor_direction::both,
+            graph_buffer::bytes_needed(states, *store, neighbor_direction::both), budget);
         reader.emplace(*store, engines);
         edges.emplace(reader->source(), edge_buffer_options{.partitions = 1, .cache_all = true}, budget);
         encode.emplace(weights, parse_layers(links ? layers : "sage:64,sage:16"), input_columns{.dense = dim});
         weights.allocate(1);
         optimizer.allocate_state(weights);
-        initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::relations, 0, dim, relations.table(), serial_executor{});
+        initialize_rows(
+            initializer::normal(0, .1F), 0, 1, embedding_kind::relations, 0, dim, relations.table(), serial_executor{});
     }
     ~set_up() {
         std::error_code ignored;
@@ -89,13 +94,15 @@ struct set_up {
     [[nodiscard]] gnn_task task(bool links) {
         if (links) return predicted_links{model, relations, *edges};
         return classified_nodes{labels, [](std::uint32_t, std::vector<node_id>& out) {
-            for (node_id v = 0; v < nodes.nodes; v += 10) out.push_back(v);
-        }};
+                                    for (node_id v = 0; v < nodes.nodes; v += 10) out.push_back(v);
+                                }};
     }
 };
 
 void count(benchmark::State& state, std::uint64_t examples, std::uint64_t edges) {
-    const auto rate = [](std::uint64_t n) { return benchmark::Counter(static_cast<double>(n), benchmark::Counter::kIsRate); };
+    const auto rate = [](std::uint64_t n) {
+        return benchmark::Counter(static_cast<double>(n), benchmark::Counter::kIsRate);
+    };
     state.counters["examples/s"] = rate(examples);
     state.counters["sampled edges/s"] = rate(edges);
 }
@@ -105,7 +112,11 @@ void graph_training_batches(benchmark::State& state, bool links, sampler_kind sa
     set_up with(links);
     with.options.sampler = sampler;
     gnn_trainer training(with.options,
-        {.task = with.task(links), .encode = *with.encode, .weights = with.weights, .optimizer = with.optimizer, .row_optimizer = adagrad{},
+        {.task = with.task(links),
+            .encode = *with.encode,
+            .weights = with.weights,
+            .optimizer = with.optimizer,
+            .row_optimizer = adagrad{},
             .inputs = {.rows = &*with.buffer, .graph = *with.graph}},
         with.on, with.budget);
     std::uint64_t epoch = 0, examples = 0, edges = 0;
@@ -143,14 +154,17 @@ void graph_training_compute_alone(benchmark::State& state, bool links, sampler_k
             batches.produce(b, {});
             b.work.reset();
         };
-        if (sampler == sampler_kind::dense) by([&] { return dense_sampler<>(with.options.neighbors, 1); });
-        else by([&] { return neighbor_sampler<>(with.options.neighbors, 1); });
+        if (sampler == sampler_kind::dense)
+            by([&] { return dense_sampler<>(with.options.neighbors, 1); });
+        else
+            by([&] { return neighbor_sampler<>(with.options.neighbors, 1); });
     };
     if (links) {
         link_task task({with.options.batch, batch_scope::state, with.options.negatives, 1}, *with.edges, nodes);
         produce(task);
     } else {
-        node_task task({with.options.batch, 1}, with.labels, classes, nodes, std::get<classified_nodes>(with.task(false)).nodes);
+        node_task task(
+            {with.options.batch, 1}, with.labels, classes, nodes, std::get<classified_nodes>(with.task(false)).nodes);
         produce(task);
     }
     std::vector<float> rows(b.nodes.size() * dim, .01F), gradients(rows.size()), seeds(b.nodes.size() * dim);
@@ -161,7 +175,9 @@ void graph_training_compute_alone(benchmark::State& state, bool links, sampler_k
         const auto out = with.encode->forward(with.weights, b.layers, {.dense = in}, {}, with.on);
         if (links) {
             const matrix_view<float> g(seeds.data(), out.rows(), out.columns());
-            examples += with.model.forward_backward(*b.links, out, with.relations.values(), g, relation_gradients, with.on).positives;
+            examples +=
+                with.model.forward_backward(*b.links, out, with.relations.values(), g, relation_gradients, with.on)
+                    .positives;
             with.encode->backward(with.weights, g, back, with.on);
         } else {
             examples += softmax_cross_entropy(out, std::span<const class_id>(b.labels), with.on).labeled;

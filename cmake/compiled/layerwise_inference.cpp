@@ -9,7 +9,7 @@ template layerwise_plan plan_layerwise<eigen_backend>(const encoder<float, eigen
 template layerwise_plan plan_layerwise<eigen_backend>(const encoder<float, eigen_backend>&, const layerwise_input&,
     const bucket_store&, const layerwise_options&, std::uint64_t);
 template layerwise_result infer_layerwise<eigen_backend>(encoder<float, eigen_backend>&, const dense_parameters<float>&,
-    const layerwise_input&, const bucket_store&, const layerwise_options&, executor_ref, memory_budget&, const std::stop_token&,
-    const layerwise_progress&);
+    const layerwise_input&, const bucket_store&, const layerwise_options&, executor_ref, memory_budget&,
+    const std::stop_token&, const layerwise_progress&);
 
 } // namespace gneiss

@@ -3,9 +3,13 @@
 
 namespace gneiss {
 
-template link_trainer::link_trainer(context&, const bucketed_edges&, node_embeddings&, const dot_decoder&, const link_trainer_options&);
-template link_trainer::link_trainer(context&, const bucketed_edges&, node_embeddings&, const distmult_decoder&, const link_trainer_options&);
-template link_trainer::link_trainer(context&, const bucketed_edges&, node_embeddings&, const complex_decoder&, const link_trainer_options&);
-template link_trainer::link_trainer(context&, const bucketed_edges&, node_embeddings&, const transe_decoder&, const link_trainer_options&);
+template link_trainer::link_trainer(
+    context&, const bucketed_edges&, node_embeddings&, const dot_decoder&, const link_trainer_options&);
+template link_trainer::link_trainer(
+    context&, const bucketed_edges&, node_embeddings&, const distmult_decoder&, const link_trainer_options&);
+template link_trainer::link_trainer(
+    context&, const bucketed_edges&, node_embeddings&, const complex_decoder&, const link_trainer_options&);
+template link_trainer::link_trainer(
+    context&, const bucketed_edges&, node_embeddings&, const transe_decoder&, const link_trainer_options&);
 
 } // namespace gneiss

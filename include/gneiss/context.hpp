@@ -33,7 +33,10 @@ class context {
 public:
     /// Probes the I/O engines. Throws errc::unsupported if none works.
     explicit context(const context_options& options = {})
-        : budget_(options.memory), executor_(options.threads), seed_(options.seed), engines_(options.engines ? options.engines : working_engine()) {}
+        : budget_(options.memory),
+          executor_(options.threads),
+          seed_(options.seed),
+          engines_(options.engines ? options.engines : working_engine()) {}
     context(const context&) = delete;
     context& operator=(const context&) = delete;
 
@@ -59,7 +62,8 @@ private:
 template <class Trainer, class Epoch>
 class epoch_range {
 public:
-    /// Input iterator: the first access to an epoch trains it, and so does passing one without access. Errors of the trainer.
+    /// Input iterator: the first access to an epoch trains it, and so does passing one without access. Errors of the
+    /// trainer.
     class iterator {
     public:
         using iterator_concept = std::input_iterator_tag; ///< single pass

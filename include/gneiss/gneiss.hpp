@@ -9,9 +9,10 @@
 /// states the version.
 
 // Includes all primitives that compute in memory and need no optional dependency: ids, random keys, graphs, orders,
-// partitioners, caches, samplers, models and evaluation. To compile in seconds, it excludes stores (storage/, io/), the modules
-// built on them (sampling/, train/, inference/), the entry points link_prediction.hpp and node_classification.hpp, and
-// model/backend/eigen.hpp (gneiss::eigen). tests/structure/check.sh keeps the list complete.
+// partitioners, caches, samplers, models and evaluation. To compile in seconds, it excludes stores (storage/, io/), the
+// modules built on them (sampling/, train/, inference/), the entry points link_prediction.hpp and
+// node_classification.hpp, and model/backend/eigen.hpp (gneiss::eigen). tests/structure/check.sh keeps the list
+// complete.
 #include <gneiss/cache/adjacency_cache_score.hpp>
 #include <gneiss/cache/any_policy.hpp>
 #include <gneiss/cache/belady.hpp>

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -15,8 +15,8 @@
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/metrics.hpp>
 #include <gneiss/model/any_link_model.hpp>
-#include <gneiss/model/link_scorer.hpp>
 #include <gneiss/model/initialize.hpp>
+#include <gneiss/model/link_scorer.hpp>
 #include <gneiss/model/loss.hpp>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/order/any_order.hpp>
@@ -50,7 +50,8 @@ struct node_embeddings_options {
 class node_embeddings {
 public:
     /// Precondition: `run` outlives this.
-    node_embeddings(context& run, std::filesystem::path file, const row_partitioning& rows, node_embeddings_options options = {});
+    node_embeddings(
+        context& run, std::filesystem::path file, const row_partitioning& rows, node_embeddings_options options = {});
     ~node_embeddings();
     node_embeddings(node_embeddings&&) noexcept;
     node_embeddings& operator=(node_embeddings&&) noexcept;
@@ -72,9 +73,10 @@ struct link_trainer_options {
     std::uint32_t resident = 0; ///< partitions in memory at a time; 0: all
     std::uint32_t prefetch = 2; ///< further partitions, prefetched or being written
     std::string order = {};     ///< a name of `order_names`; empty: beta-randomized, or memory where all are resident
-    /// replaces `order`; for the partitions of the edges, of which it has at most `resident` resident. Each plan is validated
+    /// replaces `order`; for the partitions of the edges, of which it has at most `resident` resident. Each plan is
+    /// validated
     std::optional<any_order> own_order{};
-    std::uint64_t batch = 1000; ///< edges
+    std::uint64_t batch = 1000;                   ///< edges
     std::optional<any_negatives> own_negatives{}; ///< replaces the library's sampler; `negatives` bounds its lists
     negative_options negatives{};                 ///< negatives of a batch
     /// Loss of a query: a name by `make_loss`, or any `ranking_loss`.
@@ -107,11 +109,11 @@ struct link_epoch {
 ///     for (const auto& epoch : train.epochs(20)) losses.push_back(epoch.mean_loss());
 ///     const double mrr = train.evaluate(test_edges, known).both().mrr();
 ///
-/// Memory: (resident + prefetch) partitions, the edges of two states and the batches in flight, charged to the context's
-/// budget; a smaller `batch`, fewer negatives or a lower staleness shrink the batches. An evaluation takes the rest of the
-/// budget, at most 1 GiB, and needs a few MiB: over_budget then names that rest as its budget.
-/// Errors: over_budget with all parts; errc::invalid_argument for inconsistent arguments, such as an own order whose plan is not
-/// valid; io_error.
+/// Memory: (resident + prefetch) partitions, the edges of two states and the batches in flight, charged to the
+/// context's budget; a smaller `batch`, fewer negatives or a lower staleness shrink the batches. An evaluation takes
+/// the rest of the budget, at most 1 GiB, and needs a few MiB: over_budget then names that rest as its budget.
+/// Errors: over_budget with all parts; errc::invalid_argument for inconsistent arguments, such as an own order whose
+/// plan is not valid; io_error.
 /// Thread-safety: one driving thread.
 ///
 /// From examples/00_hello.cpp:
@@ -121,11 +123,13 @@ public:
     /// Precondition: arguments passed by reference outlive this.
     /// \param decode  a `decoder`
     template <class Decoder>
-    link_trainer(context& run, const bucketed_edges& edges, node_embeddings& nodes, const Decoder& decode, const link_trainer_options& options = {})
+    link_trainer(context& run, const bucketed_edges& edges, node_embeddings& nodes, const Decoder& decode,
+        const link_trainer_options& options = {})
         : link_trainer(run, edges, nodes, make_link_model(decode, options.loss, nodes.dim(), options.model), options) {}
     template <class Decoder>
     // edges must outlive this
-    link_trainer(context&, const bucketed_edges&&, node_embeddings&, const Decoder&, const link_trainer_options& = {}) = delete;
+    link_trainer(
+        context&, const bucketed_edges&&, node_embeddings&, const Decoder&, const link_trainer_options& = {}) = delete;
     ~link_trainer();
 
     /// Trains one epoch, or the rest of a stopped one.
@@ -134,12 +138,14 @@ public:
     /// Returns a range of `count` epochs for a for loop, each trained on demand.
     [[nodiscard]] auto epochs(std::uint64_t count) { return epoch_range<link_trainer, link_epoch>(*this, count); }
 
-    /// Ranks both ends of each edge among all nodes. \param known  true edges excluded from the candidates; empty: raw ranks
+    /// Ranks both ends of each edge among all nodes. \param known  true edges excluded from the candidates; empty: raw
+    /// ranks
     [[nodiscard]] link_metrics evaluate(std::span<const edge> edges, const edge_scan& known = {});
     /// Trained decoder with its relations, for module eval. This must outlive it.
     [[nodiscard]] link_scorer scorer() const;
 
-    /// Sets the optimizer from the next epoch on, for schedules. Throws errc::invalid_argument for one with a different state.
+    /// Sets the optimizer from the next epoch on, for schedules. Throws errc::invalid_argument for one with a different
+    /// state.
     void set_optimizer(const any_row_optimizer& optimizer);
 
     /// Returns the learned relations.
@@ -150,7 +156,8 @@ public:
     [[nodiscard]] io_stats io() const;
 
 private:
-    link_trainer(context& run, const bucketed_edges& edges, node_embeddings& nodes, any_link_model model, const link_trainer_options& options);
+    link_trainer(context& run, const bucketed_edges& edges, node_embeddings& nodes, any_link_model model,
+        const link_trainer_options& options);
 
     struct parts;
     std::unique_ptr<parts> parts_;
@@ -160,10 +167,14 @@ private:
 
 #ifdef GNEISS_COMPILED
 namespace gneiss {
-extern template link_trainer::link_trainer(context&, const bucketed_edges&, node_embeddings&, const dot_decoder&, const link_trainer_options&);
-extern template link_trainer::link_trainer(context&, const bucketed_edges&, node_embeddings&, const distmult_decoder&, const link_trainer_options&);
-extern template link_trainer::link_trainer(context&, const bucketed_edges&, node_embeddings&, const complex_decoder&, const link_trainer_options&);
-extern template link_trainer::link_trainer(context&, const bucketed_edges&, node_embeddings&, const transe_decoder&, const link_trainer_options&);
+extern template link_trainer::link_trainer(
+    context&, const bucketed_edges&, node_embeddings&, const dot_decoder&, const link_trainer_options&);
+extern template link_trainer::link_trainer(
+    context&, const bucketed_edges&, node_embeddings&, const distmult_decoder&, const link_trainer_options&);
+extern template link_trainer::link_trainer(
+    context&, const bucketed_edges&, node_embeddings&, const complex_decoder&, const link_trainer_options&);
+extern template link_trainer::link_trainer(
+    context&, const bucketed_edges&, node_embeddings&, const transe_decoder&, const link_trainer_options&);
 } // namespace gneiss
 #else
 #include <gneiss/detail/link_prediction.hpp>

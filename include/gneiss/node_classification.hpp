@@ -36,20 +36,20 @@ struct node_classifier_options {
     neighbor_direction direction = neighbor_direction::both; ///< direction that neighbors are sampled in
     sampler_kind sampler = sampler_kind::neighbor;           ///< sampler of neighborhoods
     std::optional<any_graph_sampler> own_sampler{};          ///< replaces `sampler`; `fanout` bounds its samples
-    /// Creates the policy of a feature cache: features stay on disk, dense rows are read one by one, and the policy decides
-    /// which stay in memory. Empty: features of the resident partitions are in memory.
+    /// Creates the policy of a feature cache: features stay on disk, dense rows are read one by one, and the policy
+    /// decides which stay in memory. Empty: features of the resident partitions are in memory.
     ///
     ///     .own_cache = [] { return lru(/*rows*/ 100'000); }
     std::function<any_cache_policy()> own_cache{};
     double dropout = 0.5; ///< probability that training drops an input of a layer
     /// Optimizer of the weights.
     dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
-    std::uint64_t batch = 1000;           ///< nodes
-    std::uint32_t resident = 0;           ///< partitions in memory at a time, shuffled every epoch; 0: all
-    std::optional<bool> normalize{};      ///< normalize features of a node to sum 1; default: sparse ones
-    std::uint64_t staleness = 16;         ///< batches prepared ahead; does not affect results, since no row is learned
-    /// existing directory for an evaluation's rows that exceed memory; empty: the dataset's, or the current one if that is
-    /// read-only
+    std::uint64_t batch = 1000;      ///< nodes
+    std::uint32_t resident = 0;      ///< partitions in memory at a time, shuffled every epoch; 0: all
+    std::optional<bool> normalize{}; ///< normalize features of a node to sum 1; default: sparse ones
+    std::uint64_t staleness = 16;    ///< batches prepared ahead; does not affect results, since no row is learned
+    /// existing directory for an evaluation's rows that exceed memory; empty: the dataset's, or the current one if that
+    /// is read-only
     std::filesystem::path scratch{};
 };
 
@@ -61,12 +61,14 @@ struct classification_epoch {
     double seconds = 0;        ///< wall-clock time
     bool stopped = false;      ///< ended early; the next call resumes it
 
-    [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); }   ///< per node
-    [[nodiscard]] double accuracy() const noexcept { return model.accuracy(); }     ///< for the batches' scores during training
+    [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); } ///< per node
+    [[nodiscard]] double accuracy() const noexcept {
+        return model.accuracy();
+    } ///< for the batches' scores during training
 };
 
-/// Trains a GNN to classify the nodes of a dataset with features and labels: Hanoi's macro-batches of random partitions, or all
-/// in memory.
+/// Trains a GNN to classify the nodes of a dataset with features and labels: Hanoi's macro-batches of random
+/// partitions, or all in memory.
 ///
 ///     context run({.memory = std::uint64_t{1} << 30});
 ///     const dataset data("amazon-photo");
@@ -74,9 +76,10 @@ struct classification_epoch {
 ///     for (const auto& epoch : train.epochs(20)) losses.push_back(epoch.mean_loss());
 ///     const double accuracy = train.evaluate(node_split::test).accuracy();
 ///
-/// Memory: graph and features of two states and the batches in flight, charged to the context's budget. An evaluation uses the
-/// rest of the budget and the memory that the buffers free. Errors: errc::invalid_argument for a dataset without labels,
-/// training nodes or features, naming it; over_budget with all parts. Thread-safety: one driving thread.
+/// Memory: graph and features of two states and the batches in flight, charged to the context's budget. An evaluation
+/// uses the rest of the budget and the memory that the buffers free. Errors: errc::invalid_argument for a dataset
+/// without labels, training nodes or features, naming it; over_budget with all parts. Thread-safety: one driving
+/// thread.
 ///
 /// From examples/27_own_classifier_parts.cpp:
 /// \snippet 27_own_classifier_parts.cpp classifier
@@ -88,17 +91,23 @@ public:
     ~node_classifier();
 
     /// Trains one epoch, or the rest of a stopped one.
-    classification_epoch train_epoch(const epoch_observer<training_statistics>& observer = {}, const std::stop_token& stop = {});
+    classification_epoch train_epoch(
+        const epoch_observer<training_statistics>& observer = {}, const std::stop_token& stop = {});
 
     /// Returns a range of `count` epochs for a for loop, each trained on demand.
-    [[nodiscard]] auto epochs(std::uint64_t count) { return epoch_range<node_classifier, classification_epoch>(*this, count); }
+    [[nodiscard]] auto epochs(std::uint64_t count) {
+        return epoch_range<node_classifier, classification_epoch>(*this, count);
+    }
 
-    /// Computes accuracy and F1 on the nodes of a split, with all neighbors, layer by layer. Computes all nodes, whatever the split.
+    /// Computes accuracy and F1 on the nodes of a split, with all neighbors, layer by layer. Computes all nodes,
+    /// whatever the split.
     ///
-    /// Cost: that of `infer_layerwise`, each row of each layer once; in memory, edges and features are read once. Disk: none if the
-    /// run fits in memory; else the rows of two consecutive layers [nodes, width], 4 bytes a value, written and read in
-    /// `node_classifier_options::scratch`. The files are removed at the end and after an error; only a killed process leaves them.
-    /// Errors: over_budget with all parts; io_error, also for a scratch directory that is absent, full or read-only; errc::corrupt.
+    /// Cost: that of `infer_layerwise`, each row of each layer once; in memory, edges and features are read once. Disk:
+    /// none if the run fits in memory; else the rows of two consecutive layers [nodes, width], 4 bytes a value, written
+    /// and read in `node_classifier_options::scratch`. The files are removed at the end and after an error; only a
+    /// killed process leaves them.
+    /// Errors: over_budget with all parts; io_error, also for a scratch directory that is absent, full or read-only;
+    /// errc::corrupt.
     [[nodiscard]] classification_metrics evaluate(node_split part);
 
     /// Sets the optimizer from the next epoch on, for schedules.

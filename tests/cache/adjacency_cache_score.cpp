@@ -25,8 +25,7 @@ std::vector<std::uint32_t> numbers(std::size_t count, std::uint64_t seed, std::u
 
 } // namespace
 
-TEST_CASE(
-    "lists are ranked exactly by value per entry, ties by length and id, and every list with entries is ranked") {
+TEST_CASE("lists are ranked exactly by value per entry, ties by length and id, and every list with entries is ranked") {
     const auto value = numbers(3000, 1, 20), entries = numbers(3000, 2, 8);
     const auto ranked = rank_lists(value, entries, tbb_executor(2));
     CHECK((ranked == rank_lists(value, entries)));

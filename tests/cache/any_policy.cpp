@@ -113,9 +113,8 @@ naive_cache naive_s3_fifo(std::size_t capacity) {
             return held;
         }
     };
-    return [m = model{capacity}](std::span<const node_id> ids) mutable {
-        return m.capacity == 0 ? std::set<node_id>() : m.batch(ids);
-    };
+    return [m = model{capacity}](
+               std::span<const node_id> ids) mutable { return m.capacity == 0 ? std::set<node_id>() : m.batch(ids); };
 }
 
 void check_like(any_cache_policy policy, const naive_cache& naive, const memory_trace& trace) {
@@ -141,7 +140,8 @@ void check_like(any_cache_policy policy, const naive_cache& naive, const memory_
 
 TEST_CASE("LRU holds the same rows after each batch as a list of rows by last use") {
     for (std::uint64_t seed = 0; seed < 30; ++seed)
-        for (const std::size_t capacity : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{40}, std::size_t{100}}) {
+        for (const std::size_t capacity :
+            {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{40}, std::size_t{100}}) {
             CAPTURE(seed);
             CAPTURE(capacity);
             check_like(lru(capacity), naive_lru(capacity), random_trace(30, 1 + 3 * seed, 60, seed));
@@ -150,7 +150,8 @@ TEST_CASE("LRU holds the same rows after each batch as a list of rows by last us
 
 TEST_CASE("S3-FIFO holds the same rows after each batch as the paper's queues") {
     for (std::uint64_t seed = 0; seed < 40; ++seed)
-        for (const std::size_t capacity : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{11}, std::size_t{40}, std::size_t{100}}) {
+        for (const std::size_t capacity :
+            {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{11}, std::size_t{40}, std::size_t{100}}) {
             CAPTURE(seed);
             CAPTURE(capacity);
             check_like(s3_fifo(capacity), naive_s3_fifo(capacity), random_trace(60, 1 + 2 * seed, 90, seed));
@@ -195,7 +196,8 @@ TEST_CASE("replay returns the computed change sets and ends after the last one")
     const memory_trace trace = random_trace(20, 40, 100, 5);
     memory_change_sets computed;
     const serial_executor executor;
-    const auto outcome = belady(trace, {.capacity = 15}, executor, [&](std::size_t, const change_set& c) { computed.append(c); });
+    const auto outcome =
+        belady(trace, {.capacity = 15}, executor, [&](std::size_t, const change_set& c) { computed.append(c); });
     belady_policy live(trace, {.capacity = 15}, executor);
     change_set_replay replay(15, outcome.fill.in, computed);
     CHECK(std::ranges::equal(replay.initial(), live.initial()));

@@ -46,7 +46,8 @@ computed run(const memory_trace& trace, const belady_options& options, const E& 
 }
 computed run_as_printed(const memory_trace& trace, const belady_options& options) {
     computed all;
-    all.outcome = ginex_changesets(trace, options, [&](std::size_t, const change_set& changes) { all.changes.push_back(changes); });
+    all.outcome = ginex_changesets(
+        trace, options, [&](std::size_t, const change_set& changes) { all.changes.push_back(changes); });
     return all;
 }
 void check_equal(computed a, computed b) {
@@ -61,9 +62,10 @@ void check_equal(computed a, computed b) {
     CHECK(a.outcome.resident == b.outcome.resident);
 }
 
-/// Fewest fills and misses of any cache of `capacity` rows. Words represent sets of rows; any subset of the rows in memory may
-/// stay after a batch, and any rows may be read before the first one, next to those carried over.
-std::uint64_t fewest_reads(const memory_trace& trace, std::size_t capacity, std::uint64_t nodes, std::uint32_t resident) {
+/// Fewest fills and misses of any cache of `capacity` rows. Words represent sets of rows; any subset of the rows in
+/// memory may stay after a batch, and any rows may be read before the first one, next to those carried over.
+std::uint64_t fewest_reads(
+    const memory_trace& trace, std::size_t capacity, std::uint64_t nodes, std::uint32_t resident) {
     constexpr std::uint64_t impossible = 1000000;
     const auto fits = [&](std::uint32_t set) { return static_cast<std::size_t>(std::popcount(set)) <= capacity; };
     std::vector<std::uint64_t> best(std::size_t{1} << nodes, impossible);
@@ -89,7 +91,8 @@ std::uint64_t fewest_reads(const memory_trace& trace, std::size_t capacity, std:
 }
 
 /// Fills and misses of computed change sets, replayed to a cache that holds `resident`.
-std::uint64_t reads_of(const memory_trace& trace, std::size_t capacity, std::span<const node_id> resident, const computed& all) {
+std::uint64_t reads_of(
+    const memory_trace& trace, std::size_t capacity, std::span<const node_id> resident, const computed& all) {
     simulated_cache cache(capacity);
     cache.fill(resident);
     cache.apply(all.outcome.fill);
@@ -131,11 +134,13 @@ TEST_CASE("change sets equal the paper's, with an array and with a hash table, o
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
         CAPTURE(seed);
         const std::uint64_t nodes = seed % 3 == 0 ? 10 : 400;
-        const memory_trace trace = random_trace(1 + seed % 40, 1 + static_cast<std::size_t>(nodes) / (1 + seed % 5), nodes, seed);
+        const memory_trace trace =
+            random_trace(1 + seed % 40, 1 + static_cast<std::size_t>(nodes) / (1 + seed % 5), nodes, seed);
         const std::size_t capacity = static_cast<std::size_t>(seed * 7 % (nodes + nodes / 4));
         std::vector<node_id> resident;
         for (node_id id = 0; id < nodes; ++id)
-            if (seed % 2 == 1 && resident.size() < capacity && mix64(seed * nodes + id) % 5 == 0) resident.push_back(id);
+            if (seed % 2 == 1 && resident.size() < capacity && mix64(seed * nodes + id) % 5 == 0)
+                resident.push_back(id);
         const computed printed = run_as_printed(trace, {capacity, nodes, resident});
         check_equal(run(trace, {capacity, nodes, resident}, serial), printed);
         check_equal(run(trace, {capacity, 0, resident}, two), printed);
@@ -153,7 +158,8 @@ TEST_CASE("batches large enough to be divided among threads give the same change
 
 TEST_CASE("the policy misses no more than any other, with capacity for no, some and all rows") {
     constexpr std::uint64_t nodes = 300;
-    for (const std::size_t capacity : {std::size_t{0}, std::size_t{1}, std::size_t{30}, std::size_t{300}, std::size_t{1000}}) {
+    for (const std::size_t capacity :
+        {std::size_t{0}, std::size_t{1}, std::size_t{30}, std::size_t{300}, std::size_t{1000}}) {
         CAPTURE(capacity);
         memory_trace trace = random_trace(40, 80, nodes, capacity);
         belady_policy best(trace, {.capacity = capacity}, serial);
@@ -267,9 +273,11 @@ TEST_CASE("a batch that differs from the trace, in its ids or in their order, is
     twice.append(std::vector<node_id>{2});
     belady_policy broken(twice, {.capacity = 1}, serial);
     CHECK(test::code_of([&] { broken.next(std::vector<node_id>{1, 1}, changes); }) == errc::invalid_argument);
-    CHECK(test::code_of([&] { broken.next(std::vector<node_id>{2}, changes); }) == errc::invalid_argument); // and no other follows
+    CHECK(test::code_of([&] { broken.next(std::vector<node_id>{2}, changes); }) ==
+        errc::invalid_argument); // and no other follows
     const std::vector<node_id> resident{3, 3};
-    CHECK(test::code_of([&] { belady_policy(trace, {.capacity = 2, .resident = resident}, serial); }) == errc::invalid_argument);
+    CHECK(test::code_of([&] { belady_policy(trace, {.capacity = 2, .resident = resident}, serial); }) ==
+        errc::invalid_argument);
 }
 
 } // namespace test_cache_belady

@@ -18,8 +18,8 @@ namespace cache_test {
 
 using namespace gneiss;
 
-/// Next accessed iterations as Ginex tracks them: `iters` lists the iterations of each node, `ptr` points to each node's
-/// current one. Source: Ginex (VLDB'22), Figure 12.
+/// Next accessed iterations as Ginex tracks them: `iters` lists the iterations of each node, `ptr` points to each
+/// node's current one. Source: Ginex (VLDB'22), Figure 12.
 class tracked_iterations {
 public:
     static constexpr std::uint32_t first_of_node = std::uint32_t{1} << 31; // the MSB
@@ -64,12 +64,12 @@ private:
     std::vector<std::uint32_t> ptr_, iters_;
 };
 
-/// Reference implementation of `belady` as in Ginex' paper: a selection among cache and batch at every iteration. The results
-/// are equal.
+/// Reference implementation of `belady` as in Ginex' paper: a selection among cache and batch at every iteration. The
+/// results are equal.
 ///
-/// Cost: O(nodes + accesses + batches · slots) time on one thread, four passes over the trace; memory 6 bytes a node, 4 an
-/// access, 12 a distinct row at the start, then 16 a slot and a row of a batch. Precondition: options.nodes is the number of
-/// nodes. Errors: errc::out_of_range for a row beyond them or 2³² accesses; errors of reading the trace.
+/// Cost: O(nodes + accesses + batches · slots) time on one thread, four passes over the trace; memory 6 bytes a node, 4
+/// an access, 12 a distinct row at the start, then 16 a slot and a row of a batch. Precondition: options.nodes is the
+/// number of nodes. Errors: errc::out_of_range for a row beyond them or 2³² accesses; errors of reading the trace.
 /// Source: Ginex (VLDB'22), section 3.4, Figures 12 and 13; ties as in `belady_policy`.
 template <access_trace Trace, class Visit>
 belady_outcome ginex_changesets(Trace& trace, const belady_options& options, Visit&& visit) {
@@ -133,7 +133,8 @@ belady_outcome ginex_changesets(Trace& trace, const belady_options& options, Vis
         for (std::size_t i = 0; i < ids.size(); ++i)
             if (cached[ids[i]] == 0) {
                 before[i] = 0;
-                if (iterations.next(ids[i]) != iterations.never) candidates.push_back({iterations.next(ids[i]), true, ids[i]});
+                if (iterations.next(ids[i]) != iterations.never)
+                    candidates.push_back({iterations.next(ids[i]), true, ids[i]});
             }
         changes.clear();
         enter(select(), changes);

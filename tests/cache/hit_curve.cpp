@@ -32,7 +32,8 @@ TEST_CASE("the curve of scores that are powers of two equals that of the sorted 
     for (std::size_t i = 0; i < entries.size(); ++i) {
         bytes += entries[i].bytes;
         answered += entries[i].requests;
-        if (i + 1 == entries.size() || entries[i + 1].score != entries[i].score) CHECK(curve.answered(bytes) == doctest::Approx(static_cast<double>(answered)));
+        if (i + 1 == entries.size() || entries[i + 1].score != entries[i].score)
+            CHECK(curve.answered(bytes) == doctest::Approx(static_cast<double>(answered)));
     }
     CHECK(curve.answered(0) == 0);
     CHECK(curve.answered(~std::uint64_t{0}) == doctest::Approx(static_cast<double>(requests)));

@@ -25,13 +25,15 @@ TEST_CASE("a part of a trace has its batches and ends with the trace") {
     CHECK(trace_part(whole, 9, 1).batches() == 0);
 }
 
-TEST_CASE("superbatches save no more than one with all batches; carried rows cost no reads; one superbatch carries nothing") {
+TEST_CASE(
+    "superbatches save no more than one with all batches; carried rows cost no reads; one superbatch carries nothing") {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         memory_trace trace = cache_test::random_trace(24, 12, 40, seed);
         for (const std::size_t capacity : {0U, 1U, 7U, 40U})
             for (const std::uint64_t nodes : {0U, 40U}) {
                 const auto reads = [&](std::size_t batches, bool carry) {
-                    return simulate_belady(trace, {.capacity = capacity, .batches = batches, .carry = carry, .nodes = nodes}, serial_executor{});
+                    return simulate_belady(trace,
+                        {.capacity = capacity, .batches = batches, .carry = carry, .nodes = nodes}, serial_executor{});
                 };
                 belady_policy policy(trace, {.capacity = capacity, .nodes = nodes}, serial_executor{});
                 const cache_counts best = simulate(policy, trace);

@@ -23,7 +23,8 @@ std::vector<std::vector<gneiss::node_id>> skewed_batches(std::uint64_t rows, std
     for (auto& batch : result) {
         for (std::size_t i = 0; i < size; ++i) {
             const double x = static_cast<double>(draw.below(1U << 30)) / static_cast<double>(1U << 30);
-            batch.push_back(static_cast<gneiss::node_id>(place(static_cast<std::uint64_t>(x * x * x * static_cast<double>(rows)))));
+            batch.push_back(
+                static_cast<gneiss::node_id>(place(static_cast<std::uint64_t>(x * x * x * static_cast<double>(rows)))));
         }
         std::ranges::sort(batch);
         batch.erase(std::ranges::unique(batch).begin(), batch.end());
@@ -35,7 +36,8 @@ std::vector<std::vector<gneiss::node_id>> skewed_batches(std::uint64_t rows, std
 double by_hand(const std::vector<std::vector<gneiss::node_id>>& batches, std::uint64_t rows, std::size_t capacity) {
     double hits = 0, requests = 0;
     for (const std::size_t ranking : {0U, 1U}) {
-        std::vector<std::pair<std::uint32_t, std::uint32_t>> counts(static_cast<std::size_t>(rows)); // ranking, then requests
+        std::vector<std::pair<std::uint32_t, std::uint32_t>> counts(
+            static_cast<std::size_t>(rows)); // ranking, then requests
         for (std::size_t k = 0; k < batches.size(); ++k)
             for (const gneiss::node_id v : batches[k]) ++(k % 2 == ranking ? counts[v].first : counts[v].second);
         std::ranges::stable_sort(counts, std::greater{}, &std::pair<std::uint32_t, std::uint32_t>::first);
@@ -49,7 +51,8 @@ double by_hand(const std::vector<std::vector<gneiss::node_id>>& batches, std::ui
 
 } // namespace
 
-TEST_CASE("the predicted miss ratio of any cache size equals the measured one of a cache filled by every second batch") {
+TEST_CASE(
+    "the predicted miss ratio of any cache size equals the measured one of a cache filled by every second batch") {
     constexpr std::uint64_t rows = 6000;
     const auto batches = skewed_batches(rows, 60, 900);
     gneiss::miss_ratio_sampler every(rows), some(rows, 1500);

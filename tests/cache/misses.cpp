@@ -42,8 +42,8 @@ TEST_CASE("misses are those of a cache that applies the change sets batch by bat
             CAPTURE(capacity);
             memory_trace trace = random_trace(seed);
             memory_change_sets sets;
-            const belady_outcome best = belady(trace, {.capacity = capacity, .nodes = rows, .resident = {}}, serial_executor{},
-                [&](std::size_t, const change_set& c) { sets.append(c); });
+            const belady_outcome best = belady(trace, {.capacity = capacity, .nodes = rows, .resident = {}},
+                serial_executor{}, [&](std::size_t, const change_set& c) { sets.append(c); });
             // Oracle: a set of rows.
             memory_change_sets same = sets;
             std::set<node_id> held(best.fill.in.begin(), best.fill.in.end());

@@ -63,7 +63,8 @@ TEST_CASE("hits, misses, fills and admitted rows are counted; a fill of a row th
     }
 }
 
-TEST_CASE_TEMPLATE("a row that a batch requests twice is refused, and later batches keep the cache within its rows", Policy, lru, s3_fifo) {
+TEST_CASE_TEMPLATE("a row that a batch requests twice is refused, and later batches keep the cache within its rows",
+    Policy, lru, s3_fifo) {
     Policy policy(3);
     change_set changes;
     std::set<node_id> cached;
@@ -88,7 +89,8 @@ TEST_CASE("a row that is named twice, more rows than slots, rows and batches bey
     lru policy(3);
     change_set changes;
     policy.next(std::vector<node_id>{1, 2, 3}, changes);
-    CHECK(test::code_of([&] { policy.next(std::vector<node_id>{1, 1, 2}, changes); }) == errc::invalid_argument); // cached rows
+    CHECK(test::code_of([&] { policy.next(std::vector<node_id>{1, 1, 2}, changes); }) ==
+        errc::invalid_argument); // cached rows
     CHECK(test::code_of([] { static_cache(std::vector<node_id>{4, 5, 4}, 3); }) == errc::invalid_argument);
     CHECK(test::code_of([] { change_set_replay(1, {1, 2}, memory_change_sets{}); }) == errc::invalid_argument);
     memory_trace trace;

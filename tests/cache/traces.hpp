@@ -11,7 +11,8 @@
 namespace cache_test {
 
 /// Batches of up to `most` distinct rows out of `nodes`, small ids more often; some are empty.
-inline gneiss::memory_trace random_trace(std::size_t batches, std::size_t most, std::uint64_t nodes, std::uint64_t seed) {
+inline gneiss::memory_trace random_trace(
+    std::size_t batches, std::size_t most, std::uint64_t nodes, std::uint64_t seed) {
     using namespace gneiss;
     random_stream random(random_key(seed, random_domain::user));
     memory_trace trace;

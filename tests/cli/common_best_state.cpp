@@ -19,11 +19,20 @@ namespace fs = std::filesystem;
 namespace {
 
 gneiss::checkpoint numbered(std::uint64_t generation) {
-    return {.generation = generation, .configuration_hash = 0, .dataset_hash = 0, .layout = {}, .partitioning = {.nodes = 0, .partitions = 0},
-        .disk_slots = {}, .slots = {}, .row_checksums = {}, .position = {10 * generation, {}}, .sections = {}};
+    return {.generation = generation,
+        .configuration_hash = 0,
+        .dataset_hash = 0,
+        .layout = {},
+        .partitioning = {.nodes = 0, .partitions = 0},
+        .disk_slots = {},
+        .slots = {},
+        .row_checksums = {},
+        .position = {10 * generation, {}},
+        .sections = {}};
 }
 best_metrics metrics_of(std::uint64_t n) {
-    return {.valid = {{"accuracy", 0.1 * static_cast<double>(n)}}, .test = {{"accuracy", 0.01 * static_cast<double>(n)}}};
+    return {
+        .valid = {{"accuracy", 0.1 * static_cast<double>(n)}}, .test = {{"accuracy", 0.01 * static_cast<double>(n)}}};
 }
 row_writer rows_saying(std::uint64_t n) {
     return [n](const fs::path& path, gneiss::checkpoint& names) {
@@ -37,7 +46,8 @@ bool is_state(const fs::path& file, std::uint64_t n) {
     const gneiss::checkpoint saved = gneiss::load_checkpoint(file);
     std::string text;
     std::ifstream(rows_of(saved, file.parent_path(), "rows.bin")) >> text;
-    return saved.generation == n && saved.disk_slots == n && text == std::to_string(n) && best_state_in(file) == kept_state{10 * n, metrics_of(n)};
+    return saved.generation == n && saved.disk_slots == n && text == std::to_string(n) &&
+        best_state_in(file) == kept_state{10 * n, metrics_of(n)};
 }
 std::set<std::string> names_in(const fs::path& directory) {
     std::set<std::string> names;
@@ -66,10 +76,12 @@ TEST_CASE("if keeping a state fails at any point, the previous one remains with 
     const fs::path file = folder / "best/checkpoint.bin";
     keep_best(file, numbered(1), metrics_of(1), rows_saying(1));
     SUBCASE("while its rows are written") {
-        CHECK_THROWS_AS(keep_best(file, numbered(2), metrics_of(2), [](const fs::path& path, gneiss::checkpoint&) {
-            std::ofstream(path) << "half";
-            throw gneiss::io_error(ENOSPC, "cannot write", {.path = path});
-        }), gneiss::io_error);
+        CHECK_THROWS_AS(keep_best(file, numbered(2), metrics_of(2),
+                            [](const fs::path& path, gneiss::checkpoint&) {
+                                std::ofstream(path) << "half";
+                                throw gneiss::io_error(ENOSPC, "cannot write", {.path = path});
+                            }),
+            gneiss::io_error);
     }
     SUBCASE("while its checkpoint is written") {
         fs::create_directory(folder / "best/.checkpoint.bin.tmp"); // in the way

@@ -56,7 +56,9 @@ struct program {
         train->option("fanout", o.fanout, "neighbors for each layer");
         train->option("deterministic", o.deterministic, "the same result at any staleness");
         train->group("Memory");
-        train->option("store", o.store, "where rows live").choices({"memory", "disk", "mmap"}).formerly("ram", "memory");
+        train->option("store", o.store, "where rows live")
+            .choices({"memory", "disk", "mmap"})
+            .formerly("ram", "memory");
         train->option("memory", o.memory, "budget").default_text("what is free");
         train->option("features", o.features, "arrays").words(2, 3);
         train->option("checkpoint-every", o.checkpoint, "how often the state is saved").neutral();
@@ -133,15 +135,19 @@ TEST_CASE("a Boolean is spelled --x, --no-x, --x=BOOL or --x BOOL, and the argum
         REQUIRE(line.parse(words, text) == &train);
         CHECK(dataset == "data");
         CHECK(no_eval);
-        const bool is_absent = std::ranges::any_of(words, [](const std::string& w) { return w.find("absent") != w.npos || w.find("missing") != w.npos; });
-        if (is_absent) CHECK(absent == expected);
-        else CHECK(plain == expected);
+        const bool is_absent = std::ranges::any_of(
+            words, [](const std::string& w) { return w.find("absent") != w.npos || w.find("missing") != w.npos; });
+        if (is_absent)
+            CHECK(absent == expected);
+        else
+            CHECK(plain == expected);
         CHECK(train.to_toml().find(is_absent ? "absent = " : "plain = ") != std::string::npos);
     };
     for (const std::string name : {"plain", "absent", "missing"}) {
         parsed({"--" + name, "data", "--no-eval"}, true);
         parsed({"--no-" + name, "data", "--no-eval", "true"}, false);
-        for (const auto& [word, value] : {std::pair("true", true), {"on", true}, {"1", true}, {"false", false}, {"off", false}, {"0", false}}) {
+        for (const auto& [word, value] :
+            {std::pair("true", true), {"on", true}, {"1", true}, {"false", false}, {"off", false}, {"0", false}}) {
             parsed({"--" + name, word, "data", "--no-eval=on"}, value);
             parsed({"--no-eval", "data", "--" + name, word}, value);
             parsed({"data", "--" + name + "=" + word, "--no-eval", "1"}, value);
@@ -149,7 +155,8 @@ TEST_CASE("a Boolean is spelled --x, --no-x, --x=BOOL or --x BOOL, and the argum
         }
     }
     CHECK(contains(program().refused({"train", "--no-epochs", "data"}), "unknown flag --no-epochs"));
-    CHECK(contains(program().refused({"train", "data", "--no-deterministic=false"}), "unknown flag --no-deterministic"));
+    CHECK(
+        contains(program().refused({"train", "data", "--no-deterministic=false"}), "unknown flag --no-deterministic"));
     CHECK(contains(program().refused({"train", "data", "--deterministic", "maybe"}), "unexpected argument 'maybe'"));
     const temporary_directory directory;
     for (const char* text : {"deterministic = \"on\"\n", "deterministic = 1\n"}) {
@@ -177,15 +184,16 @@ TEST_CASE("a former name and a former value of a flag work, on the command line 
     }());
     const temporary_directory directory;
     program configured;
-    configured.parse({"train", "data", "--config", directory.write("former.toml", "remark = \"c\"\nstore = \"ram\"\n").string()});
+    configured.parse(
+        {"train", "data", "--config", directory.write("former.toml", "remark = \"c\"\nstore = \"ram\"\n").string()});
     CHECK(configured.o.note == "c");
     CHECK(configured.o.store == "memory");
     CHECK(contains(program().refused({"train", "data", "--store", "rom"}), "is not one of memory, disk, mmap"));
 }
 
 TEST_CASE("a repeatable list adds its parts up, and a positional argument may be given by name") {
-    for (const std::vector<std::string>& words : {std::vector<std::string>{"data", "--parts", "a,b", "--parts", "c"}, {"--dataset", "data", "--parts=a", "--parts", "b,c"},
-             {"--parts", "a,b,c", "--dataset=data"}}) {
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"data", "--parts", "a,b", "--parts", "c"},
+             {"--dataset", "data", "--parts=a", "--parts", "b,c"}, {"--parts", "a,b,c", "--dataset=data"}}) {
         command_line line("gneiss-test", "a program of the tests");
         fs::path dataset;
         std::optional<std::vector<std::string>> parts;
@@ -256,10 +264,9 @@ TEST_CASE("help shows groups, values, defaults and examples, without other argum
     p.train->example("gneiss-test train data --epochs 3");
     std::string text;
     CHECK(p.line.parse({"train", "--help"}, text) == nullptr);
-    for (const char* part :
-        {"usage: gneiss-test train DATASET [flags]", "Model:", "Memory:", "--lr X", "[from the graph]", "--epochs N",
-            "[10]", "--store memory|disk|mmap", "[10,10]", "[5m]", "--config FILE", "--deterministic ",
-            "\nexample: gneiss-test train data --epochs 3\n"})
+    for (const char* part : {"usage: gneiss-test train DATASET [flags]", "Model:", "Memory:", "--lr X",
+             "[from the graph]", "--epochs N", "[10]", "--store memory|disk|mmap", "[10,10]", "[5m]", "--config FILE",
+             "--deterministic ", "\nexample: gneiss-test train data --epochs 3\n"})
         CHECK_MESSAGE(contains(text, part), part << " in\n" << text);
     CHECK(text.find("\x1b[") == std::string::npos);
     std::string same;
@@ -277,10 +284,12 @@ TEST_CASE("the short help shows common and required flags, --help-all all of the
     p.train->common({"epochs", "memory"});
     std::string text;
     CHECK(p.line.parse({"train", "--help"}, text) == nullptr);
-    for (const char* part : {"DATASET", "--epochs", "--memory", "--target", "--help-all", "all 15 flags"}) CHECK_MESSAGE(contains(text, part), part << " in\n" << text);
+    for (const char* part : {"DATASET", "--epochs", "--memory", "--target", "--help-all", "all 15 flags"})
+        CHECK_MESSAGE(contains(text, part), part << " in\n" << text);
     for (const char* part : {"--lr", "--store", "--config"}) CHECK_FALSE(contains(text, part));
     CHECK(p.line.parse({"train", "data", "--epochs", "3", "--help-all"}, text) == nullptr);
-    for (const char* part : {"--epochs", "--memory", "--target", "--lr", "--store", "--config", "--note", "--resume"}) CHECK(contains(text, part));
+    for (const char* part : {"--epochs", "--memory", "--target", "--lr", "--store", "--config", "--note", "--resume"})
+        CHECK(contains(text, part));
     p.train->common({"epochs", "mistyped"});
     CHECK_THROWS_AS((void)p.train->help(), std::logic_error);
 }
@@ -318,7 +327,8 @@ TEST_CASE("--version names version, commit, compiler and features") {
     const auto features = text.find("\nfeatures  "), without = std::min(text.find("; without "), text.size());
     REQUIRE(features != std::string::npos);
     CHECK(contains(text, "Eigen " + built.eigen));
-    for (const auto& [there, name] : {std::pair(built.uring, "io_uring"), {!built.cuda.empty(), "CUDA"}, {built.metis, "METIS"}, {built.yaml, "YAML"}}) {
+    for (const auto& [there, name] : {std::pair(built.uring, "io_uring"), {!built.cuda.empty(), "CUDA"},
+             {built.metis, "METIS"}, {built.yaml, "YAML"}}) {
         CHECK(contains(text.substr(features, without - features), name) == there);
         CHECK(contains(text.substr(without), name) != there);
     }
@@ -412,8 +422,7 @@ TEST_CASE("the configuration holds every flag with a value, in order, with types
     p.parse({"train", "data", "--memory", "1KiB"});
     p.o.rate = 0.25; // chosen by the program from the graph
     const json config = p.train->configuration();
-    CHECK(
-        config.dump() ==
+    CHECK(config.dump() ==
         R"({"dataset":"data","epochs":10,"lr":0.25,"margin":0.1,"negatives":500,"fanout":[10,10],"deterministic":false,)"
         R"("store":"memory","memory":1024,"features":[],"checkpoint-every":"5m","resume":false,"note":""})");
 }

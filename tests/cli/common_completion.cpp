@@ -21,18 +21,20 @@ namespace {
 using words = std::set<std::string>;
 
 const std::vector<completed_command> commands{
-    {.name = "import", .help = "Makes a dataset: it's [new].", .flags = {
-        {.name = "SOURCE", .help = "edges", .value = completed_value::file, .positional = true, .list = true},
-        {.name = "--format", .help = "format [of the files]: a choice", .words = {"tsv", "npy", "npz"}},
-        {.name = "--header", .help = "it's there", .value = completed_value::none},
-        {.name = "--labels", .help = "or not", .value = completed_value::none, .words = {"true", "false"}},
-        {.name = "--features", .help = "arrays", .value = completed_value::file},
-        {.name = "--out", .help = "new", .value = completed_value::directory},
-        {.name = "--threads", .help = "threads"}}},
-    {.name = "get", .help = "Downloads.", .flags = {
-        {.name = "NAME", .help = "graph", .words = {"wordnet", "wn18rr", "fb15k"}, .positional = true},
-        {.name = "DIR", .help = "where", .value = completed_value::directory, .positional = true},
-        {.name = "--json", .help = "as JSON", .value = completed_value::none}}},
+    {.name = "import",
+        .help = "Makes a dataset: it's [new].",
+        .flags = {{.name = "SOURCE", .help = "edges", .value = completed_value::file, .positional = true, .list = true},
+            {.name = "--format", .help = "format [of the files]: a choice", .words = {"tsv", "npy", "npz"}},
+            {.name = "--header", .help = "it's there", .value = completed_value::none},
+            {.name = "--labels", .help = "or not", .value = completed_value::none, .words = {"true", "false"}},
+            {.name = "--features", .help = "arrays", .value = completed_value::file},
+            {.name = "--out", .help = "new", .value = completed_value::directory},
+            {.name = "--threads", .help = "threads"}}},
+    {.name = "get",
+        .help = "Downloads.",
+        .flags = {{.name = "NAME", .help = "graph", .words = {"wordnet", "wn18rr", "fb15k"}, .positional = true},
+            {.name = "DIR", .help = "where", .value = completed_value::directory, .positional = true},
+            {.name = "--json", .help = "as JSON", .value = completed_value::none}}},
 };
 
 /// A directory with the scripts, two files and a directory.
@@ -56,9 +58,11 @@ struct shell_directory : gneiss::test::temporary_directory {
     }
     /// Returns the completions by bash of the last of these shell words.
     [[nodiscard]] words bash(const std::string& line) const {
-        std::ofstream(*this / "complete.bash") << "set -u\nsource ./script.bash\nCOMP_WORDS=(gneiss-test " << line
-                                               << ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_gneiss_test\nprintf '%s\\n' ${COMPREPLY[@]+\"${COMPREPLY[@]}\"}\n"
-                                               << "[[ $(complete -p gneiss-test) == 'complete -F _gneiss_test gneiss-test' ]]\n";
+        std::ofstream(*this / "complete.bash")
+            << "set -u\nsource ./script.bash\nCOMP_WORDS=(gneiss-test " << line
+            << ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_gneiss_test\nprintf '%s\\n' "
+               "${COMPREPLY[@]+\"${COMPREPLY[@]}\"}\n"
+            << "[[ $(complete -p gneiss-test) == 'complete -F _gneiss_test gneiss-test' ]]\n";
         const std::string text = output("bash --norc complete.bash");
         words lines;
         for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
@@ -69,8 +73,10 @@ struct shell_directory : gneiss::test::temporary_directory {
     }
     /// Returns the arguments that zsh's `_arguments` or `_describe` get for these words, one a line.
     [[nodiscard]] std::string zsh(const std::string& line) const {
-        std::ofstream(*this / "complete.zsh") << "compdef() { }\n_arguments() { print -rl -- \"place $CURRENT\" \"$@\" }\n_describe() { print -rl -- \"${(@P)2}\" }\n"
-                                              << "source ./script.zsh\nwords=(gneiss-test " << line << ")\nCURRENT=${#words}\n_gneiss_test\n";
+        std::ofstream(*this / "complete.zsh")
+            << "compdef() { }\n_arguments() { print -rl -- \"place $CURRENT\" \"$@\" }\n_describe() { print -rl -- "
+               "\"${(@P)2}\" }\n"
+            << "source ./script.zsh\nwords=(gneiss-test " << line << ")\nCURRENT=${#words}\n_gneiss_test\n";
         return output("zsh -f complete.zsh");
     }
 };
@@ -106,7 +112,8 @@ TEST_CASE("bash completes values: choices, files with blanks, directories; after
 TEST_CASE("bash completes positional arguments by their place, which flags with values do not count for") {
     const shell_directory at;
     CHECK(at.bash("get w") == words{"wordnet", "wn18rr"});
-    for (const char* json : {"--json", "--no-json", "--json off", "--json = off"}) CHECK(at.bash("get " + std::string(json) + " w") == words{"wordnet", "wn18rr"});
+    for (const char* json : {"--json", "--no-json", "--json off", "--json = off"})
+        CHECK(at.bash("get " + std::string(json) + " w") == words{"wordnet", "wn18rr"});
     CHECK(at.bash("get wordnet ed") == words{"edges-dir"});
     const words files{"edges one.tsv", "edges.npy", "edges-dir"};
     CHECK(at.bash("import ed") == files);
@@ -117,8 +124,11 @@ TEST_CASE("bash completes positional arguments by their place, which flags with 
 TEST_CASE("the script for zsh describes commands, flags and values") {
     const std::string script = zsh_completion("gneiss-test", commands);
     CHECK(script.starts_with("#compdef gneiss-test\n"));
-    for (const char* part : {"'get:Downloads.'", "'--format=[format \\[of the files\\]\\: a choice]:value:(tsv npy npz)'", "'--header[it'\\''s there]'",
-             "'--features=[arrays]:value:_files'", "'--labels=-[or not]::value:(true false)'", "'--out=[new]:value:_files -/'", "'*:SOURCE:_files'", "'1:NAME:(wordnet wn18rr fb15k)'", "'2:DIR:_files -/'"})
+    for (const char* part :
+        {"'get:Downloads.'", "'--format=[format \\[of the files\\]\\: a choice]:value:(tsv npy npz)'",
+            "'--header[it'\\''s there]'", "'--features=[arrays]:value:_files'",
+            "'--labels=-[or not]::value:(true false)'", "'--out=[new]:value:_files -/'", "'*:SOURCE:_files'",
+            "'1:NAME:(wordnet wn18rr fb15k)'", "'2:DIR:_files -/'"})
         CHECK_MESSAGE(contains(script, part), part << " in\n" << script);
     if (!has_program("zsh")) {
         MESSAGE("skipped: zsh is not installed");

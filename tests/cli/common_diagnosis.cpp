@@ -49,7 +49,9 @@ finding found_by(const Diagnose& diagnose) {
 }
 
 finding io_uring(int refusal, const fs::path& root) {
-    const auto refused = [refusal]() -> gneiss::any_engine { throw gneiss::io_error(refusal, "cannot set up io_uring", {}); };
+    const auto refused = [refusal]() -> gneiss::any_engine {
+        throw gneiss::io_error(refusal, "cannot set up io_uring", {});
+    };
     return found_by([&](diagnosis& to) {
         diagnose_io_engine(to, {{"uring", refused}, gneiss::threads_candidate()}, root);
         CHECK(to.facts["io_engine"] == "threads");
@@ -105,7 +107,9 @@ TEST_CASE("huge pages that the system forbids are a problem, absent ones a note"
 }
 
 TEST_CASE("the limit of locked memory matters before Linux 5.12 only") {
-    const auto locked = [](std::uint64_t limit, const char* kernel) { return found_by([&](diagnosis& to) { diagnose_locked_memory(to, limit, kernel); }); };
+    const auto locked = [](std::uint64_t limit, const char* kernel) {
+        return found_by([&](diagnosis& to) { diagnose_locked_memory(to, limit, kernel); });
+    };
     CHECK(locked(64 << 10, "5.10.0-21-amd64").status == finding_status::problem);
     CHECK(contains(locked(64 << 10, "5.10.0-21-amd64").advice, "ulimit -l"));
     CHECK(locked(64 << 20, "5.10.0-21-amd64").status == finding_status::good);
@@ -149,7 +153,8 @@ TEST_CASE("GPUs: none is a note; a build without CUDA and a missing driver are p
     CHECK(gpu({}).status == finding_status::note);
     CHECK(gpu({.device = true}).status == finding_status::problem);
     CHECK(contains(gpu({.device = true}).advice, "driver"));
-    const std::string smi = "NVIDIA H100 80GB HBM3, 81559, 80000, 550.54.15\nNVIDIA T4, [N/A], 10, 550\nNVIDIA L4, 23034, 1024, 550\n";
+    const std::string smi =
+        "NVIDIA H100 80GB HBM3, 81559, 80000, 550.54.15\nNVIDIA T4, [N/A], 10, 550\nNVIDIA L4, 23034, 1024, 550\n";
     CHECK(gpu({.device = true, .smi = smi}).status == finding_status::problem);
     CHECK(contains(gpu({.device = true, .smi = smi}).advice, "no CUDA"));
     diagnosis to;
@@ -182,7 +187,11 @@ TEST_CASE("a disk in memory or without space is a problem, one of the network a 
 TEST_CASE("rates: slow ones are problems of their own, a disturbed measurement is a note") {
     const auto rates = [](double bandwidth, double iops, double spread, bool direct) {
         diagnosis to;
-        diagnose_rates(to, {.reads = {.bandwidth = bandwidth, .iops = iops, .coalesce_bytes = 512, .spread = spread}, .write = 1e9, .direct = direct, .bytes = gib});
+        diagnose_rates(to,
+            {.reads = {.bandwidth = bandwidth, .iops = iops, .coalesce_bytes = 512, .spread = spread},
+                .write = 1e9,
+                .direct = direct,
+                .bytes = gib});
         REQUIRE(to.findings.size() == 3);
         CHECK(to.facts["disk"]["read_bytes_per_second"] == bandwidth);
         return to.findings;
@@ -209,8 +218,12 @@ TEST_CASE("a disk is measured within its time, and the test file is removed, aft
     CHECK(fs::is_empty(at.path()));
     std::stop_source stop;
     stop.request_stop();
-    CHECK(gneiss::test::code_of([&] { (void)measure_disk(at.path(), free_disk(at.path()), engines, std::chrono::milliseconds(300), stop.get_token()); }) == gneiss::errc::canceled);
-    CHECK(gneiss::test::code_of([&] { (void)measure_disk(at.path(), 10 * mib, engines, std::chrono::milliseconds(300)); }) == gneiss::errc::no_space);
+    CHECK(gneiss::test::code_of([&] {
+        (void)measure_disk(at.path(), free_disk(at.path()), engines, std::chrono::milliseconds(300), stop.get_token());
+    }) == gneiss::errc::canceled);
+    CHECK(gneiss::test::code_of([&] {
+        (void)measure_disk(at.path(), 10 * mib, engines, std::chrono::milliseconds(300));
+    }) == gneiss::errc::no_space);
     CHECK(fs::is_empty(at.path()));
 }
 

@@ -51,7 +51,8 @@ struct place {
     fs::path file = at / "graph.txt", part = at / "graph.txt.part";
 
     /// Returns the error of a download, empty if there is none.
-    [[nodiscard]] std::string failure_of(const published_file& from, const download_options& options = {.quiet = true}) const {
+    [[nodiscard]] std::string failure_of(
+        const published_file& from, const download_options& options = {.quiet = true}) const {
         try {
             (void)obtain(from, at.path(), options);
             return "";
@@ -87,7 +88,8 @@ TEST_CASE("a reply that is cut is resumed at its last byte") {
     http_server server({{"/graph.txt", content()}});
     server.cut = 150000;
     const place here;
-    CHECK(obtain({.url = server.url() + "/graph.txt", .sha256 = sha256}, here.at.path(), {.quiet = true}).bytes == bytes);
+    CHECK(
+        obtain({.url = server.url() + "/graph.txt", .sha256 = sha256}, here.at.path(), {.quiet = true}).bytes == bytes);
     CHECK(server.requests() == requests{"/graph.txt 0", "/graph.txt 150000", "/graph.txt 300000"});
     CHECK(read(here.file) == content());
 }
@@ -98,9 +100,12 @@ TEST_CASE("a download that fails keeps its part, and the next call resumes it, f
         http_server server({{"/graph.txt", content()}});
         server.cut = 0;
         write(here.part, content().substr(0, 100000));
-        const std::string failed = here.failure_of({.url = server.url() + "/graph.txt", .bytes = bytes, .sha256 = sha256});
+        const std::string failed =
+            here.failure_of({.url = server.url() + "/graph.txt", .bytes = bytes, .sha256 = sha256});
         CAPTURE(failed);
-        CHECK(has(failed, {"cannot download http://127.0.0.1", "ends early", "resumes after the 97.6 KiB", "graph.txt.part", "--from"}));
+        CHECK(has(failed,
+            {"cannot download http://127.0.0.1", "ends early", "resumes after the 97.6 KiB", "graph.txt.part",
+                "--from"}));
         CHECK(server.requests() == requests(3, "/graph.txt 100000"));
         CHECK(fs::file_size(here.part) == 100000);
     }
@@ -143,15 +148,19 @@ TEST_CASE("another size or checksum is refused and the download removed, unless 
     http_server server({{"/graph.txt", other}});
     const place here;
     const std::string url = server.url() + "/graph.txt";
-    for (const published_file& file : {published_file{.url = url, .bytes = bytes, .sha256 = sha256}, published_file{.url = url, .md5 = md5}}) {
+    for (const published_file& file :
+        {published_file{.url = url, .bytes = bytes, .sha256 = sha256}, published_file{.url = url, .md5 = md5}}) {
         const std::string failed = here.failure_of(file);
         CAPTURE(failed);
-        CHECK(has(failed, {"graph.txt", file.sha256.empty() ? md5 : sha256, file.sha256.empty() ? "MD5" : "SHA-256", "is removed", "--no-verify"}));
+        CHECK(has(failed,
+            {"graph.txt", file.sha256.empty() ? md5 : sha256, file.sha256.empty() ? "MD5" : "SHA-256", "is removed",
+                "--no-verify"}));
         CHECK_FALSE(fs::exists(here.file));
         CHECK_FALSE(fs::exists(here.part));
     }
     CHECK(has(here.failure_of({.url = url, .bytes = bytes + 1}), {"has 350000 bytes, the published file has 350001"}));
-    const obtained_file got = obtain({.url = url, .bytes = 1, .sha256 = sha256}, here.at.path(), {.verify = false, .quiet = true});
+    const obtained_file got =
+        obtain({.url = url, .bytes = 1, .sha256 = sha256}, here.at.path(), {.verify = false, .quiet = true});
     CHECK(got.bytes == bytes);
     CHECK(got.sha256 != sha256);
 }
@@ -193,15 +202,23 @@ TEST_CASE("a server of HTTPS that redirects to HTTP is refused") {
     const place here;
     const std::string key = (here.at / "key.pem").string(), certificate = (here.at / "certificate.pem").string();
     (void)output_of({"sh", "-c",
-        "openssl req -x509 -newkey rsa:2048 -nodes -keyout \"$0\" -out \"$1\" -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost 2>&1",
+        "openssl req -x509 -newkey rsa:2048 -nodes -keyout \"$0\" -out \"$1\" -days 2 -subj /CN=localhost -addext "
+        "subjectAltName=DNS:localhost 2>&1",
         key, certificate});
     // openssl sends files of its working directory as whole replies.
-    write(here.at / "graph.txt", "HTTP/1.1 302 Found\r\nLocation: " + plain.url() + "/graph.txt\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    process_source server({"sh", "-c", "cd \"$0\" && exec openssl s_server -HTTP -accept 127.0.0.1:0 -key \"$1\" -cert \"$2\"", here.at.path().string(), key, certificate}, true);
+    write(here.at / "graph.txt",
+        "HTTP/1.1 302 Found\r\nLocation: " + plain.url() +
+            "/graph.txt\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    process_source server(
+        {"sh", "-c", "cd \"$0\" && exec openssl s_server -HTTP -accept 127.0.0.1:0 -key \"$1\" -cert \"$2\"",
+            here.at.path().string(), key, certificate},
+        true);
     std::string said;
-    for (char c = 0; said.find("ACCEPT") == std::string::npos || said.back() != '\n'; said += c) REQUIRE(server.read(&c, 1) == 1);
+    for (char c = 0; said.find("ACCEPT") == std::string::npos || said.back() != '\n'; said += c)
+        REQUIRE(server.read(&c, 1) == 1);
     const std::string port = said.substr(said.rfind(':') + 1, said.size() - said.rfind(':') - 2);
-    const gneiss::test::environment_variable trusted("CURL_CA_BUNDLE", certificate.c_str()), direct("no_proxy", "localhost,127.0.0.1");
+    const gneiss::test::environment_variable trusted("CURL_CA_BUNDLE", certificate.c_str()),
+        direct("no_proxy", "localhost,127.0.0.1");
     const fs::path to = here.at / "download";
     try {
         (void)obtain({.url = "https://localhost:" + port + "/graph.txt"}, to, {.quiet = true});
@@ -220,7 +237,9 @@ TEST_CASE("a missing file and a missing network are errors that name the URL and
     CAPTURE(failed);
     CHECK(has(failed, {"cannot download http://127.0.0.1:", "/graph.txt: the server answers HTTP 404", "--from FILE"}));
     failed = here.failure_of({.url = "http://127.0.0.1:1/graph.txt"});
-    CHECK(has(failed, {"cannot download http://127.0.0.1:1/graph.txt: the host accepts no connection", "is there a network?", "--from FILE"}));
+    CHECK(has(failed,
+        {"cannot download http://127.0.0.1:1/graph.txt: the host accepts no connection", "is there a network?",
+            "--from FILE"}));
     CHECK_FALSE(fs::exists(here.file));
     CHECK_FALSE(fs::exists(here.part));
 }
@@ -231,8 +250,10 @@ TEST_CASE("a given file, or one in a given directory, is checked and used in pla
     fs::create_directory(folder);
     write(folder / "graph.txt", content());
     const published_file file{.url = "http://127.0.0.1:1/graph.txt", .bytes = bytes, .sha256 = sha256};
-    for (const fs::path& from : {folder, folder / "graph.txt"}) CHECK(obtain(file, here.at.path(), {.from = from}).path == folder / "graph.txt");
-    CHECK(has(here.failure_of(file, {.from = folder / "none.txt"}), {"none.txt", "no such file", "http://127.0.0.1:1/graph.txt"}));
+    for (const fs::path& from : {folder, folder / "graph.txt"})
+        CHECK(obtain(file, here.at.path(), {.from = from}).path == folder / "graph.txt");
+    CHECK(has(here.failure_of(file, {.from = folder / "none.txt"}),
+        {"none.txt", "no such file", "http://127.0.0.1:1/graph.txt"}));
     write(folder / "graph.txt", "other");
     CHECK(has(here.failure_of(file, {.from = folder}), {"has 5 bytes", "--no-verify accepts it"}));
     CHECK(read(folder / "graph.txt") == "other");

@@ -62,7 +62,8 @@ TEST_CASE("a file beyond the limit of its size is reported with the limit and ho
     REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
     const std::string text = describe(gneiss::io_error(EFBIG, "write", {.path = "some/file"})).message;
     REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
-    for (const char* part : {"some/file", "8.00 KiB", "ulimit -f", "--resume"}) CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+    for (const char* part : {"some/file", "8.00 KiB", "ulimit -f", "--resume"})
+        CHECK_MESSAGE(text.find(part) != std::string::npos, text);
 }
 
 TEST_CASE("a refused thread is reported as such, although the exception says only that something is unavailable") {

@@ -97,7 +97,8 @@ TEST_CASE("a budget beyond a cgroup or the memory is doubted with both numbers, 
     has(doubt_memory(9000 * mib, false, f.root), {"8.78 GiB", "8.00 GiB", "swap"});
     for (const bool more : {false, true}) {
         f.file("proc/self/cgroup", more ? "0::/box\n" : "4:memory:/box\n");
-        f.file(more ? "sys/fs/cgroup/box/memory.max" : "sys/fs/cgroup/memory/box/memory.limit_in_bytes", std::to_string(143 * mib));
+        f.file(more ? "sys/fs/cgroup/box/memory.max" : "sys/fs/cgroup/memory/box/memory.limit_in_bytes",
+            std::to_string(143 * mib));
         CHECK(doubt_memory(143 * mib, false, f.root).empty());
         has(doubt_memory(2048 * mib, false, f.root), {"more than", "2.00 GiB", "143 MiB", more ? "v2" : "v1"});
         fs::remove_all(f.root / "sys");
@@ -127,7 +128,8 @@ TEST_CASE("a place for output is refused before the work if nothing can be made 
     for (const bool file : {false, true}) CHECK(refused("new/deep", file).empty());
     if (::geteuid() == 0) return; // who may write anywhere
     fs::permissions(f.root / "there", fs::perms::owner_read | fs::perms::owner_exec);
-    for (const bool file : {false, true}) CHECK(refused("there/new", file).find("Permission denied") != std::string::npos);
+    for (const bool file : {false, true})
+        CHECK(refused("there/new", file).find("Permission denied") != std::string::npos);
     fs::permissions(f.root / "there", fs::perms::owner_all);
 }
 

@@ -42,9 +42,11 @@ epoch_record full_epoch() {
 } // namespace
 
 TEST_CASE("an epoch has the keys of the contract in its order") {
-    CHECK(keys(to_json(full_epoch())) == "epoch seconds loss learning_rate examples read_bytes write_bytes read_requests "
-                                         "wait_seconds hit_rate stage_seconds sampled_edges "
-                                         "staleness_p50 staleness_max passes train valid evaluation_seconds evaluation_read_bytes evaluation_write_bytes");
+    CHECK(keys(to_json(full_epoch())) ==
+        "epoch seconds loss learning_rate examples read_bytes write_bytes read_requests "
+        "wait_seconds hit_rate stage_seconds sampled_edges "
+        "staleness_p50 staleness_max passes train valid evaluation_seconds evaluation_read_bytes "
+        "evaluation_write_bytes");
 }
 
 TEST_CASE("a field that does not apply is absent, never zero") {
@@ -73,7 +75,9 @@ TEST_CASE("a run has the keys of the contract in its order") {
     run.command = "gneiss-marius train x";
     run.evaluation = {.seconds = 0.75, .read_bytes = 5, .write_bytes = 6};
     const json object = to_json(run);
-    CHECK(keys(object) == "program version command status machine dataset config plan epochs metrics best_epoch evaluation io_cost seconds peak_rss_bytes");
+    CHECK(keys(object) ==
+        "program version command status machine dataset config plan epochs metrics best_epoch evaluation io_cost "
+        "seconds peak_rss_bytes");
     CHECK(object["evaluation"].dump() == R"({"seconds":0.75,"read_bytes":5,"write_bytes":6})");
     CHECK(object["status"] == "interrupted");
     CHECK(keys(object["machine"]) == "cpus memory_bytes io_engine io_engine_reason device");
@@ -86,17 +90,32 @@ TEST_CASE("a run has the keys of the contract in its order") {
 TEST_CASE("the best epoch has the highest first metric of validation, the earliest of several") {
     run_record run;
     CHECK(best_epoch(run) == nullptr);
-    for (const double value : {.1, .4, .4, .2}) run.epochs.push_back({.epoch = run.epochs.size() + 1, .valid = {{"mrr", value}, {"hits@1", -value}}});
+    for (const double value : {.1, .4, .4, .2})
+        run.epochs.push_back({.epoch = run.epochs.size() + 1, .valid = {{"mrr", value}, {"hits@1", -value}}});
     run.epochs.push_back({.epoch = 5}); // not validated
     CHECK(best_epoch(run)->epoch == 2);
 }
 
 TEST_CASE("a run survives the round trip through run.json") {
-    run_record run{.program = "gneiss-marius", .version = "1", .command = "gneiss-marius train x", .status = run_status::interrupted};
-    run.machine = {.cpus = 2, .memory_bytes = 4, .io_engine = "uring", .io_engine_reason = "probed", .device = "cpu", .cpu = "one"};
+    run_record run{.program = "gneiss-marius",
+        .version = "1",
+        .command = "gneiss-marius train x",
+        .status = run_status::interrupted};
+    run.machine = {.cpus = 2,
+        .memory_bytes = 4,
+        .io_engine = "uring",
+        .io_engine_reason = "probed",
+        .device = "cpu",
+        .cpu = "one"};
     run.dataset = {.name = "x", .nodes = 1, .edges = 2, .relations = 3, .features = 4, .classes = 5};
     run.config = {{"lr", 0.1}, {"seed", 3}};
-    run.plan = {.budget_bytes = 9, .parts = {{"rows", 4}}, .states = 1, .swaps = 2, .swap_bound = 2, .read_bytes = 3, .write_bytes = 4};
+    run.plan = {.budget_bytes = 9,
+        .parts = {{"rows", 4}},
+        .states = 1,
+        .swaps = 2,
+        .swap_bound = 2,
+        .read_bytes = 3,
+        .write_bytes = 4};
     run.preprocessing = {{"seconds", 1.5}};
     run.warm_start = {{"run", "runs/old"}};
     run.epochs = {full_epoch()};
@@ -108,12 +127,15 @@ TEST_CASE("a run survives the round trip through run.json") {
     run.io_cost = {{"miss_ratio", 0.5}};
     run.seconds = 12;
     run.peak_rss_bytes = 99;
-    for (const run_record& each : {run, run_record{}}) CHECK(to_json(run_from_json(json::parse(to_json(each).dump()))) == to_json(each));
+    for (const run_record& each : {run, run_record{}})
+        CHECK(to_json(run_from_json(json::parse(to_json(each).dump()))) == to_json(each));
     CHECK_THROWS_AS((void)run_from_json(json::parse(R"({"dataset": {"nodes": -1}})")), gneiss::error);
     CHECK_THROWS_AS((void)run_from_json(json::parse(R"({"seconds": "long"})")), json::exception);
 }
 
-TEST_CASE("JSON on one line replaces bytes that are no UTF-8") { CHECK(compact({{"path", "r\xff"}, {"n", 1}}) == "{\"path\":\"r\xef\xbf\xbd\",\"n\":1}"); }
+TEST_CASE("JSON on one line replaces bytes that are no UTF-8") {
+    CHECK(compact({{"path", "r\xff"}, {"n", 1}}) == "{\"path\":\"r\xef\xbf\xbd\",\"n\":1}");
+}
 
 TEST_CASE("an epoch survives the round trip through its line") {
     for (const epoch_record& epoch : {full_epoch(), epoch_record{.epoch = 1, .seconds = 0.1}})

@@ -21,8 +21,8 @@ using namespace programs;
 
 namespace {
 
-/// Returns the first error of the markup, or an empty string: every tag is closed in order, attributes are quoted, '&' and '<'
-/// are escaped, braces in style sheets are balanced.
+/// Returns the first error of the markup, or an empty string: every tag is closed in order, attributes are quoted, '&'
+/// and '<' are escaped, braces in style sheets are balanced.
 std::string flaw(const std::string& html) {
     std::vector<std::string> open;
     std::size_t at = html.starts_with("<!DOCTYPE html>") ? 15 : 0;
@@ -83,11 +83,15 @@ TEST_CASE("a report is well-formed and self-contained, and shows everything that
     for (const char* external : {"src=", "href=", "url(", "@import", "<script", "<link", "http:", "https:"})
         CHECK_MESSAGE(!contains(html, external), external);
     for (const char* part : {"<title>gneiss-marius on debian</title>", "0.3219", "961 MiB", "of a budget of 1.00 GiB",
-             "<i>gneiss-marius</i> <i>train</i> <i>data/debian</i> <i>--memory</i> <i>1GiB</i> <i>--out</i> <i>&#39;runs/a</i> <i>b&#39;</i>", "Best epoch", "20 of 20", "validation MRR 0.3254", "24.0 s evaluation",
-             "Learning rate", "Time of each epoch", "evaluation", ">best</text>", "20 (best)", "Loss", "Validation metrics", "Stage seconds per epoch", "Time of the compute stage",
-             "Who waited for whom", "waits for updates", "How the trace begins", "gather, batch 3, bytes 4096: 2 ms", "Staleness of updated rows", "Bytes per epoch", "Bandwidth over time", "Memory plan", "Memory over time",
-             "partition buffer", "swaps, lower bound", "Input and output", "io_uring and O_DIRECT work here",
-             "prefers-color-scheme:dark", "moved (GB)", "time since the start (min)"})
+             "<i>gneiss-marius</i> <i>train</i> <i>data/debian</i> <i>--memory</i> <i>1GiB</i> <i>--out</i> "
+             "<i>&#39;runs/a</i> <i>b&#39;</i>",
+             "Best epoch", "20 of 20", "validation MRR 0.3254", "24.0 s evaluation", "Learning rate",
+             "Time of each epoch", "evaluation", ">best</text>", "20 (best)", "Loss", "Validation metrics",
+             "Stage seconds per epoch", "Time of the compute stage", "Who waited for whom", "waits for updates",
+             "How the trace begins", "gather, batch 3, bytes 4096: 2 ms", "Staleness of updated rows",
+             "Bytes per epoch", "Bandwidth over time", "Memory plan", "Memory over time", "partition buffer",
+             "swaps, lower bound", "Input and output", "io_uring and O_DIRECT work here", "prefers-color-scheme:dark",
+             "moved (GB)", "time since the start (min)"})
         CHECK_MESSAGE(contains(html, part), part);
 }
 
@@ -95,10 +99,17 @@ TEST_CASE("the page of a run in progress shows its progress and loads itself aga
     report_data data = sample_report(3);
     data.run.status = run_status::running;
     data.run.test.clear();
-    data.progress = run_progress{.activity = "validation", .epoch = 3, .epochs = 20, .done = .25, .loss = 1.5, .left = "5m 10s", .written = 1764000000};
+    data.progress = run_progress{.activity = "validation",
+        .epoch = 3,
+        .epochs = 20,
+        .done = .25,
+        .loss = 1.5,
+        .left = "5m 10s",
+        .written = 1764000000};
     const std::string html = report_html(data);
     CHECK(flaw(html) == "");
-    for (const char* part : {"badge running", "Epoch 3 of 20", "25.0%", "validation, loss 1.5, 5m 10s left", "location.reload()", "content=\"10\"", "- 1764000000"})
+    for (const char* part : {"badge running", "Epoch 3 of 20", "25.0%", "validation, loss 1.5, 5m 10s left",
+             "location.reload()", "content=\"10\"", "- 1764000000"})
         CHECK_MESSAGE(contains(html, part), part);
     data.progress.reset();
     data.run.status = run_status::interrupted;
@@ -116,7 +127,8 @@ TEST_CASE("accuracy in training is drawn next to that of validation") {
 
 TEST_CASE("a plot without a value is left out") {
     report_data data = sample_report(4);
-    for (const std::vector<std::uint64_t>& none : {std::vector<std::uint64_t>{}, {0}, {0, 0, 0}, {12}}) { // of no rows, or of rows without staleness
+    for (const std::vector<std::uint64_t>& none :
+        {std::vector<std::uint64_t>{}, {0}, {0, 0, 0}, {12}}) { // of no rows, or of rows without staleness
         data.staleness = none;
         CHECK_FALSE(contains(report_html(data), "Staleness of updated rows"));
     }
@@ -125,7 +137,8 @@ TEST_CASE("a plot without a value is left out") {
     data.run.plan.read_bytes = data.run.plan.write_bytes = 0;
     for (const char* part : {"Bytes per epoch", "Bandwidth"}) CHECK_FALSE(contains(report_html(data), part));
     data.run.epochs.resize(1); // a line needs two points
-    for (const char* part : {"aria-label=\"Loss\"", "aria-label=\"Validation", "Learning rate"}) CHECK_FALSE(contains(report_html(data), part));
+    for (const char* part : {"aria-label=\"Loss\"", "aria-label=\"Validation", "Learning rate"})
+        CHECK_FALSE(contains(report_html(data), part));
 }
 
 TEST_CASE("memory is drawn to its own scale, however large the budget") {
@@ -135,10 +148,12 @@ TEST_CASE("memory is drawn to its own scale, however large the budget") {
     data.run.peak_rss_bytes = 44ULL << 20;
     for (time_sample& sample : data.samples) sample.rss_bytes = 40ULL << 20;
     const std::string html = report_html(data);
-    for (const char* part : {"bytes (MiB)", "budget 20.0 GiB →", "peak 44.0 MiB", "resident set of a budget of 20.0 GiB (MiB)"})
+    for (const char* part :
+        {"bytes (MiB)", "budget 20.0 GiB →", "peak 44.0 MiB", "resident set of a budget of 20.0 GiB (MiB)"})
         CHECK_MESSAGE(contains(html, part), part);
     data.run.plan.budget_bytes = 50ULL << 20;
-    for (const char* part : {"budget 50.0 MiB<", "resident set (MiB)"}) CHECK_MESSAGE(contains(report_html(data), part), part);
+    for (const char* part : {"budget 50.0 MiB<", "resident set (MiB)"})
+        CHECK_MESSAGE(contains(report_html(data), part), part);
 }
 
 TEST_CASE("text from outside is escaped everywhere") {
@@ -200,10 +215,12 @@ TEST_CASE("every plot is well-formed, embedded or alone, even with odd values") 
     const auto check = [&] {
         for (const auto options : {use::embedded, use::standalone})
             for (const extent width : {extent::narrow, extent::medium, extent::wide})
-                for (const std::string& text : {svg(lines, options, width), svg(bars, options, width), svg(intervals, options, width),
-                         svg(stack, options, width), svg(timeline, options, width)})
+                for (const std::string& text : {svg(lines, options, width), svg(bars, options, width),
+                         svg(intervals, options, width), svg(stack, options, width), svg(timeline, options, width)})
                     check_text(text);
-        for (const std::string& text : {responsive(lines), responsive(bars), responsive(intervals), responsive(stack), responsive(timeline)}) check_text(text);
+        for (const std::string& text :
+            {responsive(lines), responsive(bars), responsive(intervals), responsive(stack), responsive(timeline)})
+            check_text(text);
     };
     check();
     lines.lines = {{.name = "one", .points = {{1, 5}}}, {.name = "none"},
@@ -222,10 +239,12 @@ TEST_CASE("every plot is well-formed, embedded or alone, even with odd values") 
     check();
 }
 
-TEST_CASE("names that do not fit below their bars rise; numbers are left out; a bar chart without values has no axis below 0") {
+TEST_CASE("names that do not fit below their bars rise; numbers are left out; a bar chart without values has no axis "
+          "below 0") {
     using namespace programs::plot;
     bar_chart bars{.title = "t", .x_label = "x", .categories = {}, .parts = {{"p", {}}}};
-    for (int i = 0; i < 20; ++i) bars.categories.push_back("category " + std::to_string(i)), bars.parts[0].values.push_back(i);
+    for (int i = 0; i < 20; ++i)
+        bars.categories.push_back("category " + std::to_string(i)), bars.parts[0].values.push_back(i);
     const auto labels = [&](const std::string& text) {
         std::size_t count = 0;
         for (std::size_t at = 0; (at = text.find(">category ", at)) != std::string::npos; ++at) ++count;
@@ -251,10 +270,13 @@ TEST_CASE("ticks cover the data at round steps") {
     CHECK(plot::nice_ticks(1, 3, 7, true).step == 1);
     // An axis without values has ticks, even if it is logarithmic.
     for (const bool log : {false, true})
-        CHECK(plot::svg(plot::line_chart{.x = {.log = log}, .y = {.log = log}, .lines = {{.name = "none", .points = {{-1, -1}}}}}).size() < 10'000);
+        CHECK(plot::svg(plot::line_chart{
+                            .x = {.log = log}, .y = {.log = log}, .lines = {{.name = "none", .points = {{-1, -1}}}}})
+                  .size() < 10'000);
     // Values from damaged logs: so close that a step would be 0, so far apart that it would overflow.
     constexpr double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();
-    for (const auto& [from, to] : {std::pair(0.0, least), std::pair(least, 4 * least), std::pair(-most, most), std::pair(0.0, most)}) {
+    for (const auto& [from, to] :
+        {std::pair(0.0, least), std::pair(least, 4 * least), std::pair(-most, most), std::pair(0.0, most)}) {
         const auto ticks = plot::nice_ticks(from, to, 5);
         CHECK(ticks.count <= 12);
         CHECK(std::isfinite(ticks.last()));
@@ -297,7 +319,8 @@ TEST_CASE("macro-batch passes and I/O cost are shown if they are recorded") {
     data.run.io_cost = {{"two_stage_seconds", 0.0005}, {"miss_ratio", 0.25}, {"cache_bytes", 1e6}};
     const std::string html = report_html(data);
     CHECK(flaw(html).empty());
-    for (const char* text : {"5 over 2", "2 over 2", "3 over 2", "Passes over a macro-batch", "two stage seconds", "0.5 ms"}) {
+    for (const char* text :
+        {"5 over 2", "2 over 2", "3 over 2", "Passes over a macro-batch", "two stage seconds", "0.5 ms"}) {
         CAPTURE(text);
         CHECK(html.find(text) != std::string::npos);
     }

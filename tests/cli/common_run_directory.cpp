@@ -51,24 +51,34 @@ void write(const fs::path& path, const std::string& text) { std::ofstream(path) 
 
 TEST_CASE("runs without a name are numbered, and the latest is the one resumed") {
     const working_directory here;
-    { CHECK(open({}).path() == fs::path("runs") / "gneiss-marius-debian-1"); }
+    {
+        CHECK(open({}).path() == fs::path("runs") / "gneiss-marius-debian-1");
+    }
     fs::create_directories("runs/gneiss-marius-debian-9");
     fs::create_directories("runs/gneiss-marius-debian-x");
     fs::create_directories("runs/gneiss-marius-debian-files-77");
-    { CHECK(open({}).path().filename() == "gneiss-marius-debian-10"); }
-    { CHECK(open({}, existing_run::resume).path().filename() == "gneiss-marius-debian-10"); }
+    {
+        CHECK(open({}).path().filename() == "gneiss-marius-debian-10");
+    }
+    {
+        CHECK(open({}, existing_run::resume).path().filename() == "gneiss-marius-debian-10");
+    }
     {
         CHECK(run_directory::open("gneiss-ginex", "../a b", {}, existing_run::resume).path().filename() ==
-              "gneiss-ginex-dataset..-a-b-1");
+            "gneiss-ginex-dataset..-a-b-1");
     }
 }
 
 TEST_CASE("an existing run is refused, resumed or replaced; other files are never touched") {
     const working_directory here;
     fs::create_directories("empty");
-    { open("empty").write_config("epochs = 1\n"); }
+    {
+        open("empty").write_config("epochs = 1\n");
+    }
     CHECK(refused("empty") == errc::already_exists);
-    { CHECK(read_file(open("empty", existing_run::resume).path() / "config.toml") == "epochs = 1\n"); }
+    {
+        CHECK(read_file(open("empty", existing_run::resume).path() / "config.toml") == "epochs = 1\n");
+    }
     write("empty/notes.txt", "mine");
     CHECK(run_directory::replaced_bytes("empty") == 11);
     fs::create_directories("empty/checkpoint/edges");
@@ -79,7 +89,9 @@ TEST_CASE("an existing run is refused, resumed or replaced; other files are neve
     CHECK(read_file("empty/checkpoint/edges/thesis.tex") == "years");
     fs::remove("empty/checkpoint/edges/thesis.tex");
     CHECK(run_directory::replaced_bytes("none") == 0);
-    { CHECK_FALSE(fs::exists(open("empty", existing_run::replace).path() / "config.toml")); }
+    {
+        CHECK_FALSE(fs::exists(open("empty", existing_run::replace).path() / "config.toml"));
+    }
     CHECK(read_file("empty/notes.txt") == "mine");
 
     fs::create_directories("precious");
@@ -131,7 +143,9 @@ TEST_CASE("only a run marked done counts as finished") {
 TEST_CASE("reading a run requires that it exists") {
     const working_directory here;
     CHECK_THROWS_AS((void)run_directory::open_existing("absent"), gneiss::error);
-    { open("run").write_config(""); }
+    {
+        open("run").write_config("");
+    }
     CHECK(run_directory::open_existing("run").path() == "run");
 }
 

@@ -79,7 +79,9 @@ TEST_CASE("without a guard, SIGTERM and SIGHUP end the program at once with 130"
     for (const int signal : {SIGTERM, SIGHUP})
         check_exits_with_130([signal] {
             exit_at_termination();
-            { const interrupt_guard guard; }
+            {
+                const interrupt_guard guard;
+            }
             std::raise(signal);
         });
 }
@@ -96,7 +98,8 @@ TEST_CASE("SIGHUP stays ignored under nohup") {
     CHECK((std::signal(SIGHUP, before) == SIG_IGN));
 }
 
-TEST_CASE("writes to a closed pipe and beyond the limit of a file's size fail, and programs that are started have the usual signals") {
+TEST_CASE("writes to a closed pipe and beyond the limit of a file's size fail, and programs that are started have the "
+          "usual signals") {
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
@@ -105,8 +108,8 @@ TEST_CASE("writes to a closed pipe and beyond the limit of a file's size fail, a
         bool right = ::pipe(ends) == 0 && ::close(ends[0]) == 0 && ::write(ends[1], "x", 1) == -1 && errno == EPIPE;
         const rlimit small{.rlim_cur = 4, .rlim_max = RLIM_INFINITY};
         std::FILE* const file = std::tmpfile();
-        right = right && file != nullptr && ::setrlimit(RLIMIT_FSIZE, &small) == 0 && ::write(::fileno(file), "four", 4) == 4 &&
-                ::write(::fileno(file), "x", 1) == -1 && errno == EFBIG;
+        right = right && file != nullptr && ::setrlimit(RLIMIT_FSIZE, &small) == 0 &&
+            ::write(::fileno(file), "four", 4) == 4 && ::write(::fileno(file), "x", 1) == -1 && errno == EFBIG;
         ::_exit(right && std::system("sh -c 'kill -PIPE $$'") != 0 ? 0 : 1);
     }
     int status = 0;

@@ -10,7 +10,8 @@
 namespace test_cli_common_statistics {
 
 TEST_CASE("Student's t has the values of published tables") {
-    for (const auto& [freedom, t] : {std::pair(1U, 12.7062), std::pair(2U, 4.30265), std::pair(4U, 2.77645), std::pair(9U, 2.26216), std::pair(30U, 2.04227), std::pair(120U, 1.97993)})
+    for (const auto& [freedom, t] : {std::pair(1U, 12.7062), std::pair(2U, 4.30265), std::pair(4U, 2.77645),
+             std::pair(9U, 2.26216), std::pair(30U, 2.04227), std::pair(120U, 1.97993)})
         CHECK(programs::student_t(freedom) == doctest::Approx(t).epsilon(1e-5));
     CHECK(programs::student_t(9, .99) == doctest::Approx(3.24984).epsilon(1e-5));
     CHECK(programs::student_t(100000) == doctest::Approx(1.95998).epsilon(1e-4)); // the normal distribution

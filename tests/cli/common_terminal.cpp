@@ -85,12 +85,13 @@ TEST_CASE("a quiet program gives its warnings, and keeps each text once") {
     CHECK(std::ranges::count(given_warnings(), "columns were guessed") == 1);
 }
 
-TEST_CASE("text of a file cannot control the terminal: controls, direction marks and bytes that are not UTF-8 are escaped") {
+TEST_CASE(
+    "text of a file cannot control the terminal: controls, direction marks and bytes that are not UTF-8 are escaped") {
     CHECK(visible("x\x1b]0;t\x07\x1b[31m") == "x\\x1b]0;t\\x07\\x1b[31m");
     CHECK(visible("a\tb\nc\r\x7f") == "a\\x09b\\x0ac\\x0d\\x7f");
     CHECK(visible("a\tb\nc", "\t\n") == "a\tb\nc");
-    CHECK(visible("h\xc2\x9b[31m") == "h\\x9b[31m");             // U+009B, CSI
-    CHECK(visible("\x9b[31m\xff\xc2") == "\\x9b[31m\\xff\\xc2"); // bytes that are not UTF-8
+    CHECK(visible("h\xc2\x9b[31m") == "h\\x9b[31m");                       // U+009B, CSI
+    CHECK(visible("\x9b[31m\xff\xc2") == "\\x9b[31m\\xff\\xc2");           // bytes that are not UTF-8
     CHECK(visible("\xc0\xaf\xed\xa0\x80") == "\\xc0\\xaf\\xed\\xa0\\x80"); // overlong; a surrogate
     CHECK(visible("a\u202eb\u2066c\u200fd\u061ce\u2028f") == "a\\u202eb\\u2066c\\u200fd\\u061ce\\u2028f");
     for (const std::string text : {"Zürich Åsa 李 … – 🪨", "\\x1b", ""}) CHECK(visible(text) == text);

@@ -54,33 +54,40 @@ std::string failure_of(const auto& action) {
 std::vector<saved_array> arrays() {
     std::vector<std::int64_t> many(5000);
     for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<std::int64_t>(i * i);
-    return {{"head", {0, 255, 65535, -1, std::numeric_limits<std::int64_t>::max()}}, {"none", {}}, {"many", many}, {"head_neg", {1, 2, 3, 4, 5, 128}, {2, 3}}};
+    return {{"head", {0, 255, 65535, -1, std::numeric_limits<std::int64_t>::max()}}, {"none", {}}, {"many", many},
+        {"head_neg", {1, 2, 3, 4, 5, 128}, {2, 3}}};
 }
 
 } // namespace
 
 TEST_CASE("arrays and tensors of all formats are read") {
     const place here;
-    for (const std::string& bytes : {torch_archive(pickle_of(arrays())), torch_stream(pickle_of(arrays())), torch_tensors(arrays()), pickle_of(arrays())}) {
+    for (const std::string& bytes : {torch_archive(pickle_of(arrays())), torch_stream(pickle_of(arrays())),
+             torch_tensors(arrays()), pickle_of(arrays())}) {
         const torch_file file(here.save(bytes));
         REQUIRE(file.arrays().size() == 4);
         for (const saved_array& array : arrays()) CHECK(values_of(file, array.name) == array.values);
         CHECK(file.at("head").shape == std::vector<std::uint64_t>{5});
         CHECK(file.at("head_neg").shape == std::vector<std::uint64_t>{2, 3});
-        CHECK(failure_of([&] { (void)file.at("tail"); }).find("has no array tail; it has head, none, many, head_neg") != std::string::npos);
+        CHECK(failure_of([&] { (void)file.at("tail"); }).find("has no array tail; it has head, none, many, head_neg") !=
+            std::string::npos);
     }
 }
 
 TEST_CASE("columns of equal length are written next to one another") {
     const place here;
-    const torch_file file(here.save(torch_archive(pickle_of({{"head", {1, 2, 300}}, {"tail", {4, 5, 600}}, {"short", {1}}}))));
+    const torch_file file(
+        here.save(torch_archive(pickle_of({{"head", {1, 2, 300}}, {"tail", {4, 5, 600}}, {"short", {1}}}))));
     const std::string names[] = {"head", "tail", "head"};
     write_columns(file, names, here.at / "edges.npy");
     const gneiss::mapped_npy edges(here.at / "edges.npy");
     CHECK(edges.header().shape == std::vector<std::uint64_t>{3, 3});
-    CHECK(std::ranges::equal(edges.elements<std::int64_t>(), std::vector<std::int64_t>{1, 4, 1, 2, 5, 2, 300, 600, 300}));
+    CHECK(
+        std::ranges::equal(edges.elements<std::int64_t>(), std::vector<std::int64_t>{1, 4, 1, 2, 5, 2, 300, 600, 300}));
     const std::string uneven[] = {"head", "short"};
-    CHECK(failure_of([&] { write_columns(file, uneven, here.at / "edges.npy"); }).find("short: has the shape (1), not that of head") != std::string::npos);
+    CHECK(failure_of([&] {
+        write_columns(file, uneven, here.at / "edges.npy");
+    }).find("short: has the shape (1), not that of head") != std::string::npos);
 }
 
 TEST_CASE("all arrays are written as an .npz archive") {
@@ -99,17 +106,22 @@ TEST_CASE("all arrays are written as an .npz archive") {
 
 TEST_CASE("other files, and damaged ones, are refused") {
     const place here;
-    const auto refused = [&](const std::string& bytes) { return failure_of([&] { const torch_file file(here.save(bytes)); }); };
+    const auto refused = [&](const std::string& bytes) {
+        return failure_of([&] { const torch_file file(here.save(bytes)); });
+    };
     CHECK(refused("").find("ends too early") != std::string::npos);
     CHECK(refused("some text\n").find("opcode 0x73") == std::string::npos); // "s" needs two objects
     CHECK(refused("some text\n").find("is not a pickle") != std::string::npos);
     CHECK(refused(gneiss::test::archive({{"a.npy", "?"}}, false)).find("without data.pkl") != std::string::npos);
     CHECK(refused(torch_archive("\x80\x02N.")).find("is not a dictionary of arrays") != std::string::npos);
-    CHECK(refused(torch_archive(pickle_of(arrays(), "f8"))).find("head: has elements of type 'f8', integers are needed") != std::string::npos);
+    CHECK(refused(torch_archive(pickle_of(arrays(), "f8")))
+              .find("head: has elements of type 'f8', integers are needed") != std::string::npos);
     CHECK(refused(torch_archive(pickle_of(arrays(), "i4"))).find("bytes for 5 elements") != std::string::npos);
     const std::string whole = pickle_of({{"head", {1, 2, 3}}});
     for (std::size_t size = 0; size < whole.size(); ++size) CHECK_FALSE(refused(whole.substr(0, size)).empty());
-    CHECK(refused(std::string("\x80\x02") + std::string(20000, 'N') + ".").find("is not a dictionary of a few arrays") != std::string::npos);
+    CHECK(
+        refused(std::string("\x80\x02") + std::string(20000, 'N') + ".").find("is not a dictionary of a few arrays") !=
+        std::string::npos);
     std::string text = pickle_of({{"head", {0x8000}}});
     text[text.find("\xc2\x80")] = '\xe2'; // not a byte as text
     const torch_file file(here.save(text));

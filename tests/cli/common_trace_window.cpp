@@ -25,7 +25,8 @@ TEST_CASE("a window keeps the first spans up to its limit, whatever the order of
     CHECK(rows[1].bars.size() >= 20);
     double ends = 0;
     for (const auto& row : rows) {
-        for (std::size_t i = 0; i < row.bars.size(); ++i) CHECK(row.bars[i].name == "step, batch " + std::to_string(i)); // all are present
+        for (std::size_t i = 0; i < row.bars.size(); ++i)
+            CHECK(row.bars[i].name == "step, batch " + std::to_string(i)); // all are present
         ends = std::max(ends, row.bars.back().to);
     }
     CHECK(rows[0].bars.front().from == 0);

@@ -57,7 +57,8 @@ TEST_CASE("intervals are durations, epochs or never") {
     for (const char* text :
         {"", "5", "m", "-5m", "0s", "0epoch", "epoch", "1.5epoch", "5min", "1e9h", "99999999999999h"})
         CHECK_THROWS_AS_MESSAGE((void)parse_interval(text), usage_error, text);
-    for (const char* text : {"30s", "5m", "2h", "90s", "1epoch", "7epochs", "never", "0.5s", "0.00001s", "0.3333333333333333333s"})
+    for (const char* text :
+        {"30s", "5m", "2h", "90s", "1epoch", "7epochs", "never", "0.5s", "0.00001s", "0.3333333333333333333s"})
         CHECK(parse_interval(to_flag(parse_interval(text))) == parse_interval(text));
     CHECK(to_flag(parse_interval("60s")) == "1m");
 }
@@ -86,7 +87,8 @@ TEST_CASE("lists have no empty elements") {
     CHECK(split_list("10, 10,5") == std::vector<std::string>{"10", "10", "5"});
     CHECK(split_list("").empty());
     CHECK(split_list("a, \"b, c\" ,\"d \"\"e\"\"\",f\"g") == std::vector<std::string>{"a", "b, c", "d \"e\"", "f\"g"});
-    for (const char* text : {"\"", "a,\"b", "\"a\"b", "\"\"", "a,\"b\"\""}) CHECK_THROWS_AS((void)split_list(text), usage_error);
+    for (const char* text : {"\"", "a,\"b", "\"a\"b", "\"\"", "a,\"b\"\""})
+        CHECK_THROWS_AS((void)split_list(text), usage_error);
     for (const char* text : {",", "1,", ",1", "1,,2"}) CHECK_THROWS_AS((void)split_list(text), usage_error);
 }
 

@@ -62,14 +62,21 @@ inline programs::report_data sample_report(std::uint64_t epochs = 20) {
     for (int i = 1; i <= 300; ++i) {
         const double t = end * i / 300, phase = std::fmod(t, 14.2) / 14.2;
         const double wait = phase < 0.07 ? 0.55 : 0.06 + 0.04 * std::sin(t);
-        data.samples.push_back({t, i % 20 == 0 ? 0 : 0.94 - wait, i % 20 == 0 ? 0 : wait, 1.7e8 + 6e7 * std::sin(t * 1.7), 1.6e8 + 5e7 * std::cos(t * 1.3),
-            static_cast<std::uint64_t>((880 + 60 * std::min(1.0, t / 30) + 8 * std::sin(t)) * 1048576.0), 0, i % 20 == 0 ? .95 : 0, 0});
+        data.samples.push_back({t, i % 20 == 0 ? 0 : 0.94 - wait, i % 20 == 0 ? 0 : wait,
+            1.7e8 + 6e7 * std::sin(t * 1.7), 1.6e8 + 5e7 * std::cos(t * 1.3),
+            static_cast<std::uint64_t>((880 + 60 * std::min(1.0, t / 30) + 8 * std::sin(t)) * 1048576.0), 0,
+            i % 20 == 0 ? .95 : 0, 0});
     }
     for (int s = 0; s <= 16; ++s)
         data.staleness.push_back(static_cast<std::uint64_t>(4e8 * std::exp(-0.5 * std::pow((s - 4) / 2.4, 2)) + 1e5));
-    data.stages = {{"sample", 3.1, 8.2, 0, .4}, {"gather", 2.2, 1.1, 6.5, 0}, {"compute", 11.8, .5, 0, 0}, {"update", 3.4, 9, 0, 0}};
-    data.timeline = {{"gather", {{"wait for sample", 0, .001, plot::doing::wait_for_input}, {"gather, batch 3, bytes 4096", .001, .003, plot::doing::work}}},
-        {"compute", {{"wait for gather", 0, .003, plot::doing::wait_for_input}, {"compute, batch 3", .003, .009, plot::doing::work}}}};
+    data.stages = {{"sample", 3.1, 8.2, 0, .4}, {"gather", 2.2, 1.1, 6.5, 0}, {"compute", 11.8, .5, 0, 0},
+        {"update", 3.4, 9, 0, 0}};
+    data.timeline = {{"gather",
+                         {{"wait for sample", 0, .001, plot::doing::wait_for_input},
+                             {"gather, batch 3, bytes 4096", .001, .003, plot::doing::work}}},
+        {"compute",
+            {{"wait for gather", 0, .003, plot::doing::wait_for_input},
+                {"compute, batch 3", .003, .009, plot::doing::work}}}};
     data.tables = {{"Orders", {{"beta", "36 swaps"}, {"hilbert", "94 swaps"}}}};
     return data;
 }

@@ -69,11 +69,14 @@ TEST_CASE("a neighborhood is what powers of the adjacency matrix reach; influenc
         }
         CHECK(std::set(around.nodes.begin(), around.nodes.end()) == reached);
         CHECK(around.nodes.size() == reached.size());
-        CHECK(std::set(around.nodes.begin(), around.nodes.begin() + static_cast<std::ptrdiff_t>(around.direct)) == direct);
+        CHECK(std::set(around.nodes.begin(), around.nodes.begin() + static_cast<std::ptrdiff_t>(around.direct)) ==
+            direct);
         CHECK(std::ranges::equal(std::span(around.nodes).first(around.batch), batch));
         check_edges(around, a);
-        const std::vector<float> scores = make.scores_of(around, neighborhood_policy::influence, hops, {seed, random_domain::user});
-        for (std::size_t i = 0; i < scores.size(); ++i) CHECK(scores[i] == doctest::Approx(mass[around.nodes[i]]).epsilon(1e-4));
+        const std::vector<float> scores =
+            make.scores_of(around, neighborhood_policy::influence, hops, {seed, random_domain::user});
+        for (std::size_t i = 0; i < scores.size(); ++i)
+            CHECK(scores[i] == doctest::Approx(mass[around.nodes[i]]).epsilon(1e-4));
     }
 }
 
@@ -84,8 +87,10 @@ TEST_CASE("the best nodes of a neighborhood are those of the greatest scores, in
     study::subgraph_maker make(graph);
     const study::subgraph around = make.around(batch, 2);
     const random_key key{9, random_domain::user};
-    for (const auto policy : {neighborhood_policy::random, neighborhood_policy::neighbor, neighborhood_policy::influence})
-        for (const std::size_t count : {std::size_t{0}, std::size_t{7}, around.nodes.size() / 2, around.nodes.size() - batch.size()}) {
+    for (const auto policy :
+        {neighborhood_policy::random, neighborhood_policy::neighbor, neighborhood_policy::influence})
+        for (const std::size_t count :
+            {std::size_t{0}, std::size_t{7}, around.nodes.size() / 2, around.nodes.size() - batch.size()}) {
             const study::subgraph best = make.best(around, count, policy, 2, key);
             REQUIRE(best.nodes.size() == batch.size() + count);
             CHECK(std::ranges::equal(std::span(best.nodes).first(best.batch), batch));
@@ -96,15 +101,19 @@ TEST_CASE("the best nodes of a neighborhood are those of the greatest scores, in
             std::size_t direct = batch.size();
             for (std::size_t i = batch.size(); i < around.nodes.size(); ++i) {
                 const bool in = kept.contains(around.nodes[i]);
-                if (in) worst_kept = std::min(worst_kept, scores[i]);
-                else best_dropped = std::max(best_dropped, scores[i]);
+                if (in)
+                    worst_kept = std::min(worst_kept, scores[i]);
+                else
+                    best_dropped = std::max(best_dropped, scores[i]);
                 direct += in && i < around.direct;
             }
             CHECK(worst_kept >= best_dropped);
             CHECK(best.direct == direct);
-            if (policy == neighborhood_policy::neighbor) CHECK(best.direct == batch.size() + std::min(count, around.direct - batch.size()));
+            if (policy == neighborhood_policy::neighbor)
+                CHECK(best.direct == batch.size() + std::min(count, around.direct - batch.size()));
         }
-    CHECK(make.best(around, 50, neighborhood_policy::random, 2, key.with(1)).nodes != make.best(around, 50, neighborhood_policy::random, 2, key.with(2)).nodes);
+    CHECK(make.best(around, 50, neighborhood_policy::random, 2, key.with(1)).nodes !=
+        make.best(around, 50, neighborhood_policy::random, 2, key.with(2)).nodes);
 }
 
 TEST_CASE("layers read all nodes and finally return the batch") {
@@ -119,7 +128,8 @@ TEST_CASE("layers read all nodes and finally return the batch") {
         CHECK(view.targets == (i == 0 ? around.nodes.size() : 2));
         REQUIRE(view.offsets.size() == view.targets + 1);
         for (std::size_t t = 0; t < view.targets; ++t)
-            CHECK(std::ranges::equal(view.neighbors.subspan(view.offsets[t], view.offsets[t + 1] - view.offsets[t]), around.among.list(static_cast<node_id>(t))));
+            CHECK(std::ranges::equal(view.neighbors.subspan(view.offsets[t], view.offsets[t + 1] - view.offsets[t]),
+                around.among.list(static_cast<node_id>(t))));
     }
 }
 

@@ -11,4 +11,6 @@ struct half_a_layer { // lacks update_backward
     void update(auto&, auto, auto, auto) const {}
 };
 
-void f(dense_parameters<>& weights) { encoder<float, plain_backend<float>> encode(weights, {half_a_layer{}}, {.dense = 3}); }
+void f(dense_parameters<>& weights) {
+    encoder<float, plain_backend<float>> encode(weights, {half_a_layer{}}, {.dense = 3});
+}

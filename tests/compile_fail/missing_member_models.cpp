@@ -82,16 +82,23 @@ struct no_lists {
 };
 
 const serial_executor one;
-void f(edge_list<>& edges, no_create& place) { (void)grem(edges, place, {}, {}, multilevel_bisector<serial_executor>{.on = &one}); }
-void f(const csr_graph<>& graph) { any_sampler sampler(graph, [] { return no_sample{}; }); }
+void f(edge_list<>& edges, no_create& place) {
+    (void)grem(edges, place, {}, {}, multilevel_bisector<serial_executor>{.on = &one});
+}
+void f(const csr_graph<>& graph) {
+    any_sampler sampler(graph, [] { return no_sample{}; });
+}
 any_graph_sampler sampler([] { return no_sample{}; });
 void f(no_cutter& task, no_ready& topology) { sampled_batches batches(task, topology, make_no_hops, one); }
 any_link_model own(std::in_place_type<link_model<no_backward, softmax_loss, eigen_backend>>, std::size_t{8});
 any_link_model other(std::in_place_type<no_scores>);
 link_scorer scorer(no_backward{});
-void f(dense_parameters<>& weights) { encoder<float, no_kernels> encode(weights, parse_layers("sage:4"), {.dense = 3}); }
+void f(dense_parameters<>& weights) {
+    encoder<float, no_kernels> encode(weights, parse_layers("sage:4"), {.dense = 3});
+}
 void f(no_read& trace) { belady_policy policy(trace, {}, one); }
-void f(const link_scorer& score, no_blocks& rows, no_lists& lists, std::span<const edge> edges, std::span<const link_query> queries) {
+void f(const link_scorer& score, no_blocks& rows, no_lists& lists, std::span<const edge> edges,
+    std::span<const link_query> queries) {
     (void)rank_edges(score, rows, edges, {}, one);
     (void)rank_edges_sampled(score, rows, edges, {}, {}, one);
     (void)rank_edges_given(score, rows, edges, lists, one);

@@ -15,4 +15,6 @@ struct nothing {
 any_order order("of mine", nothing{});
 executor_ref serial(nothing{});
 void f(const nothing& graph) { (void)make_sampler(graph, sampler_kind::neighbor, {}, 1); }
-void f(const csr_graph<>& graph) { any_sampler sampler(graph, [] { return nothing{}; }); }
+void f(const csr_graph<>& graph) {
+    any_sampler sampler(graph, [] { return nothing{}; });
+}

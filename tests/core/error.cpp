@@ -17,7 +17,8 @@ TEST_CASE("an error names its place in one line and keeps the fields") {
 }
 
 TEST_CASE("an error names the field, and the byte offset if known") {
-    const error e(errc::corrupt, "checksum differs", {.path = "a.npy", .offset = 4096, .length = 512, .field = "edges"});
+    const error e(
+        errc::corrupt, "checksum differs", {.path = "a.npy", .offset = 4096, .length = 512, .field = "edges"});
     CHECK(std::string(e.what()) == "a.npy: edges: checksum differs (512 bytes at offset 4096)");
 }
 

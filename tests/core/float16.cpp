@@ -20,8 +20,9 @@ TEST_CASE("every half is the float that its sign, exponent and fraction say") {
             CHECK(std::bit_cast<std::uint32_t>(value) == (((bits >> 15) << 31) | 0x7f800000U | (fraction << 13)));
             continue;
         }
-        const float expected = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                                             : std::ldexp(static_cast<float>(1024 + fraction), static_cast<int>(exponent) - 25);
+        const float expected = exponent == 0
+            ? std::ldexp(static_cast<float>(fraction), -24)
+            : std::ldexp(static_cast<float>(1024 + fraction), static_cast<int>(exponent) - 25);
         CHECK(std::bit_cast<std::uint32_t>(value) == std::bit_cast<std::uint32_t>(sign * expected));
     }
 }
@@ -30,8 +31,10 @@ TEST_CASE("every bfloat16 survives the round trip through float") {
     for (std::uint32_t bits = 0; bits < 65536; ++bits) {
         const auto stored = static_cast<bfloat16>(bits);
         const float value = to_float(stored);
-        if (std::isnan(value)) CHECK(std::isnan(to_float(to_bfloat16(value))));
-        else CHECK(to_bfloat16(value) == stored);
+        if (std::isnan(value))
+            CHECK(std::isnan(to_float(to_bfloat16(value))));
+        else
+            CHECK(to_bfloat16(value) == stored);
     }
 }
 

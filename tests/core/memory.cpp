@@ -14,7 +14,8 @@ TEST_CASE("freed memory is not kept as capacity") {
     CHECK(values.capacity() == 0);
 }
 
-TEST_CASE("a vector that grows without its contents takes an eighth more than requested, and keeps its memory otherwise") {
+TEST_CASE(
+    "a vector that grows without its contents takes an eighth more than requested, and keeps its memory otherwise") {
     std::vector<int> values(1000, 7);
     resize_discard(values, 2000);
     CHECK(values.size() == 2000);

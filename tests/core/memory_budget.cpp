@@ -50,10 +50,10 @@ TEST_CASE("a charge that does not fit is refused with all its parts, and changes
         CHECK(refused.code() == errc::over_budget);
         CHECK(refused.limit() == 100);
         CHECK(refused.needed() == 101);
-        CHECK(refused.parts() ==
-              std::vector<memory_part>{{"partition buffer", 70}, {"queues", 20}, {"prefetch", 11}});
-        CHECK(std::string(refused.what()) == "needs 101 B of memory, the budget is 100 B: "
-                                             "partition buffer 70 B + queues 20 B + prefetch 11 B");
+        CHECK(refused.parts() == std::vector<memory_part>{{"partition buffer", 70}, {"queues", 20}, {"prefetch", 11}});
+        CHECK(std::string(refused.what()) ==
+            "needs 101 B of memory, the budget is 100 B: "
+            "partition buffer 70 B + queues 20 B + prefetch 11 B");
     }
     CHECK(budget.used() == 90);
     const memory_charge exactly = budget.charge("prefetch", 10);

@@ -55,7 +55,8 @@ TEST_CASE("an object whose use throws is discarded") {
     int seen = 0;
     pool.with([] { return 7; }, [&](int& mine) { seen = mine++; });
     CHECK(seen == 7);
-    CHECK_THROWS_AS(pool.with([] { return 7; }, [](int& mine) { throw std::runtime_error(std::to_string(mine)); }), std::runtime_error);
+    CHECK_THROWS_AS(pool.with([] { return 7; }, [](int& mine) { throw std::runtime_error(std::to_string(mine)); }),
+        std::runtime_error);
     CHECK_FALSE(pool.take());
 }
 

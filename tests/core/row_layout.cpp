@@ -38,8 +38,7 @@ TEST_CASE("partitions of given sizes are found from every row; those of equal si
     random_stream draw(random_key{1, random_domain::user});
     for (int round = 0; round < 400; ++round) {
         std::vector<std::uint64_t> sizes(1 + draw.below(40));
-        for (std::uint64_t& size : sizes)
-            size = draw.below(3) == 0 ? 0 : draw.below(draw.below(8) == 0 ? 5000 : 30);
+        for (std::uint64_t& size : sizes) size = draw.below(3) == 0 ? 0 : draw.below(draw.below(8) == 0 ? 5000 : 30);
         const auto cut = row_partitioning::of_sizes(sizes);
         const row_finder finder(cut);
         std::uint64_t row = 0;

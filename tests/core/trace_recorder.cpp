@@ -70,10 +70,12 @@ TEST_CASE("spans nest like their scopes and keep their numbers") {
     REQUIRE(spans(events).size() == 3);
     const json outer = spans(events, "epoch").at(0), inner = spans(events, "gather").at(0);
     CHECK(outer.at("args") == json{{"epoch", 2}});
-    CHECK(inner.at("args") == json{{"epoch", 2}, {"state", 0}, {"pass", 1}, {"batch", 7}, {"partition", 3}, {"bytes", 4096}});
+    CHECK(inner.at("args") ==
+        json{{"epoch", 2}, {"state", 0}, {"pass", 1}, {"batch", 7}, {"partition", 3}, {"bytes", 4096}});
     CHECK(inner.at("dur") >= 2000); // microseconds
     CHECK(inner.at("ts") >= outer.at("ts"));
-    CHECK(inner.at("ts").get<double>() + inner.at("dur").get<double>() <= outer.at("ts").get<double>() + outer.at("dur").get<double>() + 0.002);
+    CHECK(inner.at("ts").get<double>() + inner.at("dur").get<double>() <=
+        outer.at("ts").get<double>() + outer.at("dur").get<double>() + 0.002);
     CHECK(inner.at("cat") == "work");
     CHECK(spans(events, "wait for sample").at(0).at("cat") == "wait");
 }
@@ -88,7 +90,8 @@ TEST_CASE("each thread has its own track with all its spans in order") {
             for (std::uint64_t t = 0; t < threads; ++t)
                 work.emplace_back([&recorder, t] {
                     trace_track track(recorder, "worker " + std::to_string(t));
-                    for (std::uint64_t i = 0; i < each; ++i) const trace_span span(&track, "step", {.state = t, .batch = i});
+                    for (std::uint64_t i = 0; i < each; ++i)
+                        const trace_span span(&track, "step", {.state = t, .batch = i});
                 });
             for (int i = 0; i < 50; ++i) recorder.flush(); // reads blocks while they are written to
         }
@@ -105,7 +108,8 @@ TEST_CASE("each thread has its own track with all its spans in order") {
     for (const auto& [track, count] : next) CHECK(count == each);
 }
 
-TEST_CASE("a full block is written to the file: memory is bounded, and a killed process's file opens once its end is added") {
+TEST_CASE(
+    "a full block is written to the file: memory is bounded, and a killed process's file opens once its end is added") {
     const test::temporary_directory at;
     trace_recorder recorder(at / "trace.json", {.block = 8});
     trace_track track(recorder, "worker");
@@ -141,7 +145,8 @@ TEST_CASE("nothing is recorded without a track; short waits are left out") {
     CHECK_FALSE(nothing);
     const test::temporary_directory at;
     std::vector<std::string> seen;
-    trace_recorder recorder(at / "trace.json", {.on_span = [&](const std::string& track, const recorded_span& s) { seen.push_back(track + ": " + s.name); }});
+    trace_recorder recorder(at / "trace.json",
+        {.on_span = [&](const std::string& track, const recorded_span& s) { seen.push_back(track + ": " + s.name); }});
     {
         const auto track = open_track(&recorder, "worker");
         const auto now = trace_track::clock::now();
@@ -188,7 +193,9 @@ TEST_CASE("a track that finds no memory leaves no trace in the recorder, whichev
         failures += !made;
         recorder.flush(); // only of live tracks
         trace_track third(recorder, "third");
-        { const trace_span span(&third, "work"); }
+        {
+            const trace_span span(&third, "work");
+        }
         recorder.close();
         CHECK(spans(events_of(directory / "trace.json"), "work").size() == 1);
     }

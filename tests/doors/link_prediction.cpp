@@ -27,7 +27,8 @@ namespace {
 
 std::vector<edge> two_relations(node_id nodes) {
     std::vector<edge> edges;
-    for (node_id v = 0; v < nodes; ++v) edges.insert(edges.end(), {{v, 0, (v * 7 + 1) % nodes}, {v, 1, (v * 11 + 5) % nodes}});
+    for (node_id v = 0; v < nodes; ++v)
+        edges.insert(edges.end(), {{v, 0, (v * 7 + 1) % nodes}, {v, 1, (v * 11 + 5) % nodes}});
     return edges;
 }
 
@@ -57,7 +58,8 @@ trained train(const context_options& how, link_trainer_options options, std::uin
 }
 
 struct same_softmax {
-    loss_and_gradient<float> operator()(float positive, std::span<const float> negatives, std::span<float> gradient) const {
+    loss_and_gradient<float> operator()(
+        float positive, std::span<const float> negatives, std::span<float> gradient) const {
         return softmax_loss{}(positive, negatives, gradient);
     }
 };
@@ -120,14 +122,16 @@ TEST_CASE("a custom order and a custom loss train: the library's own, given as o
 
 TEST_CASE("an order for other partitions, more resident ones, or a plan that is not valid is refused") {
     struct half_order : in_memory_order {
-        [[nodiscard]] epoch_plan operator()(std::uint64_t) const { return {{.resident = {0, 1}, .edge_buckets = {{0, 1}}}}; }
+        [[nodiscard]] epoch_plan operator()(std::uint64_t) const {
+            return {{.resident = {0, 1}, .edge_buckets = {{0, 1}}}};
+        }
     };
     const auto with = [](auto order) { (void)train({}, {.resident = 2, .own_order = any_order("mine", order)}); };
-    CHECK_THROWS_WITH_AS(
-        with(beta_order(9, 2, 1)), doctest::Contains("own_order: mine has 2 of 9 partitions resident, the trainer 2 of 8"), error);
+    CHECK_THROWS_WITH_AS(with(beta_order(9, 2, 1)),
+        doctest::Contains("own_order: mine has 2 of 9 partitions resident, the trainer 2 of 8"), error);
     CHECK_THROWS_WITH_AS(with(beta_order(8, 3, 1)), doctest::Contains("3 of 8"), error);
-    CHECK_THROWS_WITH_AS(
-        (void)train({}, {.own_order = any_order("mine", half_order{in_memory_order(8, 1)})}), doctest::Contains("never trains"), error);
+    CHECK_THROWS_WITH_AS((void)train({}, {.own_order = any_order("mine", half_order{in_memory_order(8, 1)})}),
+        doctest::Contains("never trains"), error);
 }
 
 TEST_CASE("embeddings refuse a file that exists, unless they may overwrite it") {
@@ -135,7 +139,8 @@ TEST_CASE("embeddings refuse a file that exists, unless they may overwrite it") 
     const memory_file_system disk;
     for (const bool in_memory : {false, true}) {
         const std::filesystem::path path = directory / "rows";
-        context run({.engines = in_memory ? engine_factory([&] { return any_engine(memory_engine(disk)); }) : engine_factory{}});
+        context run({.engines = in_memory ? engine_factory([&] { return any_engine(memory_engine(disk)); })
+                                          : engine_factory{}});
         const auto make = [&](bool overwrite) {
             (void)node_embeddings(run, path, {.nodes = 100, .partitions = 4}, {.dim = 4, .overwrite = overwrite});
         };
@@ -169,8 +174,8 @@ TEST_CASE("a range of epochs is an input range: each is trained once, when it is
     CHECK(training.train_epoch().number == 5);
     auto all = training.epochs(3);
     auto at = all.begin();
-    ++at;   // passes epoch 6
-    at++;   // passes epoch 7
+    ++at; // passes epoch 6
+    at++; // passes epoch 7
     CHECK((*at).number == 8);
     CHECK((*at).number == 8);
     CHECK(++at == all.end());
@@ -182,7 +187,8 @@ TEST_CASE("without staleness a seed determines the result, whatever the threads 
     const link_trainer_options synchronous{.resident = 2, .staleness = 0};
     const trained expected = train({.threads = 1, .seed = 3}, synchronous);
     CHECK(train({.threads = 2, .seed = 3}, synchronous) == expected);
-    CHECK(train({.threads = 2, .seed = 3, .engines = [] { return any_engine(threads_engine(4)); }}, synchronous) == expected);
+    CHECK(train({.threads = 2, .seed = 3, .engines = [] { return any_engine(threads_engine(4)); }}, synchronous) ==
+        expected);
     CHECK(train({.threads = 1, .seed = 4}, synchronous) != expected);
 }
 
@@ -218,15 +224,20 @@ TEST_CASE("edges by bucket are those given, and ids beyond the declared counts a
     std::ranges::sort(expected);
     std::ranges::sort(found);
     CHECK(found == expected);
-    CHECK_THROWS_WITH_AS(bucketed_edges(graph, {.partitions = 4, .nodes = 99}), doctest::Contains("100 nodes of 99"), error);
-    CHECK_THROWS_WITH_AS(bucketed_edges(graph, {.partitions = 4, .relations = 1}), doctest::Contains("2 relations of 1"), error);
+    CHECK_THROWS_WITH_AS(
+        bucketed_edges(graph, {.partitions = 4, .nodes = 99}), doctest::Contains("100 nodes of 99"), error);
+    CHECK_THROWS_WITH_AS(
+        bucketed_edges(graph, {.partitions = 4, .relations = 1}), doctest::Contains("2 relations of 1"), error);
     CHECK_THROWS_AS(bucketed_edges(graph, {.partitions = 0}), error);
 }
 
 TEST_CASE("a budget that is too small ends in one error that names it") {
-    CHECK_THROWS_WITH_AS((void)train({.memory = 50'000}, {.resident = 2}), doctest::Contains("partition buffer"), over_budget);
-    CHECK_THROWS_WITH_AS((void)train({}, {.resident = 2, .order = "alphabetical"}), doctest::Contains("alphabetical"), error);
-    CHECK_THROWS_WITH_AS((void)train({}, {.resident = 2, .order = "memory"}), doctest::Contains("order memory keeps all 8"), error);
+    CHECK_THROWS_WITH_AS(
+        (void)train({.memory = 50'000}, {.resident = 2}), doctest::Contains("partition buffer"), over_budget);
+    CHECK_THROWS_WITH_AS(
+        (void)train({}, {.resident = 2, .order = "alphabetical"}), doctest::Contains("alphabetical"), error);
+    CHECK_THROWS_WITH_AS(
+        (void)train({}, {.resident = 2, .order = "memory"}), doctest::Contains("order memory keeps all 8"), error);
 }
 
 } // namespace test_doors_link_prediction

@@ -71,10 +71,17 @@ TEST_CASE("a custom sampler and custom layers train: the library's own, given as
     const auto layers = parse_layers("sage:16,sage", {.dropout = .5, .last_width = classes});
     CHECK(train({}, {.own_layers = {layers[0], layers[1]}, .resident = 2}) == expected);
     const neighbor_options hops{.fanout = parse_fanout("5,5", neighbor_direction::both)};
-    CHECK(train({}, {.sampler = sampler_kind::dense, .own_sampler = [hops] { return neighbor_sampler<>(hops, 1); }, .resident = 2}) == expected);
+    CHECK(train({},
+              {.sampler = sampler_kind::dense,
+                  .own_sampler = [hops] { return neighbor_sampler<>(hops, 1); },
+                  .resident = 2}) == expected);
     CHECK(train({}, {.own_sampler = [hops] { return neighbor_sampler<>(hops, 2); }, .resident = 2}) != expected);
     for (const std::uint32_t resident : {0U, 2U}) {
-        const trained result = train({}, {.own_layers = {{own_layers::pool{.width = 16}, {.then = activation::relu}}, own_layers::pool{.width = classes}}, .resident = resident}, 20);
+        const trained result = train({},
+            {.own_layers = {{own_layers::pool{.width = 16}, {.then = activation::relu}},
+                 own_layers::pool{.width = classes}},
+                .resident = resident},
+            20);
         CHECK(result.losses.back() < result.losses.front());
         CHECK(result.accuracy > .6);
     }
@@ -89,7 +96,8 @@ TEST_CASE("features on disk behind a cache, built-in or custom, train the same b
         void next(std::span<const node_id> ids, change_set& out) {
             out.clear();
             for (std::uint32_t i = 0; i < ids.size() && held.size() < rows; ++i)
-                if (std::ranges::find(held, ids[i]) == held.end()) held.push_back(ids[i]), out.in.push_back(ids[i]), out.in_position.push_back(i);
+                if (std::ranges::find(held, ids[i]) == held.end())
+                    held.push_back(ids[i]), out.in.push_back(ids[i]), out.in_position.push_back(i);
         }
     };
     for (const std::uint32_t resident : {0U, 2U}) {
@@ -109,7 +117,8 @@ TEST_CASE("features on disk behind a cache, built-in or custom, train the same b
 
 TEST_CASE("an evaluation may use the memory of data that the next epoch reads again, and a stopped epoch resumes") {
     const dataset data(fixtures / "node");
-    const node_classifier_options options{.layers = "sage:16,sage", .fanout = "5,5", .batch = 20, .resident = 2, .staleness = 0};
+    const node_classifier_options options{
+        .layers = "sage:16,sage", .fanout = "5,5", .batch = 20, .resident = 2, .staleness = 0};
     const auto run_within = [&](std::uint64_t memory, std::uint64_t stop_after) {
         context run({.memory = memory, .threads = 1});
         node_classifier training(run, data, options);
@@ -147,7 +156,8 @@ TEST_CASE("an evaluation may use the memory of data that the next epoch reads ag
     CHECK(run_within(least + (1 << 16), 0) == expected);
 }
 
-TEST_CASE("rows of an evaluation that exceed memory are in the scratch directory, by default the dataset's, and are removed") {
+TEST_CASE("rows of an evaluation that exceed memory are in the scratch directory, by default the dataset's, and are "
+          "removed") {
     struct created_files {
         std::mutex mutex;
         std::vector<std::filesystem::path> paths;
@@ -166,24 +176,33 @@ TEST_CASE("rows of an evaluation that exceed memory are in the scratch directory
     const test::temporary_directory directory;
     const planted_partition<> graph({.nodes = 2000, .edges = 8000, .communities = 4, .mixing = .1});
     import_options source;
-    source.sources = {{.path = "planted", .compute = [&](std::uint64_t first, std::span<edge> out) { graph.fill(first, out); },
-        .computed_edges = graph.edges(), .computed_nodes = graph.nodes()}};
-    source.node_attributes.compute_label = [&](std::uint64_t v) { return static_cast<std::int32_t>(graph.label(static_cast<node_id>(v))); };
-    source.node_attributes.compute_features = [&](std::uint64_t v, std::span<float> out) { graph.features(static_cast<node_id>(v), out); };
+    source.sources = {{.path = "planted",
+        .compute = [&](std::uint64_t first, std::span<edge> out) { graph.fill(first, out); },
+        .computed_edges = graph.edges(),
+        .computed_nodes = graph.nodes()}};
+    source.node_attributes.compute_label = [&](std::uint64_t v) {
+        return static_cast<std::int32_t>(graph.label(static_cast<node_id>(v)));
+    };
+    source.node_attributes.compute_features = [&](std::uint64_t v, std::span<float> out) {
+        graph.features(static_cast<node_id>(v), out);
+    };
     source.node_attributes.computed_columns = 16;
     source.node_attributes.fractions = {.5, 0, .5};
     source.out = directory / "data";
     source.partitions = 16;
     (void)import_dataset(source, tbb_executor());
     std::filesystem::create_directory(directory / "scratch");
-    const auto files = [](const std::filesystem::path& in) { return std::distance(std::filesystem::directory_iterator(in), {}); };
+    const auto files = [](const std::filesystem::path& in) {
+        return std::distance(std::filesystem::directory_iterator(in), {});
+    };
     const auto dataset_files = files(directory / "data");
     const dataset data(directory / "data");
     const auto check = [&](const std::filesystem::path& scratch, const std::filesystem::path& expected_directory) {
         created_files created;
-        context run({.memory = 256 << 20, .threads = 1, .engines = [&] { return any_engine(watched_engine(created)); }});
-        node_classifier training(
-            run, data, {.layers = "sage:64,sage:64,sage", .fanout = "5,5,5", .batch = 20, .resident = 2, .scratch = scratch});
+        context run(
+            {.memory = 256 << 20, .threads = 1, .engines = [&] { return any_engine(watched_engine(created)); }});
+        node_classifier training(run, data,
+            {.layers = "sage:64,sage:64,sage", .fanout = "5,5,5", .batch = 20, .resident = 2, .scratch = scratch});
         const double expected = training.evaluate(node_split::test).accuracy();
         CHECK(created.paths.empty());
         bool fits = false;
@@ -212,9 +231,11 @@ TEST_CASE("a budget that is too small ends in one error that names it") {
     context run;
     const dataset links(fixtures / "link"), nodes(fixtures / "node");
     CHECK_THROWS_WITH_AS(node_classifier(run, links), doctest::Contains("no node labels"), error);
-    CHECK_THROWS_WITH_AS(node_classifier(run, nodes, {.layers = "sage:16,sage:1000"}), doctest::Contains("leave out the last width"), error);
+    CHECK_THROWS_WITH_AS(node_classifier(run, nodes, {.layers = "sage:16,sage:1000"}),
+        doctest::Contains("leave out the last width"), error);
     CHECK_THROWS_AS(node_classifier(run, nodes, {.fanout = "5"}), error);
-    CHECK_THROWS_WITH_AS(node_classifier(run, nodes, {.own_layers = {own_layers::gin{.width = 1000}}, .fanout = "5"}), doctest::Contains("own layers give 1000"), error);
+    CHECK_THROWS_WITH_AS(node_classifier(run, nodes, {.own_layers = {own_layers::gin{.width = 1000}}, .fanout = "5"}),
+        doctest::Contains("own layers give 1000"), error);
     context small({.memory = 10'000});
     CHECK_THROWS_AS(node_classifier(small, nodes), over_budget);
 }

@@ -41,7 +41,8 @@ TEST_CASE("accuracy and macro-F1 equal their definitions, however counts are gro
         CHECK(all.predicted(c) == said);
         CHECK(all.precision(c).value() == doctest::Approx(precision));
         CHECK(all.recall(c).value() == doctest::Approx(recall));
-        CHECK(all.f1(c).value() == doctest::Approx(precision + recall == 0 ? 0 : 2 * precision * recall / (precision + recall)));
+        CHECK(all.f1(c).value() ==
+            doctest::Approx(precision + recall == 0 ? 0 : 2 * precision * recall / (precision + recall)));
         f1 += precision + recall == 0 ? 0 : 2 * precision * recall / (precision + recall);
     }
     CHECK(all.count() == 200);
@@ -60,7 +61,8 @@ TEST_CASE("a confusion matrix counts pairs of label and prediction, and its sums
     confusion_matrix matrix(classes);
     classification_metrics metrics(classes);
     for (std::uint64_t i = 0; i < 200; ++i) {
-        const auto label = static_cast<std::uint32_t>(below(key[2 * i], classes)), predicted = static_cast<std::uint32_t>(below(key[2 * i + 1], classes));
+        const auto label = static_cast<std::uint32_t>(below(key[2 * i], classes)),
+                   predicted = static_cast<std::uint32_t>(below(key[2 * i + 1], classes));
         ++pairs[label * classes + predicted];
         matrix.add(label, predicted);
         metrics.add(label, predicted);
@@ -134,16 +136,19 @@ TEST_CASE("a score that is not a number is an error, in any place") {
             scores[at] = bad;
             const std::vector<class_id> labels{0, 1, 1};
             CHECK(code_of([&] { return macro_roc_auc({scores.data(), 3, 2}, labels); }) == errc::not_finite);
-            if (std::isnan(bad)) CHECK(code_of([&] { return roc_auc(scores, [](std::size_t i) { return i < 3; }); }) == errc::not_finite);
+            if (std::isnan(bad))
+                CHECK(
+                    code_of([&] { return roc_auc(scores, [](std::size_t i) { return i < 3; }); }) == errc::not_finite);
         }
     }
 }
 
 namespace {
 
-/// Returns the fraction of (positive, negative) pairs in order by softmax probability, one class against the rest, as a mean
-/// over the classes for which both occur; absent without one. Values equal within 1e-9 tie. O(classes · n²).
-std::optional<double> pairs_in_order(const std::vector<std::vector<double>>& logits, const std::vector<class_id>& labels) {
+/// Returns the fraction of (positive, negative) pairs in order by softmax probability, one class against the rest, as a
+/// mean over the classes for which both occur; absent without one. Values equal within 1e-9 tie. O(classes · n²).
+std::optional<double> pairs_in_order(
+    const std::vector<std::vector<double>>& logits, const std::vector<class_id>& labels) {
     const std::size_t classes = logits[0].size();
     double sum = 0;
     std::size_t counted = 0;
@@ -204,7 +209,8 @@ TEST_CASE("probabilities that a float rounds to 0 or 1 are still ranked") {
     std::vector<float> two{0, 50, 0, 60, 0, 55};
     CHECK(macro_roc_auc({two.data(), 3, 2}, labels) == 1);
     std::vector<float> three{-2000, 0, -900, -1000, 0, -900, -3000, 0, -900}; // class 0: rarest, but in order
-    CHECK(macro_roc_auc({three.data(), 3, 3}, std::vector<class_id>{1, 0, 2}).value() == doctest::Approx((1 + .5 + .5) / 3));
+    CHECK(macro_roc_auc({three.data(), 3, 3}, std::vector<class_id>{1, 0, 2}).value() ==
+        doctest::Approx((1 + .5 + .5) / 3));
     const std::vector<float> one{3, 4};
     CHECK(macro_roc_auc({one.data(), 2, 1}, std::vector<class_id>{0, 0}) == std::nullopt);
 }

@@ -26,14 +26,16 @@ constexpr std::uint64_t plenty = std::uint64_t{1} << 30;
 template <class P>
 edge_scan training_of(const P& p) {
     return [&p](const edge_visitor& visit) {
-        for (std::size_t i = 0; i < p.train.size(); i += 7) visit(std::span(p.train).subspan(i, std::min<std::size_t>(7, p.train.size() - i)));
+        for (std::size_t i = 0; i < p.train.size(); i += 7)
+            visit(std::span(p.train).subspan(i, std::min<std::size_t>(7, p.train.size() - i)));
     };
 }
 
 /// Returns true if a training edge of that relation has `node` at that end.
 template <class P>
 bool seen(const P& p, const link_query& q, node_id node) {
-    return std::ranges::any_of(p.train, [&](const edge& e) { return e.relation == q.relation && answer_of(e, q.target_side) == node; });
+    return std::ranges::any_of(
+        p.train, [&](const edge& e) { return e.relation == q.relation && answer_of(e, q.target_side) == node; });
 }
 
 /// Ranks an end by a loop over the nodes seen at that end.
@@ -45,7 +47,8 @@ rank_counts rank_in_range(const P& p, const edge& e, side missing) {
         edge other = e;
         (missing == side::tail ? other.destination : other.source) = x;
         if (!seen(p, query_of(e, missing), x) || other == e) continue;
-        if (std::ranges::find(p.train, other) != p.train.end() || std::ranges::find(p.test, other) != p.test.end()) continue;
+        if (std::ranges::find(p.train, other) != p.train.end() || std::ranges::find(p.test, other) != p.test.end())
+            continue;
         counts.greater += p.score(other, missing) > target;
         counts.ties += p.score(other, missing) == target;
     }
@@ -54,7 +57,8 @@ rank_counts rank_in_range(const P& p, const edge& e, side missing) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("ranks in range equal those of a loop over the nodes seen at that end in training", D, distmult_decoder, transe_decoder) {
+TEST_CASE_TEMPLATE("ranks in range equal those of a loop over the nodes seen at that end in training", D,
+    distmult_decoder, transe_decoder) {
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
         problem<D> p(seed, 60 + 2000 * seed, 4, 5, 300, 25, seed == 1);
         for (edge& e : p.test) e.relation = e.relation % 3; // the others are not asked for
@@ -68,24 +72,30 @@ TEST_CASE_TEMPLATE("ranks in range equal those of a loop over the nodes seen at 
             CHECK(tail == rank_in_range(p, p.test[i], side::tail));
             differs = differs || head != p.rank(p.test[i], side::head, true);
         };
-        const auto metrics = rank_edges(p.model, p.rows, p.test, p.known(), serial_executor{}, plenty, check, fixed_order_kernel{}, sets);
+        const auto metrics = rank_edges(
+            p.model, p.rows, p.test, p.known(), serial_executor{}, plenty, check, fixed_order_kernel{}, sets);
         CHECK(ranked == p.test.size());
         CHECK(differs);
         p.rows.block = 100;
-        CHECK(rank_edges(p.model, p.rows, p.test, p.known(), tbb_executor(2), plenty, {}, fixed_order_kernel{}, sets) == metrics);
+        CHECK(rank_edges(p.model, p.rows, p.test, p.known(), tbb_executor(2), plenty, {}, fixed_order_kernel{}, sets) ==
+            metrics);
     }
 }
 
-TEST_CASE("the best answers in range equal the best of all nodes, less those not seen, without the query's node if asked") {
+TEST_CASE(
+    "the best answers in range equal the best of all nodes, less those not seen, without the query's node if asked") {
     problem<distmult_decoder> p(5, 200, 4, 3, 400, 20);
     const auto queries = detail::queries_of(p.test);
     const auto sets = candidate_sets::seen_in(training_of(p), p.rows.rows(), queries, plenty);
     for (const bool own : {false, true}) {
         const auto all = top_k(p.model, p.rows, queries, 1000, p.known(), serial_executor{});
-        const auto found = top_k(p.model, p.rows, queries, 7, p.known(), serial_executor{}, plenty, fixed_order_kernel{}, {.own_node = own, .among = &sets});
+        const auto found = top_k(p.model, p.rows, queries, 7, p.known(), serial_executor{}, plenty,
+            fixed_order_kernel{}, {.own_node = own, .among = &sets});
         for (std::size_t i = 0; i < queries.size(); ++i) {
             auto expected = all[i];
-            std::erase_if(expected, [&](const scored_node& a) { return !seen(p, queries[i], a.node) || (!own && a.node == queries[i].known); });
+            std::erase_if(expected, [&](const scored_node& a) {
+                return !seen(p, queries[i], a.node) || (!own && a.node == queries[i].known);
+            });
             expected.resize(std::min<std::size_t>(expected.size(), 7));
             CHECK(found[i] == expected);
         }
@@ -99,7 +109,8 @@ TEST_CASE("a set for every query limits all answers; ranges beyond their limit a
     for (const node_id node : {3U, 150U, 77U}) few.insert(node);
     few.finish();
     const candidate_sets sets(std::move(few));
-    for (const auto& answers : top_k(p.model, p.rows, queries, 10, {}, serial_executor{}, plenty, fixed_order_kernel{}, {.among = &sets})) {
+    for (const auto& answers :
+        top_k(p.model, p.rows, queries, 10, {}, serial_executor{}, plenty, fixed_order_kernel{}, {.among = &sets})) {
         std::set<node_id> found;
         for (const scored_node& a : answers) found.insert(a.node);
         CHECK(found == std::set<node_id>{3, 77, 150});

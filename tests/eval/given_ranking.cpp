@@ -54,7 +54,8 @@ ranks rank_all(P& p, C& candidates, std::uint64_t memory = 1U << 30, const E& ex
 
 } // namespace
 
-TEST_CASE_TEMPLATE("counts and metrics equal a loop over the lists", D, complex_decoder, distmult_decoder, transe_decoder) {
+TEST_CASE_TEMPLATE(
+    "counts and metrics equal a loop over the lists", D, complex_decoder, distmult_decoder, transe_decoder) {
     for (const bool reciprocal : {false, true}) {
         problem<D> p(7, 300, 6, 2, 10, 60, reciprocal);
         random_lists candidates(p, 90);
@@ -73,7 +74,8 @@ TEST_CASE_TEMPLATE("counts and metrics equal a loop over the lists", D, complex_
                     expected.ties += p.score(other, end) == target;
                 }
                 CHECK((end == side::tail ? found[i].second : found[i].first) == expected);
-                if (candidates.size(i, end) != 0) (end == side::tail ? expected_metrics.tail : expected_metrics.head).add(expected);
+                if (candidates.size(i, end) != 0)
+                    (end == side::tail ? expected_metrics.tail : expected_metrics.head).add(expected);
             }
         CHECK(rank_edges_given(p.model, p.rows, p.test, candidates, serial_executor{}) == expected_metrics);
     }
@@ -102,7 +104,7 @@ TEST_CASE("among all nodes, given ranks are raw ranks") {
         for (node_id node = 0; node < 150; ++node) all.push_back(node);
     given_candidates candidates({all.data(), 20, 150}, {all.data(), 20, 150});
     CHECK(rank_edges_given(p.model, p.rows, p.test, candidates, serial_executor{}) ==
-          rank_edges(p.model, p.rows, p.test, {}, serial_executor{}));
+        rank_edges(p.model, p.rows, p.test, {}, serial_executor{}));
 }
 
 TEST_CASE("memory, blocks of the table and threads do not change given ranks") {
@@ -113,7 +115,8 @@ TEST_CASE("memory, blocks of the table and threads do not change given ranks") {
     p.rows.passes = 0;
     const ranks once = rank_all(p, candidates);
     CHECK(p.rows.passes == 2);
-    const std::uint64_t least = detail::pair_scratch_floats(fixed_order_kernel{}, 10) * sizeof(float) + detail::given_bytes_per_edge(10) + 800 * 8;
+    const std::uint64_t least = detail::pair_scratch_floats(fixed_order_kernel{}, 10) * sizeof(float) +
+        detail::given_bytes_per_edge(10) + 800 * 8;
     for (const std::uint64_t edges : {0U, 7U, 60U}) CHECK(rank_all(p, candidates, least + edges * 3300) == once);
     CHECK(p.rows.passes > 100);
     p.rows.block = 13;

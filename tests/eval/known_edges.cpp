@@ -54,7 +54,7 @@ TEST_CASE("known answers equal those of a map of all edges") {
             const auto answers = found.of(i);
             const auto& wanted = expected[queries[i]];
             CHECK(std::vector<node_id>(answers.begin(), answers.end()) ==
-                  std::vector<node_id>(wanted.begin(), wanted.end()));
+                std::vector<node_id>(wanted.begin(), wanted.end()));
         }
     }
 }

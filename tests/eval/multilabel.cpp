@@ -27,7 +27,9 @@ struct drawn_nodes {
         for (std::uint64_t i = 0; i < nodes * classes; ++i) {
             const bool never = i % classes == 4;
             scores.push_back(never ? -1 : static_cast<float>(below(key[3 * i], 9)) - 4);
-            targets.push_back(never ? 0 : key[3 * i + 1] % 5 == 0 ? missing : static_cast<float>(key[3 * i + 2] % 3 == 0));
+            targets.push_back(never           ? 0
+                    : key[3 * i + 1] % 5 == 0 ? missing
+                                              : static_cast<float>(key[3 * i + 2] % 3 == 0));
         }
     }
     [[nodiscard]] matrix_view<const float> scores_view() const { return {scores.data(), nodes, classes}; }
@@ -85,7 +87,8 @@ TEST_CASE("average precision and the area under the ROC curve equal brute force,
             std::vector<float> scores;
             std::vector<bool> labels;
             for (std::size_t i = 0; i < drawn_nodes::nodes; ++i)
-                if (const float t = from.targets_view()(i, c); !std::isnan(t)) scores.push_back(from.scores_view()(i, c)), labels.push_back(t == 1);
+                if (const float t = from.targets_view()(i, c); !std::isnan(t))
+                    scores.push_back(from.scores_view()(i, c)), labels.push_back(t == 1);
             double positives = 0, precision = 0, pairs = 0, wins = 0;
             for (std::size_t i = 0; i < scores.size(); ++i) {
                 if (!labels[i]) continue;
@@ -126,7 +129,8 @@ TEST_CASE("metrics without labels are absent, and a score that is not a number i
     CHECK_THROWS_WITH_AS(metrics.add(bad, targets), "the score of class 1 is not a number", error);
     CHECK(metrics.macro_f1() == 1);
     const float column[4] = {1, nan, 2, 3}, wanted[4] = {1, 0, 0, 1};
-    CHECK_THROWS_WITH_AS((void)average_precision(column, [&](std::size_t i) { return wanted[i] > 0; }), "score 1 is not a number", error);
+    CHECK_THROWS_WITH_AS((void)average_precision(column, [&](std::size_t i) { return wanted[i] > 0; }),
+        "score 1 is not a number", error);
     CHECK_THROWS_AS((void)multilabel_ranking::of({column, 4, 1}, {wanted, 4, 1}), error);
 }
 

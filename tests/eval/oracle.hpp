@@ -92,9 +92,8 @@ struct problem {
         const auto answer = rows.view()[answer_of(e, missing)];
         double sum = 0;
         for (std::size_t k = 0; k < dim; ++k)
-            sum += D::compare == similarity::inner_product
-                       ? static_cast<double>(query[k]) * answer[k]
-                       : -std::pow(static_cast<double>(query[k]) - answer[k], 2);
+            sum += D::compare == similarity::inner_product ? static_cast<double>(query[k]) * answer[k]
+                                                           : -std::pow(static_cast<double>(query[k]) - answer[k], 2);
         return D::compare == similarity::inner_product ? sum : -std::sqrt(-sum);
     }
 

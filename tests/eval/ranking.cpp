@@ -46,8 +46,8 @@ std::uint64_t memory_of_blocks(std::size_t edges, std::size_t dim, std::uint64_t
 
 } // namespace
 
-TEST_CASE_TEMPLATE("ranks equal those of a double loop over all nodes", D, dot_decoder, distmult_decoder, complex_decoder,
-    transe_decoder) {
+TEST_CASE_TEMPLATE("ranks equal those of a double loop over all nodes", D, dot_decoder, distmult_decoder,
+    complex_decoder, transe_decoder) {
     for (std::uint64_t seed = 0; seed < 8; ++seed)
         for (const bool filtered : {false, true})
             for (const bool reciprocal : {false, true}) {
@@ -75,8 +75,8 @@ TEST_CASE("a table of many tiles ranks like the double loop") {
     }
 }
 
-TEST_CASE_TEMPLATE("blocks of the table, blocks of queries and threads do not change a bit", D, complex_decoder,
-    transe_decoder) {
+TEST_CASE_TEMPLATE(
+    "blocks of the table, blocks of queries and threads do not change a bit", D, complex_decoder, transe_decoder) {
     problem<D> p(11, 1500, 10, 2, 4000, 333);
     // Values of all magnitudes: a different order of rounding would show.
     random_stream draw(random_key{1, random_domain::user});
@@ -134,12 +134,13 @@ TEST_CASE("a NaN score is an error that names the edge") {
         problem<distmult_decoder> p(4, 1000, 4, 2, 100, 50);
         for (edge& e : p.test) e = {e.source % 900, 0, e.destination % 900};
         p.test[20] = {5, 1, 990};
-        if (of_an_end) p.rows.values[990 * 4 + 2] = std::numeric_limits<float>::quiet_NaN();
-        else p.relation_values[1 * 4 + 3] = std::numeric_limits<float>::quiet_NaN();
+        if (of_an_end)
+            p.rows.values[990 * 4 + 2] = std::numeric_limits<float>::quiet_NaN();
+        else
+            p.relation_values[1 * 4 + 3] = std::numeric_limits<float>::quiet_NaN();
         // A NaN row affects every query; a NaN relation affects its own edges.
         const std::string first = of_an_end ? "edge 0 (" : "edge 20 (5, 1, 990)";
-        for (const std::size_t threads : {1U, 2U})
-            try {
+        for (const std::size_t threads : {1U, 2U}) try {
                 rank_all(p, true, 1U << 30, tbb_executor(threads));
                 FAIL("ranked a NaN");
             } catch (const error& e) {
@@ -152,7 +153,8 @@ TEST_CASE("a NaN score is an error that names the edge") {
 TEST_CASE("an edge with an unknown row or relation is refused before anything is ranked") {
     for (const edge bad : {edge{10, 0, 1}, edge{1, 0, 10}, edge{1, 2, 1}}) {
         problem<distmult_decoder> p(4, 10, 4, 4, 10, 3, true);
-        p.model = link_scorer::reciprocal(distmult_decoder{}, {p.relation_values.data(), 4, 4}); // 0, 1 and their inverses
+        p.model =
+            link_scorer::reciprocal(distmult_decoder{}, {p.relation_values.data(), 4, 4}); // 0, 1 and their inverses
         p.test = {{1, 1, 2}, bad};
         CHECK_THROWS_AS(rank_all(p, false), error);
         CHECK(p.rows.passes == 0);

@@ -36,7 +36,8 @@ std::vector<double> by_definition(const P& p, const std::vector<std::size_t>& cu
             double hits = 0, gain = 0, ideal = 0;
             for (std::size_t i = 0; i < std::min(cutoffs[c], all.size()); ++i)
                 if (tails.contains(all[i].second)) hits += 1, gain += 1 / std::log2(2. + static_cast<double>(i));
-            for (std::size_t i = 0; i < std::min(cutoffs[c], tails.size()); ++i) ideal += 1 / std::log2(2. + static_cast<double>(i));
+            for (std::size_t i = 0; i < std::min(cutoffs[c], tails.size()); ++i)
+                ideal += 1 / std::log2(2. + static_cast<double>(i));
             sums[2 * c] += hits / static_cast<double>(tails.size()) / static_cast<double>(truth.size());
             sums[2 * c + 1] += gain / ideal / static_cast<double>(truth.size());
         }

@@ -21,7 +21,8 @@ TEST_CASE("squared error, absolute error and R² equal their definitions, withou
         for (std::uint64_t c = 0; c < columns; ++c) {
             outputs.push_back(1000 + 10 * to_unit_float(key[6 * i + c]));
             const bool there = c != 2 && key[6 * i + 3 + c] % 4 != 0;
-            targets.push_back(there ? outputs.back() + 4 * to_unit_float(key.with(1)[6 * i + c]) - 1 : std::numeric_limits<float>::quiet_NaN());
+            targets.push_back(there ? outputs.back() + 4 * to_unit_float(key.with(1)[6 * i + c]) - 1
+                                    : std::numeric_limits<float>::quiet_NaN());
         }
         metrics.add(std::span(outputs).last(columns), std::span(targets).last(columns));
     }
@@ -32,7 +33,8 @@ TEST_CASE("squared error, absolute error and R² equal their definitions, withou
             if (const double t = static_cast<double>(targets[i * columns + c]); !std::isnan(t)) ++count, mean += t;
         mean /= count;
         for (std::size_t i = 0; i < nodes; ++i) {
-            const double t = static_cast<double>(targets[i * columns + c]), x = static_cast<double>(outputs[i * columns + c]);
+            const double t = static_cast<double>(targets[i * columns + c]),
+                         x = static_cast<double>(outputs[i * columns + c]);
             if (std::isnan(t)) continue;
             squared += (x - t) * (x - t);
             absolute += std::abs(x - t);

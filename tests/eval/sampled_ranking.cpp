@@ -46,8 +46,8 @@ std::uint64_t memory_of(const candidate_sampling& sampling, std::size_t dim, std
 
 } // namespace
 
-TEST_CASE_TEMPLATE("counts equal those of a loop over the candidates drawn with the documented keys", D, complex_decoder,
-    transe_decoder) {
+TEST_CASE_TEMPLATE("counts equal those of a loop over the candidates drawn with the documented keys", D,
+    complex_decoder, transe_decoder) {
     for (const std::uint64_t edges_per_set : {1U, 8U, 1000U}) {
         problem<D> p(7, 300, 6, 2, 500, 60);
         const candidate_sampling sampling{.count = 40, .by_degree = 0.3, .edges_per_set = edges_per_set, .seed = 9};
@@ -63,9 +63,9 @@ TEST_CASE_TEMPLATE("counts equal those of a loop over the candidates drawn with 
                 rank_counts expected;
                 for (std::uint64_t c = 0; c < 40; ++c) {
                     const edge& drawn = p.train[below(key[2 * c], p.train.size())];
-                    const auto node = c >= 12                   ? static_cast<node_id>(below(key[2 * c], 300))
-                                      : key[2 * c + 1] % 2 == 0 ? drawn.source
-                                                                : drawn.destination;
+                    const auto node = c >= 12     ? static_cast<node_id>(below(key[2 * c], 300))
+                        : key[2 * c + 1] % 2 == 0 ? drawn.source
+                                                  : drawn.destination;
                     edge other = p.test[i];
                     (missing == side::tail ? other.destination : other.source) = node;
                     if (other == p.test[i]) continue;
@@ -134,8 +134,10 @@ TEST_CASE("candidates by degree are proportional to degree") {
             const auto seen = static_cast<double>(std::count(drawn.begin() + static_cast<std::ptrdiff_t>(list * count),
                 drawn.begin() + static_cast<std::ptrdiff_t>((list + 1) * count), node));
             const double expected = count * degree[node] / 8;
-            if (expected == 0) CHECK(seen == 0);
-            else chi += (seen - expected) * (seen - expected) / expected;
+            if (expected == 0)
+                CHECK(seen == 0);
+            else
+                chi += (seen - expected) * (seen - expected) / expected;
         }
     CHECK(std::abs(chi - 8) < 5 * std::sqrt(16.0));
 }

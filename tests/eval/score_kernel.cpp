@@ -65,8 +65,7 @@ void check_position() {
                 const std::size_t m = std::min<std::size_t>(count, 50 - first), n = std::min(3 * count, 80 - begin);
                 const auto part = scores<Compare>(q.view().middle_rows(first, m), x.view().middle_rows(begin, n));
                 for (std::size_t i = 0; i < m; ++i)
-                    for (std::size_t j = 0; j < n; ++j)
-                        CHECK(part[i * n + j] == whole[(first + i) * 80 + begin + j]);
+                    for (std::size_t j = 0; j < n; ++j) CHECK(part[i * n + j] == whole[(first + i) * 80 + begin + j]);
             }
 }
 

@@ -40,11 +40,13 @@ double similarity_by_definition(std::span<const float> a, std::span<const float>
 }
 
 /// Reference: sorts all other nodes.
-std::vector<scored_node> similar_by_sorting(const rows_in_memory& rows, node_id node, std::size_t k, similarity_measure measure) {
+std::vector<scored_node> similar_by_sorting(
+    const rows_in_memory& rows, node_id node, std::size_t k, similarity_measure measure) {
     std::vector<scored_node> all;
     for (node_id x = 0; x < rows.rows(); ++x)
         if (x != node)
-            all.push_back({x, static_cast<float>(similarity_by_definition(rows.view()[node], rows.view()[x], measure))});
+            all.push_back(
+                {x, static_cast<float>(similarity_by_definition(rows.view()[node], rows.view()[x], measure))});
     std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.score > b.score; });
     all.resize(std::min(all.size(), k));
     return all;
@@ -59,7 +61,8 @@ TEST_CASE("the most similar nodes equal those of comparing all pairs, without th
             const std::vector<node_id> nodes{0, 199, 17, 17, 50};
             const auto found = similar_nodes(rows, nodes, k, measure, serial_executor{});
             REQUIRE(found.size() == nodes.size());
-            for (std::size_t i = 0; i < nodes.size(); ++i) CHECK(found[i] == similar_by_sorting(rows, nodes[i], k, measure));
+            for (std::size_t i = 0; i < nodes.size(); ++i)
+                CHECK(found[i] == similar_by_sorting(rows, nodes[i], k, measure));
         }
 }
 
@@ -73,7 +76,8 @@ TEST_CASE("blocks, memory and threads do not change similar nodes") {
         const auto once = similar_nodes(rows, nodes, 5, measure, serial_executor{});
         for (std::size_t i = 0; i < nodes.size(); i += 60) {
             const auto expected = similar_by_sorting(rows, nodes[i], 5, measure);
-            for (std::size_t j = 0; j < 5; ++j) CHECK(once[i][j].score == doctest::Approx(expected[j].score).epsilon(1e-5));
+            for (std::size_t j = 0; j < 5; ++j)
+                CHECK(once[i][j].score == doctest::Approx(expected[j].score).epsilon(1e-5));
         }
         CHECK(rows.passes == 2);
         CHECK(similar_nodes(rows, nodes, 5, measure, tbb_executor(2)) == once);
@@ -90,14 +94,17 @@ TEST_CASE("blocks, memory and threads do not change similar nodes") {
         CHECK(least > 0);
         rows.block = 100;
         rows.passes = 0;
-        const std::uint64_t units = measure == similarity_measure::cosine ? detail::unit_rows<rows_in_memory, serial_executor>::bytes_needed(dim) : 0;
+        const std::uint64_t units = measure == similarity_measure::cosine
+            ? detail::unit_rows<rows_in_memory, serial_executor>::bytes_needed(dim)
+            : 0;
         CHECK(!attempt(units));
         CHECK(attempt(least + 20000));
         CHECK(rows.passes > 4);
     }
 }
 
-TEST_CASE("among ranges, the most similar nodes are those of comparing all nodes that training shows at an end with the node") {
+TEST_CASE("among ranges, the most similar nodes are those of comparing all nodes that training shows at an end with "
+          "the node") {
     constexpr std::size_t all = 300;
     constexpr std::uint64_t plenty = std::uint64_t{1} << 30;
     for (const relation_id relations : {1U, 3U}) {
@@ -106,10 +113,12 @@ TEST_CASE("among ranges, the most similar nodes are those of comparing all nodes
         std::vector<edge> training;
         for (int i = 0; i < 120; ++i) { // heads are below 150, and with one relation no tail is: two sides
             const auto r = static_cast<relation_id>(draw.below(relations));
-            training.push_back({static_cast<node_id>(draw.below(150)), r, static_cast<node_id>((relations == 1 ? 150 : 80) + draw.below(150))});
+            training.push_back({static_cast<node_id>(draw.below(150)), r,
+                static_cast<node_id>((relations == 1 ? 150 : 80) + draw.below(150))});
         }
         const auto shown = [&](node_id node, relation_id r, side end) {
-            return std::ranges::any_of(training, [&](const edge& e) { return e.relation == r && answer_of(e, end) == node; });
+            return std::ranges::any_of(
+                training, [&](const edge& e) { return e.relation == r && answer_of(e, end) == node; });
         };
         const auto share = [&](node_id a, node_id b) {
             for (relation_id r = 0; r < relations; ++r)
@@ -130,7 +139,8 @@ TEST_CASE("among ranges, the most similar nodes are those of comparing all nodes
         CHECK(sets.bytes() >= before + 12 * all);
         CHECK_THROWS_AS(candidate_sets::seen_in(scan, all, ends, plenty).share(nodes, before + 100), over_budget);
         for (const auto measure : {similarity_measure::cosine, similarity_measure::dot}) {
-            const auto found = similar_nodes(rows, nodes, 6, measure, serial_executor{}, plenty, fixed_order_kernel{}, sets);
+            const auto found =
+                similar_nodes(rows, nodes, 6, measure, serial_executor{}, plenty, fixed_order_kernel{}, sets);
             std::size_t none = 0, some = 0;
             for (std::size_t i = 0; i < nodes.size(); ++i) {
                 auto expected = similar_by_sorting(rows, nodes[i], all, measure);
@@ -138,13 +148,17 @@ TEST_CASE("among ranges, the most similar nodes are those of comparing all nodes
                 expected.resize(std::min<std::size_t>(expected.size(), 6));
                 CHECK(found[i] == expected);
                 ++(expected.empty() ? none : some);
-                CHECK((!shown(nodes[i], 0, side::head) || relations > 1 || std::ranges::all_of(found[i], [](const scored_node& a) { return a.node < 150; })));
+                CHECK((!shown(nodes[i], 0, side::head) || relations > 1 ||
+                    std::ranges::all_of(found[i], [](const scored_node& a) { return a.node < 150; })));
             }
             CHECK(none > 0);
             CHECK(some > 50);
-            const std::uint64_t units = measure == similarity_measure::cosine ? detail::unit_rows<rows_in_memory, serial_executor>::bytes_needed(dim) : 0;
+            const std::uint64_t units = measure == similarity_measure::cosine
+                ? detail::unit_rows<rows_in_memory, serial_executor>::bytes_needed(dim)
+                : 0;
             rows.passes = 0;
-            CHECK(similar_nodes(rows, nodes, 6, measure, tbb_executor(2), units + 900000, fixed_order_kernel{}, sets) == found);
+            CHECK(similar_nodes(rows, nodes, 6, measure, tbb_executor(2), units + 900000, fixed_order_kernel{}, sets) ==
+                found);
             CHECK(rows.passes > 4); // several blocks of nodes
         }
     }

@@ -17,11 +17,12 @@
 
 namespace gneiss::fuzz {
 
-/// Intact files of a store, and the changes that inputs make to them. Checksums are corrected, or no input would get past them.
+/// Intact files of a store, and the changes that inputs make to them. Checksums are corrected, or no input would get
+/// past them.
 ///
 /// An input is a list of changes: the file (a byte), the operation and its length (a byte: the upper three bits and the
-/// others), the position (two bytes), and the bytes. They overwrite data or header, truncate the file there, or are appended to
-/// it.
+/// others), the position (two bytes), and the bytes. They overwrite data or header, truncate the file there, or are
+/// appended to it.
 class changed_files {
 public:
     /// Takes a directory's arrays with checksums, and its manifest.
@@ -31,7 +32,8 @@ public:
             const std::filesystem::path& path = entry.path();
             if (!entry.is_regular_file() || path.extension() == ".xxh3") continue;
             const bool checked = std::filesystem::exists(sidecar_path(path));
-            files_.push_back({path, memory_file::content_of(path), checked ? std::optional(checksum_table::load(path)) : std::nullopt});
+            files_.push_back({path, memory_file::content_of(path),
+                checked ? std::optional(checksum_table::load(path)) : std::nullopt});
         }
         std::ranges::sort(files_, {}, &whole_file::path);
     }
@@ -63,14 +65,18 @@ private:
         std::vector<std::byte> bytes;
         std::optional<checksum_table> sums; ///< absent for a text
 
-        [[nodiscard]] std::size_t data_offset() const { return sums ? static_cast<std::size_t>(sums->data_offset()) : 0; }
+        [[nodiscard]] std::size_t data_offset() const {
+            return sums ? static_cast<std::size_t>(sums->data_offset()) : 0;
+        }
     };
 
-    static void apply(std::vector<std::byte>& file, unsigned what, std::size_t where, input given, std::size_t data_offset) {
+    static void apply(
+        std::vector<std::byte>& file, unsigned what, std::size_t where, input given, std::size_t data_offset) {
         const std::size_t data = std::min(data_offset, file.size()), behind = file.size() - data;
         switch (what) {
         case 5: // text of a header
-            for (std::size_t i = 0; i < given.size() && (where + i) % 256 < data; ++i) file[(where + i) % 256] = given[i];
+            for (std::size_t i = 0; i < given.size() && (where + i) % 256 < data; ++i)
+                file[(where + i) % 256] = given[i];
             return;
         case 6: file.resize(data + (behind == 0 ? 0 : where % behind)); return;
         case 7: file.insert(file.end(), given.begin(), given.end()); return;
@@ -80,7 +86,8 @@ private:
     }
     static void make_manifest_right(std::vector<std::byte>& bytes) {
         std::string text(text_of(bytes));
-        const std::size_t key = text.rfind(detail::manifest_checksum_key), at = key + detail::manifest_checksum_key.size();
+        const std::size_t key = text.rfind(detail::manifest_checksum_key),
+                          at = key + detail::manifest_checksum_key.size();
         if (key == std::string::npos || text.size() - at < detail::manifest_checksum_digits) return;
         text.replace(at, detail::manifest_checksum_digits, detail::manifest_checksum_digits, '0');
         text.replace(at, detail::manifest_checksum_digits, detail::hexadecimal(checksum(text)));

@@ -22,8 +22,8 @@ using namespace gneiss;
 
 static constexpr std::uint64_t nodes = 24;
 
-/// Makes one of two datasets: names, sparse features with values and class names; or numbers, dense features and validation
-/// edges.
+/// Makes one of two datasets: names, sparse features with values and class names; or numbers, dense features and
+/// validation edges.
 static void make(const std::filesystem::path& at, bool named) {
     import_options options;
     options.out = at;
@@ -32,7 +32,8 @@ static void make(const std::filesystem::path& at, bool named) {
     import_source edges{.path = "edges"};
     edges.compute = [](std::uint64_t first, std::span<edge> out) {
         for (edge& e : out) {
-            e = {static_cast<node_id>(first % nodes), static_cast<relation_id>(first % 2), static_cast<node_id>((first * 7 + 1) % nodes)};
+            e = {static_cast<node_id>(first % nodes), static_cast<relation_id>(first % 2),
+                static_cast<node_id>((first * 7 + 1) % nodes)};
             ++first;
         }
     };
@@ -43,7 +44,9 @@ static void make(const std::filesystem::path& at, bool named) {
     import_node_attributes& data = options.node_attributes;
     data.nodes = nodes;
     data.compute_label = [](std::uint64_t node) { return static_cast<std::int32_t>(node % 4) - 1; };
-    data.compute_split = [](std::uint64_t node) { return node % 4 == 0 ? node_split::unused : static_cast<node_split>(node % 3); };
+    data.compute_split = [](std::uint64_t node) {
+        return node % 4 == 0 ? node_split::unused : static_cast<node_split>(node % 3);
+    };
     if (named) {
         options.compute_name = [](std::uint64_t node) { return "node " + std::to_string(node); };
         options.relation_names = {"above", "below"};
@@ -56,7 +59,9 @@ static void make(const std::filesystem::path& at, bool named) {
     } else {
         options.fractions = {.8, .1, .1};
         data.computed_columns = 3;
-        data.compute_features = [](std::uint64_t node, std::span<float> out) { std::ranges::fill(out, static_cast<float>(node) / 8); };
+        data.compute_features = [](std::uint64_t node, std::span<float> out) {
+            std::ranges::fill(out, static_cast<float>(node) / 8);
+        };
         data.feature_type = feature_type::f16;
     }
     (void)import_dataset(options, serial_executor{});
@@ -70,7 +75,8 @@ static void check_labels(const dataset& data, bool verified) {
         if (verified) fuzz::property(found == row, "a row is found by its label");
         if (const auto same = data.row_of(row)) fuzz::property(*same < data.manifest().nodes, "rows are in range");
     }
-    for (std::uint64_t r = 0; r < std::min<std::uint64_t>(data.manifest().relations, 10); ++r) (void)data.find_relation(data.relation_label(r));
+    for (std::uint64_t r = 0; r < std::min<std::uint64_t>(data.manifest().relations, 10); ++r)
+        (void)data.find_relation(data.relation_label(r));
     for (std::int32_t c = 0; c < 10; ++c) (void)data.class_label(c);
 }
 
@@ -83,18 +89,22 @@ static void read_partitions(const feature_store& store) {
             fuzz::property(wanted.length <= 1 << 20, "no more entries than in the files");
             auto& to = read[static_cast<std::size_t>(part)];
             to.resize(static_cast<std::size_t>(wanted.length));
-            if (wanted.length != 0) store.file(part).checksums.read(plain_file::open(store.file(part).path), wanted.offset, to);
+            if (wanted.length != 0)
+                store.file(part).checksums.read(plain_file::open(store.file(part).path), wanted.offset, to);
         }
         if (!store.sparse()) continue;
-        std::vector<std::uint64_t> offsets(read[static_cast<std::size_t>(feature_part::offsets)].size() / sizeof(std::uint64_t));
-        std::vector<std::uint32_t> indices(read[static_cast<std::size_t>(feature_part::indices)].size() / sizeof(std::uint32_t));
+        std::vector<std::uint64_t> offsets(
+            read[static_cast<std::size_t>(feature_part::offsets)].size() / sizeof(std::uint64_t));
+        std::vector<std::uint32_t> indices(
+            read[static_cast<std::size_t>(feature_part::indices)].size() / sizeof(std::uint32_t));
         const auto copy = [](const std::vector<std::byte>& from, auto& to) {
             if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
         };
         copy(read[static_cast<std::size_t>(feature_part::offsets)], offsets);
         copy(read[static_cast<std::size_t>(feature_part::indices)], indices);
         store.check(p, offsets, indices);
-        fuzz::property(std::ranges::all_of(indices, [&](std::uint32_t column) { return column < store.columns(); }), "columns are in range");
+        fuzz::property(std::ranges::all_of(indices, [&](std::uint32_t column) { return column < store.columns(); }),
+            "columns are in range");
     }
 }
 
@@ -124,7 +134,11 @@ static void use(const std::filesystem::path& directory) {
     (void)fuzz::accepted([&] { check_features(*data); });
     (void)fuzz::accepted([&] {
         const auto labels = data->labels();
-        fuzz::property(std::ranges::all_of(labels.values(), [&](std::int32_t c) { return c >= no_label && c < static_cast<std::int64_t>(said.node_attributes.classes); }), "labels are classes");
+        fuzz::property(std::ranges::all_of(labels.values(),
+                           [&](std::int32_t c) {
+                               return c >= no_label && c < static_cast<std::int64_t>(said.node_attributes.classes);
+                           }),
+            "labels are classes");
     });
     (void)fuzz::accepted([&] {
         for (const node_split part : {node_split::train, node_split::valid, node_split::test})
@@ -132,15 +146,16 @@ static void use(const std::filesystem::path& directory) {
     });
     const auto inside = [&](std::span<const edge> edges) {
         for (const edge& e : edges)
-            fuzz::property(e.source < said.nodes && e.destination < said.nodes && e.relation < std::max<std::uint64_t>(said.relations, 1), "edges are between nodes");
+            fuzz::property(e.source < said.nodes && e.destination < said.nodes &&
+                    e.relation < std::max<std::uint64_t>(said.relations, 1),
+                "edges are between nodes");
     };
     (void)fuzz::accepted([&] {
         const bucket_store buckets = data->buckets();
         buckets.for_each_edge(inside);
         buckets.verify();
     });
-    for (const char* split : {"valid", "test"})
-        (void)fuzz::accepted([&] { inside(data->split(split).edges()); });
+    for (const char* split : {"valid", "test"}) (void)fuzz::accepted([&] { inside(data->split(split).edges()); });
     (void)fuzz::accepted([&] {
         detail::for_each_row_by_node(*data, [&](std::uint64_t, std::span<const node_id> rows) {
             for (const node_id row : rows) fuzz::property(row < said.nodes, "nodes have rows");

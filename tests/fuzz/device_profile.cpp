@@ -24,7 +24,8 @@ static void read(const std::vector<std::byte>& bytes) {
 GNEISS_FUZZ_TARGET("device_profile", bytes) {
     read({bytes.begin(), bytes.end()});
     // The same numbers, in an intact file.
-    const std::uint64_t bandwidth = fuzz::take<std::uint64_t>(bytes), iops = fuzz::take<std::uint64_t>(bytes), gap = fuzz::take<std::uint64_t>(bytes);
+    const std::uint64_t bandwidth = fuzz::take<std::uint64_t>(bytes), iops = fuzz::take<std::uint64_t>(bytes),
+                        gap = fuzz::take<std::uint64_t>(bytes);
     static const test::temporary_directory at;
     save_profile(at / "made", {std::bit_cast<double>(bandwidth), std::bit_cast<double>(iops), gap});
     read(fuzz::memory_file::content_of(at / "made"));

@@ -36,14 +36,14 @@ struct first_pass {
         const std::vector<importing::planned_source> planned{importing::plan_source(source, options)};
         result.declared_nodes = planned[0].nodes;
         result.integers = options.ids == id_kind::integer || planned[0].format == edge_format::metis ||
-                          planned[0].format == edge_format::mtx;
+            planned[0].format == edge_format::mtx;
         using importing::relation_kind;
         importing::edge_parser<serial_executor>::setup settings{.options = &options,
             .sources = &planned,
             .integer_ids = result.integers,
-            .relations = !planned[0].text.relation                             ? relation_kind::none
-                         : planned[0].integer_relation && result.integers ? relation_kind::integers
-                                                                          : relation_kind::names,
+            .relations = !planned[0].text.relation               ? relation_kind::none
+                : planned[0].integer_relation && result.integers ? relation_kind::integers
+                                                                 : relation_kind::names,
             .memory = {.chunk = chunk,
                 .chunks = 2,
                 .line = 1 << 16,
@@ -75,7 +75,7 @@ void check_first_pass(const import_options& options, const std::string& name, st
     property(one.refusal == other.refusal, "'" + one.refusal + "', in smaller chunks '" + other.refusal + "'");
     if (!one.refusal.empty()) return;
     property(one.found.edges == other.found.edges && one.found.source_entries == other.found.source_entries &&
-                 one.found.largest_node == other.found.largest_node && one.records == other.records,
+            one.found.largest_node == other.found.largest_node && one.records == other.records,
         "smaller chunks give the same edges");
     const std::size_t width = one.integers ? sizeof(edge) : sizeof(importing::named_edge);
     for (std::size_t split = 0; split < 3; ++split)

@@ -25,10 +25,10 @@ GNEISS_FUZZ_TARGET("import", bytes) {
     static const test::temporary_directory at;
     std::string_view text = fuzz::text_of(bytes);
     const std::string_view letters = text.substr(0, text.find('\n'));
-    const char* name = letters.starts_with('m')   ? "graph.metis"
-                       : letters.starts_with('x') ? "graph.mtx"
-                       : letters.starts_with('z') ? "graph.gz"
-                                                  : "graph.txt";
+    const char* name = letters.starts_with('m') ? "graph.metis"
+        : letters.starts_with('x')              ? "graph.mtx"
+        : letters.starts_with('z')              ? "graph.gz"
+                                                : "graph.txt";
     import_options options = fuzz::take_options(text);
     if (has_long_number(text)) return;
     if (name[6] == 'm') options.ids = id_kind::automatic;
@@ -44,7 +44,7 @@ GNEISS_FUZZ_TARGET("import", bytes) {
     const dataset result(options.out);
     result.verify();
     fuzz::property(result.manifest().nodes == report.nodes && result.buckets().edges() == report.train_edges &&
-                       report.train_edges + report.valid_edges + report.test_edges == report.edges,
+            report.train_edges + report.valid_edges + report.test_edges == report.edges,
         "the dataset holds what is reported");
     std::uint64_t edges = 0;
     result.buckets().for_each_edge([&](std::span<const edge> each) {

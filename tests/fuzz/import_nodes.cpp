@@ -31,10 +31,12 @@ static std::filesystem::path cut(std::string_view& text, const std::filesystem::
 
 /// Writes a one-dimensional array; the input states its bytes and type.
 static std::filesystem::path array(fuzz::input& bytes, const std::filesystem::path& path) {
-    constexpr std::array types{npy_dtype::i64, npy_dtype::u32, npy_dtype::f32, npy_dtype::i32, npy_dtype::u8, npy_dtype::f16, npy_dtype::u64, npy_dtype::f64};
+    constexpr std::array types{npy_dtype::i64, npy_dtype::u32, npy_dtype::f32, npy_dtype::i32, npy_dtype::u8,
+        npy_dtype::f16, npy_dtype::u64, npy_dtype::f64};
     const auto what = fuzz::take<std::uint8_t>(bytes);
     const npy_dtype type = types[what % types.size()];
-    const std::size_t length = std::min<std::size_t>(bytes.size(), what / 8 * size_of(type)) / size_of(type) * size_of(type);
+    const std::size_t length =
+        std::min<std::size_t>(bytes.size(), what / 8 * size_of(type)) / size_of(type) * size_of(type);
     std::vector<std::byte> all = format_npy_header(type, std::vector<std::uint64_t>{length / size_of(type)});
     all.insert(all.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
     write(path, all);
@@ -65,12 +67,15 @@ GNEISS_FUZZ_TARGET("import_nodes", bytes) {
     import_node_attributes& data = options.node_attributes;
     if (has('n')) { // names
         edges.open = [] {
-            return std::make_unique<importing::generated_source>([left = std::string("a\tb\nb\tc\nc\td\nd\ta\n")](std::string& to) mutable { to += std::exchange(left, {}); });
+            return std::make_unique<importing::generated_source>(
+                [left = std::string("a\tb\nb\tc\nc\td\nd\ta\n")](
+                    std::string& to) mutable { to += std::exchange(left, {}); });
         };
         options.ids = id_kind::string;
     } else {
         edges.compute = [](std::uint64_t first, std::span<edge> out) {
-            for (edge& e : out) e = {static_cast<node_id>(first % nodes), 0, static_cast<node_id>((first + 1) % nodes)}, ++first;
+            for (edge& e : out)
+                e = {static_cast<node_id>(first % nodes), 0, static_cast<node_id>((first + 1) % nodes)}, ++first;
         };
         edges.computed_edges = edges.computed_nodes = nodes;
         options.ids = id_kind::integer;
@@ -94,14 +99,17 @@ GNEISS_FUZZ_TARGET("import_nodes", bytes) {
         for (const node_split part : {node_split::train, node_split::valid})
             if (has('L')) {
                 const std::string name(to_string(part));
-                data.lists.push_back({part, array(rest, at / (name + ".npy")), has('l') ? "" : array(rest, at / (name + "-labels.npy"))});
+                data.lists.push_back({part, array(rest, at / (name + ".npy")),
+                    has('l') ? "" : array(rest, at / (name + "-labels.npy"))});
             }
     } else {
         if (has_long_number(text)) return;
         if (has('l')) data.labels = cut(text, at / "labels.tsv");
         if (has('t')) data.split = cut(text, at / "split.tsv");
         if (has('f')) data.features = cut(text, at / "features.tsv");
-        if (has('L')) data.lists.push_back({node_split::train, cut(text, at / "train.csv"), has('l') ? std::filesystem::path() : cut(text, at / "train-labels.csv")});
+        if (has('L'))
+            data.lists.push_back({node_split::train, cut(text, at / "train.csv"),
+                has('l') ? std::filesystem::path() : cut(text, at / "train-labels.csv")});
     }
     import_report report;
     if (!fuzz::accepted([&] { report = import_dataset(options, serial_executor{}); })) return;
@@ -111,11 +119,15 @@ GNEISS_FUZZ_TARGET("import_nodes", bytes) {
     fuzz::property(result.manifest().node_attributes == reported, "the report equals the manifest");
     if (!data.empty() && data.has_labels()) {
         const auto parts = result.node_splits();
-        const auto count = [&](node_split part) { return static_cast<std::uint64_t>(std::ranges::count(parts.values(), static_cast<std::uint8_t>(part))); };
+        const auto count = [&](node_split part) {
+            return static_cast<std::uint64_t>(std::ranges::count(parts.values(), static_cast<std::uint8_t>(part)));
+        };
         fuzz::property(count(node_split::train) == reported.train && reported.train != 0, "some node trains");
         fuzz::property(reported.train + reported.valid + reported.test <= report.nodes, "parts contain nodes only");
     }
-    if (data.has_features()) fuzz::property(result.features().columns() == reported.features && reported.features != 0, "features are present");
+    if (data.has_features())
+        fuzz::property(
+            result.features().columns() == reported.features && reported.features != 0, "features are present");
 }
 
 } // namespace test_fuzz_import_nodes

@@ -30,7 +30,8 @@ static dataset graph_of(const std::filesystem::path& at) {
     bucket_builder<> builder({{nodes, 2}, 0}, 1 << 20, writer.partial());
     builder.push(edge{0, 0, 1});
     writer.edges(builder);
-    npy_writer &there = writer.array("node_to_row", npy_dtype::u32), &back = writer.array("row_to_node", npy_dtype::u32);
+    npy_writer &there = writer.array("node_to_row", npy_dtype::u32),
+               &back = writer.array("row_to_node", npy_dtype::u32);
     for (std::uint32_t v = 0; v < nodes; ++v) {
         there.append((5 * v) % 12U);
         back.append((5 * v) % 12U); // its own inverse
@@ -50,7 +51,9 @@ static void read_parts(fuzz::input bytes) {
     const fuzz::memory_file file(bytes);
     std::vector<partition_id16> read;
     if (!fuzz::accepted([&] { read = read_assignment(data, file.path()); })) return;
-    fuzz::property(read.size() == nodes && std::ranges::all_of(read, [](partition_id16 p) { return p < max_partition_count; }), "every node has a part");
+    fuzz::property(
+        read.size() == nodes && std::ranges::all_of(read, [](partition_id16 p) { return p < max_partition_count; }),
+        "every node has a part");
     write_assignment(data, read, max_partition_count, "fuzz", at / "again.npy");
     fuzz::property(read_assignment(data, at / "again.npy") == read, "written data is read back");
 }
@@ -60,7 +63,8 @@ static void resume(const std::filesystem::path& path) {
     static const symmetric_csr graph = [] {
         random_stream draw(random_key(1, random_domain::user));
         std::vector<edge> edges;
-        for (int e = 0; e < 40; ++e) edges.push_back({static_cast<node_id>(draw.below(nodes)), 0, static_cast<node_id>(draw.below(nodes))});
+        for (int e = 0; e < 40; ++e)
+            edges.push_back({static_cast<node_id>(draw.below(nodes)), 0, static_cast<node_id>(draw.below(nodes))});
         edge_list<> stream(nodes, std::move(edges));
         return make_symmetric_csr(stream);
     }();
@@ -68,7 +72,8 @@ static void resume(const std::filesystem::path& path) {
         (void)fuzz::accepted([&] {
             partition_journal_file journal(path, identity);
             symmetric_stream stream(graph, 5);
-            const std::vector<partition_id16> result = run(stream, partition_request{.parts = parts, .journal = &journal});
+            const std::vector<partition_id16> result =
+                run(stream, partition_request{.parts = parts, .journal = &journal});
             check_assignment(result, parts, nodes);
         });
     };

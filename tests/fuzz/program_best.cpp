@@ -22,10 +22,13 @@ GNEISS_FUZZ_TARGET("program_best", bytes) {
     state.put_text("metrics", text.substr(std::min(end + 1, text.size())));
     save_checkpoint(at / "checkpoint.bin", state);
     std::optional<programs::kept_state> kept;
-    if (fuzz::accepted([&] { kept = programs::best_state_in(at / "checkpoint.bin"); })) fuzz::property(kept.has_value(), "a state with metrics is one");
+    if (fuzz::accepted([&] { kept = programs::best_state_in(at / "checkpoint.bin"); }))
+        fuzz::property(kept.has_value(), "a state with metrics is one");
     std::filesystem::path rows;
     if (!fuzz::accepted([&] { rows = programs::rows_of(state, at.path(), "rows.bin"); })) return;
-    fuzz::property(rows.parent_path() == at.path() && rows.filename() != ".." && rows.filename().string().starts_with("rows"), "rows are a file of the directory");
+    fuzz::property(
+        rows.parent_path() == at.path() && rows.filename() != ".." && rows.filename().string().starts_with("rows"),
+        "rows are a file of the directory");
 }
 
 } // namespace test_fuzz_program_best

@@ -18,7 +18,8 @@ GNEISS_FUZZ_TARGET("program_config", bytes) {
     const auto again = programs::parse_toml(programs::to_toml(object), "again.toml");
     fuzz::property(again.size() == items.size(), "all keys are written and read");
     for (std::size_t i = 0; i < items.size(); ++i)
-        fuzz::property(again[i].values == items[i].values && again[i].list == items[i].list, "values survive the round trip");
+        fuzz::property(
+            again[i].values == items[i].values && again[i].list == items[i].list, "values survive the round trip");
 }
 
 } // namespace test_fuzz_program_config

@@ -18,11 +18,13 @@ GNEISS_FUZZ_TARGET("program_results", bytes) {
     // Callers name the file in place of a message of the parser.
     if (!fuzz::accepted<nlohmann::json::exception>([&] { run = programs::run_from_json(read); })) return;
     fuzz::property(programs::report_html({.run = run}).size() < (4 << 20), "a page is small");
-    fuzz::property(programs::summary_text(run).find('\x1b') == std::string::npos, "a summary does not control a terminal");
+    fuzz::property(
+        programs::summary_text(run).find('\x1b') == std::string::npos, "a summary does not control a terminal");
     (void)programs::best_epoch(run);
     const auto written = programs::to_json(run);
     programs::run_record again;
-    fuzz::property(fuzz::accepted<nlohmann::json::exception>([&] { again = programs::run_from_json(written); }), "a written record is read");
+    fuzz::property(fuzz::accepted<nlohmann::json::exception>([&] { again = programs::run_from_json(written); }),
+        "a written record is read");
 }
 
 } // namespace test_fuzz_program_results

@@ -48,7 +48,9 @@ GNEISS_FUZZ_TARGET("program_rows", bytes) {
         case 3: saved.partitioning.partitions = value; break;
         case 4: saved.disk_slots = value; break;
         case 5: saved.slots.resize(value % 8, disk_slot{value}); break;
-        case 6: if (!saved.slots.empty()) saved.slots[at_slot % saved.slots.size()] = disk_slot{value}; break;
+        case 6:
+            if (!saved.slots.empty()) saved.slots[at_slot % saved.slots.size()] = disk_slot{value};
+            break;
         default: saved.row_checksums.resize(value % 8, value); break;
         }
     }

@@ -30,8 +30,10 @@ static void read_logs(std::string_view metrics, std::string_view result) {
     (void)fuzz::accepted([&] { (void)directory.finished_result(); });
     std::vector<programs::epoch_record> kept, again;
     if (!fuzz::accepted([&] { kept = directory.keep_metrics_before(100); })) return;
-    fuzz::property(std::ranges::all_of(kept, [](const programs::epoch_record& e) { return e.epoch < 100; }), "later epochs are removed");
-    fuzz::property(fuzz::accepted([&] { again = directory.keep_metrics_before(100); }) && again.size() == kept.size(), "kept lines are read");
+    fuzz::property(std::ranges::all_of(kept, [](const programs::epoch_record& e) { return e.epoch < 100; }),
+        "later epochs are removed");
+    fuzz::property(fuzz::accepted([&] { again = directory.keep_metrics_before(100); }) && again.size() == kept.size(),
+        "kept lines are read");
     fuzz::property(programs::read_json_lines(run / "metrics.jsonl").size() == kept.size(), "one line per epoch");
 }
 
@@ -39,8 +41,9 @@ static void read_logs(std::string_view metrics, std::string_view result) {
 static void draw(fuzz::input bytes) {
     namespace plot = programs::plot;
     const auto what = fuzz::take<std::uint8_t>(bytes);
-    constexpr plot::quantity units[] = {plot::quantity::number, plot::quantity::count, plot::quantity::bytes, plot::quantity::memory,
-        plot::quantity::bandwidth, plot::quantity::seconds, plot::quantity::percent, plot::quantity::number};
+    constexpr plot::quantity units[] = {plot::quantity::number, plot::quantity::count, plot::quantity::bytes,
+        plot::quantity::memory, plot::quantity::bandwidth, plot::quantity::seconds, plot::quantity::percent,
+        plot::quantity::number};
     plot::line_chart chart{.title = "any",
         .x = {.of = units[what % 8], .from_zero = (what & 8) != 0, .log = (what & 16) != 0},
         .y = {.of = units[what / 32], .from_zero = (what & 8) == 0},
@@ -49,7 +52,8 @@ static void draw(fuzz::input bytes) {
         const auto x = fuzz::take<std::uint64_t>(bytes), y = fuzz::take<std::uint64_t>(bytes);
         chart.lines[0].points.push_back({std::bit_cast<double>(x), std::bit_cast<double>(y)});
     }
-    std::ranges::sort(chart.lines[0].points, [](const plot::point& a, const plot::point& b) { return a.x < b.x || (std::isnan(b.x) && !std::isnan(a.x)); });
+    std::ranges::sort(chart.lines[0].points,
+        [](const plot::point& a, const plot::point& b) { return a.x < b.x || (std::isnan(b.x) && !std::isnan(a.x)); });
     fuzz::property(plot::svg(chart).size() < (1 << 20), "a chart is small");
 }
 

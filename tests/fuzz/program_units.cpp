@@ -24,9 +24,8 @@ GNEISS_FUZZ_TARGET("program_units", bytes) {
     round_trip(text, programs::parse_count_or_all);
     round_trip(text, programs::parse_count_or_percent);
     round_trip(text, programs::parse_number);
-    (void)fuzz::accepted<programs::usage_error>([&] {
-        fuzz::property(std::isfinite(programs::parse_duration(text)), "a duration is finite");
-    });
+    (void)fuzz::accepted<programs::usage_error>(
+        [&] { fuzz::property(std::isfinite(programs::parse_duration(text)), "a duration is finite"); });
     (void)fuzz::accepted<programs::usage_error>([&] { (void)programs::parse_integer(text); });
     (void)fuzz::accepted<programs::usage_error>([&] { (void)programs::parse_bool(text); });
     (void)fuzz::accepted<programs::usage_error>([&] {

@@ -30,7 +30,8 @@ static void make_lists(const std::filesystem::path& at, bool incoming) {
     npy_writer neighbors(at / "neighbours.npy", npy_dtype::u32, {}, csc_block_bytes);
     for (std::uint64_t v = 0; v <= nodes; ++v) indptr.append(v * v * edges / (nodes * nodes));
     for (std::uint64_t e = 0; e < edges; ++e) neighbors.append(static_cast<std::uint32_t>(draw.below(nodes)));
-    stamp.append(std::span<const std::uint64_t>(std::array<std::uint64_t, 4>{incoming ? 1U : 0U, nodes, edges, fingerprint}));
+    stamp.append(
+        std::span<const std::uint64_t>(std::array<std::uint64_t, 4>{incoming ? 1U : 0U, nodes, edges, fingerprint}));
     for (npy_writer* file : {&indptr, &neighbors, &stamp}) (void)file->close();
     if (!incoming) return;
     npy_writer loops(at / csc_loops_name, npy_dtype::u32, {3});
@@ -66,7 +67,8 @@ GNEISS_FUZZ_TARGET("stored_lists", bytes) {
         std::vector<node_id> ranked(nodes);
         std::iota(ranked.rbegin(), ranked.rend(), node_id{0});
         memory_budget budget;
-        neighbor_cache::build(at / "cache" / "lists", memory_csc(files, budget), neighbor_direction::in, ranked, 2000, fingerprint);
+        neighbor_cache::build(
+            at / "cache" / "lists", memory_csc(files, budget), neighbor_direction::in, ranked, 2000, fingerprint);
         fuzz::changed_files result(files.in);
         result.add(files.out);
         result.add(at / "cache");
@@ -102,7 +104,8 @@ GNEISS_FUZZ_TARGET("stored_lists", bytes) {
         for (auto chunk = stream.next(); !chunk.empty(); chunk = stream.next())
             for (std::size_t i = 0; i < chunk.size(); ++i, ++lists) {
                 arcs += chunk.list(i).size();
-                for (const node_id v : chunk.list(i)) fuzz::property(v < stream.nodes() && v != chunk.node(i), "lists have nodes, and no loops");
+                for (const node_id v : chunk.list(i))
+                    fuzz::property(v < stream.nodes() && v != chunk.node(i), "lists have nodes, and no loops");
             }
         fuzz::property(lists == stream.nodes() && arcs <= 2 * (2 * edges + 1024), "the stream has every list once");
     });

@@ -24,8 +24,8 @@
 ///     GNEISS_FUZZ_TARGET("npy", bytes) { … }
 ///
 /// With GNEISS_FUZZ (clang) each becomes the libFuzzer program fuzz_NAME. Every build also compiles the functions into
-/// test_fuzz, which passes them the inputs in corpus/NAME. A reader has two valid outcomes: it accepts, and the values must be
-/// consistent; or it throws one of the library's errors, one line long. Everything else is a finding.
+/// test_fuzz, which passes them the inputs in corpus/NAME. A reader has two valid outcomes: it accepts, and the values
+/// must be consistent; or it throws one of the library's errors, one line long. Everything else is a finding.
 namespace gneiss::fuzz {
 
 using input = std::span<const std::byte>;
@@ -71,7 +71,8 @@ public:
     explicit memory_file(input bytes = {}) : descriptor_(::memfd_create("input", MFD_CLOEXEC)) {
         if (descriptor_ < 0) throw io_error(errno, "create a file in memory", {});
         path_ = "/proc/self/fd/" + std::to_string(descriptor_);
-        if (::write(descriptor_, bytes.data(), bytes.size()) != static_cast<::ssize_t>(bytes.size())) throw io_error(errno, "write a file in memory", {});
+        if (::write(descriptor_, bytes.data(), bytes.size()) != static_cast<::ssize_t>(bytes.size()))
+            throw io_error(errno, "write a file in memory", {});
     }
     memory_file(const memory_file&) = delete;
     memory_file& operator=(const memory_file&) = delete;
@@ -134,7 +135,7 @@ inline void replay(const char* name, void (*target)(input)) {
 
 #define GNEISS_FUZZ_TARGET(name, bytes)                                                                                \
     static void fuzz_one(gneiss::fuzz::input);                                                                         \
-    TEST_CASE("every input is accepted consistently or refused in one line: " name) {                                   \
+    TEST_CASE("every input is accepted consistently or refused in one line: " name) {                                  \
         gneiss::fuzz::replay(name, fuzz_one);                                                                          \
     }                                                                                                                  \
     static void fuzz_one(gneiss::fuzz::input bytes)

@@ -36,7 +36,8 @@ static void read(const std::filesystem::path& path) {
     (void)fuzz::accepted([&] {
         change_set_file changes(path);
         change_set next;
-        while (changes.next(next)) {}
+        while (changes.next(next)) {
+        }
     });
 }
 

@@ -1,4 +1,5 @@
-// Tests <gneiss/cuda/core> on a GPU; tests/simt/core.cpp has the same on the emulator, and faults that a GPU cannot produce.
+// Tests <gneiss/cuda/core> on a GPU; tests/simt/core.cpp has the same on the emulator, and faults that a GPU cannot
+// produce.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Runs tests with memory that the GPU can access, as on the emulator, so that both share their sources: operator new returns
-// managed memory, the stack of a test is pinned memory, and calls in the null stream are complete when they return.
+// Runs tests with memory that the GPU can access, as on the emulator, so that both share their sources: operator new
+// returns managed memory, the stack of a test is pinned memory, and calls in the null stream are complete when they
+// return.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -21,14 +22,15 @@
 
 namespace {
 
-/// Managed memory for operator new. Small objects come from chunks of one size each, at multiples of that size; larger ones are
-/// allocated separately, so that a memory checker knows their bounds. Before begin(): malloc.
+/// Managed memory for operator new. Small objects come from chunks of one size each, at multiples of that size; larger
+/// ones are allocated separately, so that a memory checker knows their bounds. Before begin(): malloc.
 class managed_heap {
 public:
     [[nodiscard]] bool begin() {
         void* memory = nullptr;
         if (cudaMallocManaged(&memory, capacity + chunk) != cudaSuccess) return false;
-        next_ = first_ = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory) + chunk - 1) / chunk * chunk);
+        next_ = first_ =
+            reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory) + chunk - 1) / chunk * chunk);
         return true;
     }
     [[nodiscard]] void* take(std::size_t size, std::size_t alignment) {
@@ -37,7 +39,8 @@ public:
         if (bytes > largest_small) {
             void* memory = nullptr; // a multiple of 256, the most that tests request
             const unsafe_calls allowed;
-            return cudaMallocManaged(&memory, size) == cudaSuccess ? memory : on_host(size, alignment); // to report the failure
+            return cudaMallocManaged(&memory, size) == cudaSuccess ? memory
+                                                                   : on_host(size, alignment); // to report the failure
         }
         const std::scoped_lock lock(mutex_);
         void*& free = free_[static_cast<std::size_t>(std::countr_zero(bytes))];
@@ -56,8 +59,10 @@ public:
         cudaPointerAttributes of{};
         const unsafe_calls allowed;
         if (cudaPointerGetAttributes(&of, memory) != cudaSuccess) return; // at exit, or after a failure
-        if (of.type == cudaMemoryTypeManaged) static_cast<void>(cudaFree(memory));
-        else std::free(memory);
+        if (of.type == cudaMemoryTypeManaged)
+            static_cast<void>(cudaFree(memory));
+        else
+            std::free(memory);
     }
 
 private:
@@ -85,7 +90,7 @@ private:
 
     std::byte *first_ = nullptr, *next_ = nullptr;
     std::mutex mutex_;
-    std::array<void*, 12> free_{};                          ///< by logarithm of their size
+    std::array<void*, 12> free_{};                       ///< by logarithm of their size
     std::array<std::uint8_t, capacity / chunk> sizes_{}; ///< chunk sizes as logarithms
 };
 constinit managed_heap heap;
@@ -129,7 +134,9 @@ cudaError_t in_null_stream(cudaError_t result, cudaStream_t stream) {
 
 // The other operators call these.
 void* operator new(std::size_t size) { return allocate(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
-void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, static_cast<std::size_t>(alignment)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+    return allocate(size, static_cast<std::size_t>(alignment));
+}
 void operator delete(void* memory) noexcept { heap.give_back(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { heap.give_back(memory); }
 void operator delete(void* memory, std::size_t) noexcept { heap.give_back(memory); }
@@ -140,10 +147,12 @@ extern "C" {
 cudaError_t __real_cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);
 cudaError_t __real_cudaMemcpyAsync(void*, const void*, std::size_t, cudaMemcpyKind, cudaStream_t);
 cudaError_t __real_cudaMemsetAsync(void*, int, std::size_t, cudaStream_t);
-cudaError_t __wrap_cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** values, std::size_t shared, cudaStream_t stream) {
+cudaError_t __wrap_cudaLaunchKernel(
+    const void* kernel, dim3 grid, dim3 block, void** values, std::size_t shared, cudaStream_t stream) {
     return in_null_stream(__real_cudaLaunchKernel(kernel, grid, block, values, shared, stream), stream);
 }
-cudaError_t __wrap_cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t __wrap_cudaMemcpyAsync(
+    void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
     return in_null_stream(__real_cudaMemcpyAsync(to, from, bytes, kind, stream), stream);
 }
 cudaError_t __wrap_cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
@@ -155,7 +164,8 @@ int main(int count, char** values) {
     int together = 0;
     try {
         static_cast<void>(gneiss::cuda::devices());
-        gneiss::cuda::check(cudaDeviceGetAttribute(&together, cudaDevAttrConcurrentManagedAccess, 0), "properties of a GPU");
+        gneiss::cuda::check(
+            cudaDeviceGetAttribute(&together, cudaDevAttrConcurrentManagedAccess, 0), "properties of a GPU");
     } catch (const std::exception& error) {
         std::printf("skipped: %s\n", error.what());
         return 77;

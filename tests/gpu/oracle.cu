@@ -1,5 +1,5 @@
-// Compares products and sums of training size, which would take minutes on the CPU, with cuBLASLt and cuSPARSE. If a library is
-// missing, that is reported and its test passes.
+// Compares products and sums of training size, which would take minutes on the CPU, with cuBLASLt and cuSPARSE. If a
+// library is missing, that is reported and its test passes.
 #include <cuda/oracle.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/cuda/model/device/aggregate.cuh>
@@ -38,7 +38,8 @@ TEST_CASE_TEMPLATE("gpu.oracle: products of many rows equal those of cuBLASLt", 
     }
     constexpr std::uint32_t count = 20'000;
     for (const auto [k, n] : {std::pair{128U, 64U}, {256U, 256U}, {100U, 48U}}) {
-        const rows<T> x(count, k, layout::aligned, 1), g(count, n, layout::aligned, 2), narrow(k, n, layout::aligned, 3), bias(1, n, layout::aligned, 4);
+        const rows<T> x(count, k, layout::aligned, 1), g(count, n, layout::aligned, 2),
+            narrow(k, n, layout::aligned, 3), bias(1, n, layout::aligned, 4);
         rows<float> w(k, n, layout::aligned), wide_bias(1, n, layout::aligned);
         for (std::size_t c = 0; c < n; ++c) {
             for (std::size_t i = 0; i < k; ++i) w(i, c) = static_cast<float>(narrow(i, c));
@@ -50,11 +51,13 @@ TEST_CASE_TEMPLATE("gpu.oracle: products of many rows equal those of cuBLASLt", 
         for (std::size_t i = 0; i < k; ++i)
             for (std::size_t c = 0; c < n; ++c) got_w(i, c) = 0;
         std::vector<float> scratch(cuda::partial_slices(count).floats(std::size_t{k} * n));
-        cuda::linear<T>(nullptr, all, x.view(), std::as_const(w).view(), got.view(), {.bias = wide_bias.begin(), .then = activation::relu});
+        cuda::linear<T>(nullptr, all, x.view(), std::as_const(w).view(), got.view(),
+            {.bias = wide_bias.begin(), .then = activation::relu});
         cuda::linear_input_gradient<T>(nullptr, all, g.view(), std::as_const(w).view(), got_x.view());
         cuda::linear_weight_gradient<T>(nullptr, all, x.view(), g.view(), got_w.view(), scratch.data());
         using product = gpu_bench::cublaslt::product;
-        product(*by.products(), count, n, k, x.view(), false, narrow.view(), false, want.view(), bias.begin(), true)(nullptr);
+        product(*by.products(), count, n, k, x.view(), false, narrow.view(), false, want.view(), bias.begin(), true)(
+            nullptr);
         product(*by.products(), count, k, n, g.view(), false, narrow.view(), true, want_x.view())(nullptr);
         product(*by.products(), k, n, count, x.view(), true, g.view(), false, want_w.view())(nullptr);
         cuda::synchronize_device();
@@ -78,8 +81,10 @@ TEST_CASE_TEMPLATE("gpu.oracle: sums of many neighbors equal those of cuSPARSE",
         const rows<T> in(layer.sources(), columns, layout::aligned, 2);
         rows<T> got(layer.targets(), columns, layout::aligned), want = got;
         cuda::aggregate<T>(nullptr, cuda::incoming(layer.device()), cuda::edge_weight::one, in.view(), got.view());
-        gpu_bench::cusparse::product product(
-            *by.sums(), gpu_bench::sparse_rows<T>{layer.targets(), layer.sources(), edges, view.offsets.data(), view.neighbors.data(), ones.data()}, in.view(), want.view());
+        gpu_bench::cusparse::product product(*by.sums(),
+            gpu_bench::sparse_rows<T>{
+                layer.targets(), layer.sources(), edges, view.offsets.data(), view.neighbors.data(), ones.data()},
+            in.view(), want.view());
         product(nullptr);
         cuda::synchronize_device();
         check_alike<T>("sums", got, want, 1e-4);

@@ -1,5 +1,5 @@
-// probe [COMMAND…]: prints the GPUs of this machine and becomes COMMAND; without a GPU prints the reason and exits with 77,
-// which tests treat as "skipped".
+// probe [COMMAND…]: prints the GPUs of this machine and becomes COMMAND; without a GPU prints the reason and exits with
+// 77, which tests treat as "skipped".
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,8 +12,8 @@
 int main(int count, char** arguments) {
     try {
         for (const gneiss::cuda::device_info& one : gneiss::cuda::devices())
-            std::printf("GPU %d: %s, compute capability %d.%d, %d multiprocessors, %s\n", one.index, one.name.c_str(), one.major,
-                one.minor, one.multiprocessors, gneiss::format_bytes(one.memory).c_str());
+            std::printf("GPU %d: %s, compute capability %d.%d, %d multiprocessors, %s\n", one.index, one.name.c_str(),
+                one.major, one.minor, one.multiprocessors, gneiss::format_bytes(one.memory).c_str());
     } catch (const std::exception& error) {
         std::printf("skipped: %s\n", error.what());
         return 77;

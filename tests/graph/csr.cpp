@@ -34,8 +34,7 @@ TEST_CASE_TEMPLATE("a node's list has its edges sorted by neighbor, relation and
         for (const std::size_t count : {0U, 1U, 20U, 500U}) {
             const auto edges = random_edges<NodeId>(count, nodes, nodes + count);
             edge_list<NodeId> stream(nodes, edges, 7);
-            const auto graph =
-                make_csr_graph(stream, neighbor_direction::both, {.relations = true, .edge_ids = true});
+            const auto graph = make_csr_graph(stream, neighbor_direction::both, {.relations = true, .edge_ids = true});
             CHECK(graph.nodes() == nodes);
             CHECK(graph.edges() == count);
             for (NodeId v = 0; v < nodes; ++v) {
@@ -48,7 +47,8 @@ TEST_CASE_TEMPLATE("a node's list has its edges sorted by neighbor, relation and
                 std::sort(in.begin(), in.end());
                 std::sort(out.begin(), out.end());
                 std::vector<entry> both(out); // which has the self loops
-                std::copy_if(in.begin(), in.end(), std::back_inserter(both), [v](const entry& e) { return std::get<0>(e) != v; });
+                std::copy_if(in.begin(), in.end(), std::back_inserter(both),
+                    [v](const entry& e) { return std::get<0>(e) != v; });
                 CHECK(graph.in().degree(v) == in.size());
                 CHECK(graph.out().neighbors(v).size() == out.size());
                 for (const auto& [d, expected] : {std::pair(neighbor_direction::in, in),
@@ -101,7 +101,8 @@ TEST_CASE("a request for data that the graph does not store is refused") {
 }
 
 TEST_CASE("a second pass over the edges that has others than the first is refused, as are both directions") {
-    for (const std::vector<edge>& second : {std::vector<edge>{{0, 0, 1}, {0, 0, 1}, {0, 0, 1}}, {{0, 0, 9}}, {{9, 0, 0}}}) {
+    for (const std::vector<edge>& second :
+        {std::vector<edge>{{0, 0, 1}, {0, 0, 1}, {0, 0, 1}}, {{0, 0, 9}}, {{9, 0, 0}}}) {
         bool again = false;
         const auto passes = [&](const auto& sink) {
             const std::vector<edge> first{{0, 0, 1}, {0, 0, 1}};

@@ -25,14 +25,17 @@ TEST_CASE("lists read in batches equal those of each node, in any order of nodes
     for (const std::vector<node_id>& nodes : {std::vector<node_id>{40}, {7, 40, 3, 7, 0}, {}, {39, 1}}) {
         lists.read(graph, std::span<const node_id>(nodes), neighbor_direction::in);
         REQUIRE(lists.size() == nodes.size());
-        for (std::size_t i = 0; i < nodes.size(); ++i) CHECK(std::ranges::equal(lists[i], graph.in().neighbors(nodes[i])));
+        for (std::size_t i = 0; i < nodes.size(); ++i)
+            CHECK(std::ranges::equal(lists[i], graph.in().neighbors(nodes[i])));
         CHECK(lists.offsets().back() == lists.neighbors().size());
 
         lists.read(graph, std::span<const node_id>(nodes), neighbor_direction::both);
         for (std::size_t i = 0; i < nodes.size(); ++i) {
-            std::vector<node_id> expected(graph.out().neighbors(nodes[i]).begin(), graph.out().neighbors(nodes[i]).end());
+            std::vector<node_id> expected(
+                graph.out().neighbors(nodes[i]).begin(), graph.out().neighbors(nodes[i]).end());
             const auto in = graph.in().neighbors(nodes[i]);
-            std::ranges::copy_if(in, std::back_inserter(expected), [&](node_id u) { return u != nodes[i]; }); // a self loop is one neighbor
+            std::ranges::copy_if(in, std::back_inserter(expected),
+                [&](node_id u) { return u != nodes[i]; }); // a self loop is one neighbor
             CHECK(std::ranges::equal(lists[i], expected));
         }
     }

@@ -78,7 +78,8 @@ TEST_CASE("an edge beyond the nodes is refused") {
 }
 
 TEST_CASE("lists by hand that are no lists are refused before they are read") {
-    const std::vector<symmetric_csr> bad{{{0, 9, 2}, {1, 0}}, {{0, 2, 1, 2}, {1, 0}}, {{1, 2}, {0, 0}}, {{0, 1, 2}, {1, 7}}, {{}, {}}};
+    const std::vector<symmetric_csr> bad{
+        {{0, 9, 2}, {1, 0}}, {{0, 2, 1, 2}, {1, 0}}, {{1, 2}, {0, 0}}, {{0, 1, 2}, {1, 7}}, {{}, {}}};
     for (const symmetric_csr& graph : bad) CHECK_THROWS_AS(symmetric_stream{graph}, error);
     const symmetric_csr good{{0, 1, 2}, {1, 0}};
     CHECK_THROWS_AS(symmetric_stream(good, 0), error);

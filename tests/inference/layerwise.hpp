@@ -87,8 +87,8 @@ struct inputs {
 inline std::vector<any_layer_factory<float, eigen_backend>> layers_of(const std::string& text) {
     using namespace own_layers;
     if (text == "own")
-        return {{gin{.width = 6}, {.then = activation::relu}}, parse_layers("sage:5:tanh")[0], {pool{.width = 5}, {.residual = true}},
-            gated{.reduce = message_reduction::mean, .width = 4}};
+        return {{gin{.width = 6}, {.then = activation::relu}}, parse_layers("sage:5:tanh")[0],
+            {pool{.width = 5}, {.residual = true}}, gated{.reduce = message_reduction::mean, .width = 4}};
     const auto layers = parse_layers(text);
     return std::vector<any_layer_factory<float, eigen_backend>>(layers.begin(), layers.end());
 }
@@ -136,10 +136,12 @@ struct streamed_budget {
     [[nodiscard]] std::uint32_t most_groups() const { return *std::ranges::max_element(groups); }
 };
 
-/// Returns budgets whose streamed runs have different plans, the largest first: from less than a run in memory takes, in steps of
-/// `percent` %, and of .3 % near the least, those at which the groups of a layer change, or whether its own rows stay in memory.
-inline std::vector<streamed_budget> streamed_budgets(const model& m, const stored_graph& graph, const layerwise_input& in,
-    neighbor_direction d, feature_type hidden = feature_type::f32, std::uint64_t percent = 3) {
+/// Returns budgets whose streamed runs have different plans, the largest first: from less than a run in memory takes,
+/// in steps of `percent` %, and of .3 % near the least, those at which the groups of a layer change, or whether its own
+/// rows stay in memory.
+inline std::vector<streamed_budget> streamed_budgets(const model& m, const stored_graph& graph,
+    const layerwise_input& in, neighbor_direction d, feature_type hidden = feature_type::f32,
+    std::uint64_t percent = 3) {
     const layerwise_options options{.direction = d, .scratch = graph.scratch(), .hidden_rows = hidden};
     const layerwise_edges edges(m.encode, graph.store, d);
     block_reader reader(graph.store, threads());
@@ -193,8 +195,11 @@ inline outcome infer(model& m, const stored_graph& graph, const layerwise_input&
     memory_budget budget(memory);
     outcome created;
     {
-        const layerwise_options options{
-            .direction = d, .engines = threads(), .scratch = graph.scratch(), .hidden_rows = hidden, .streamed = streamed};
+        const layerwise_options options{.direction = d,
+            .engines = threads(),
+            .scratch = graph.scratch(),
+            .hidden_rows = hidden,
+            .streamed = streamed};
         const auto result = infer_layerwise(m.encode, m.weights, in, graph.store, options, executor, budget);
         created = {all_rows(*result.rows), result.plan, result.edges, result.io, result.input_rows};
         CHECK(result.rows->rows() == graph.rows.nodes);

@@ -48,8 +48,8 @@ TEST_CASE("rows in a file of f32, f16 or bf16 read back as the values of their t
                     for (partition_id p = 0; p < cut.partitions; ++p) {
                         const std::uint64_t half = cut.size(p) / 2;
                         rows.fill(p, 0, view(all, cut.begin(p), half), serial);
-                        rows.fill(p, static_cast<std::size_t>(half),
-                            view(all, cut.begin(p) + half, cut.size(p) - half), serial);
+                        rows.fill(p, static_cast<std::size_t>(half), view(all, cut.begin(p) + half, cut.size(p) - half),
+                            serial);
                         rows.put(p);
                     }
                     aligned_buffer<float> to;
@@ -82,10 +82,10 @@ TEST_CASE("a value that f16 or bf16 cannot hold is refused, as hidden rows and b
     };
     CHECK(refused(65504, feature_type::f16).empty());
     CHECK(refused(65520, feature_type::f16) ==
-          "hidden rows: a value is NaN or beyond the range of f16: store them as bf16 or f32");
+        "hidden rows: a value is NaN or beyond the range of f16: store them as bf16 or f32");
     CHECK(refused(65520, feature_type::bf16).empty());
     CHECK(refused(std::numeric_limits<float>::quiet_NaN(), feature_type::bf16) ==
-          "hidden rows: a value is NaN or beyond the range of bf16: store them as f32");
+        "hidden rows: a value is NaN or beyond the range of bf16: store them as f32");
     CHECK(refused(std::numeric_limits<float>::infinity(), feature_type::f32).empty());
 }
 

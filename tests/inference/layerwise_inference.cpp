@@ -72,8 +72,7 @@ void check_close(const std::vector<float>& found, const std::vector<float>& expe
     }
 }
 
-constexpr neighbor_direction directions[] = {
-    neighbor_direction::in, neighbor_direction::out, neighbor_direction::both};
+constexpr neighbor_direction directions[] = {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both};
 
 /// Compares with the encoder over a sample of all nodes; in memory, on disk and on several threads.
 void check_model(const std::string& layers, std::size_t dense, std::size_t sparse) {
@@ -93,8 +92,11 @@ void check_model(const std::string& layers, std::size_t dense, std::size_t spars
             check_close(memory.rows, expected, m.encode.outputs());
             CHECK(memory.plan.in_memory);
             CHECK(memory.io.written_bytes == 0);
-            const auto loops = static_cast<std::size_t>(std::ranges::count_if(graph.edges, [](const edge& e) { return e.source == e.destination; }));
-            CHECK(memory.edges == m.encode.hops() * (d == neighbor_direction::both ? 2 * graph.edges.size() - loops : graph.edges.size()));
+            const auto loops = static_cast<std::size_t>(
+                std::ranges::count_if(graph.edges, [](const edge& e) { return e.source == e.destination; }));
+            CHECK(memory.edges ==
+                m.encode.hops() *
+                    (d == neighbor_direction::both ? 2 * graph.edges.size() - loops : graph.edges.size()));
             CHECK(same_bits(memory.rows, infer(m, graph, source, d, memory_budget::unlimited, three).rows));
             if (partitions != 7) continue;
             const layerwise_options options{.direction = d, .engines = threads(), .scratch = graph.scratch()};
@@ -172,9 +174,12 @@ TEST_CASE("list lengths are estimated from a sixteenth of the partitions, unless
     std::vector<edge> drawn;
     const random_key key(3, random_domain::user);
     for (std::uint64_t e = 0; e < 60000; ++e)
-        drawn.push_back({static_cast<node_id>(below(key[2 * e], 6400)), 0, static_cast<node_id>(below(key[2 * e + 1], 6400))});
+        drawn.push_back(
+            {static_cast<node_id>(below(key[2 * e], 6400)), 0, static_cast<node_id>(below(key[2 * e + 1], 6400))});
     const stored_graph graph(drawn, {6400, 32}), hubs(6400, 32, 60000);
-    const auto sum = [](const std::vector<std::uint64_t>& counts) { return static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0})); };
+    const auto sum = [](const std::vector<std::uint64_t>& counts) {
+        return static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
+    };
     for (const neighbor_direction d : {neighbor_direction::in, neighbor_direction::both}) {
         block_reader reader(graph.store, threads()), again(graph.store, threads());
         const detail::list_degrees all(graph.store, d, reader, {});
@@ -184,7 +189,8 @@ TEST_CASE("list lengths are estimated from a sixteenth of the partitions, unless
         CHECK(sum(some->target_counts) == doctest::Approx(6400).epsilon(.01));
         CHECK(sum(some->source_counts) == doctest::Approx(6400).epsilon(.01));
         CHECK(sum(some->target_entries) == doctest::Approx(sum(all.target_entries)).epsilon(.1));
-        for (const double share : {.1, .5}) CHECK(some->distinct_sources(share) == doctest::Approx(all.distinct_sources(share)).epsilon(.1));
+        for (const double share : {.1, .5})
+            CHECK(some->distinct_sources(share) == doctest::Approx(all.distinct_sources(share)).epsilon(.1));
         std::stop_source stop;
         stop.request_stop();
         CHECK_THROWS_AS((void)detail::list_degrees::estimate(graph.store, d, again, stop.get_token()), error);
@@ -221,9 +227,11 @@ TEST_CASE("a streamed run moves the bytes of its plan, and inputs and edges once
         const std::vector<streamed_budget> budgets = streamed_budgets(m, graph, source, neighbor_direction::in);
         for (const std::uint32_t groups : {2U, 6U}) {
             CAPTURE(groups);
-            const auto budget = std::ranges::find_if(budgets, [&](const streamed_budget& b) { return b.most_groups() >= groups; });
+            const auto budget =
+                std::ranges::find_if(budgets, [&](const streamed_budget& b) { return b.most_groups() >= groups; });
             REQUIRE(budget != budgets.end());
-            const outcome streamed = infer(m, graph, source, neighbor_direction::in, budget->memory, serial_executor{}, true);
+            const outcome streamed =
+                infer(m, graph, source, neighbor_direction::in, budget->memory, serial_executor{}, true);
             REQUIRE(streamed.plan.streamed);
             CHECK(same_bits(streamed.rows, memory.rows));
             const auto moved = static_cast<double>(streamed.bytes(64) - topology); // without the pass that counts
@@ -234,12 +242,13 @@ TEST_CASE("a streamed run moves the bytes of its plan, and inputs and edges once
     }
 }
 
-/// Checks that with any fault, once or from then on if `sticky`, a run ends with a typed error, or after a short transfer with the
-/// rows `expected`, and leaves no file and no charge. Faults are at operation 1 and each an nth later than the one before.
+/// Checks that with any fault, once or from then on if `sticky`, a run ends with a typed error, or after a short
+/// transfer with the rows `expected`, and leaves no file and no charge. Faults are at operation 1 and each an nth later
+/// than the one before.
 /// Returns the number of runs with a fault.
-std::uint64_t sweep_faults(model& m, const stored_graph& graph, const layerwise_input& source, layerwise_options options,
-    std::uint64_t memory, const std::vector<float>& expected, std::initializer_list<bool> stickiness, std::uint64_t nth,
-    bool streamed) {
+std::uint64_t sweep_faults(model& m, const stored_graph& graph, const layerwise_input& source,
+    layerwise_options options, std::uint64_t memory, const std::vector<float>& expected,
+    std::initializer_list<bool> stickiness, std::uint64_t nth, bool streamed) {
     std::uint64_t struck = 0;
     for (const fault_kind kind :
         {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer, fault_kind::zero_read})
@@ -500,9 +509,9 @@ TEST_CASE("rows of a partition buffer are read unchanged, more than once") {
         CHECK_THROWS_AS((void)infer_layerwise(m.encode, m.weights, source, graph.store, {.engines = threads()},
                             serial_executor{}, other, stop.get_token()),
             error);
-        CHECK(same_bits(
-            infer(m, graph, source, neighbor_direction::in, memory_budget::unlimited, serial_executor{}).rows,
-            expected.rows));
+        CHECK(
+            same_bits(infer(m, graph, source, neighbor_direction::in, memory_budget::unlimited, serial_executor{}).rows,
+                expected.rows));
     }
 }
 
@@ -571,9 +580,10 @@ TEST_CASE("features of a dataset are read as stored, alone and with other rows")
             const dataset data(at);
             const node_features features = data.features();
             const layerwise_input alone = fixed_features(features, graph.rows, threads());
-            CHECK(same_bits(run(alone), run(source_of(sparse ? input_rows<float>{.sparse = in.words.view()}
-                                                             : input_rows<float>{.dense = in.dense.view},
-                                            graph.rows))));
+            CHECK(same_bits(run(alone),
+                run(source_of(
+                    sparse ? input_rows<float>{.sparse = in.words.view()} : input_rows<float>{.dense = in.dense.view},
+                    graph.rows))));
             CHECK(same_bits(run(side_by_side(rows.source(graph.rows), alone, graph.rows)),
                 run(source_of(sparse ? input_rows<float>{rows.dense.view, in.words.view()}
                                      : input_rows<float>{.dense = joined.view},
@@ -581,7 +591,9 @@ TEST_CASE("features of a dataset are read as stored, alone and with other rows")
             CHECK_THROWS_AS((void)fixed_features(features, {99, 7}), error);
             if (sparse || type != npy_dtype::f32) continue;
             const auto file = at / "features.npy";
-            std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(static_cast<std::streamoff>(std::filesystem::file_size(file)) - 1).put('x');
+            std::fstream(file, std::ios::in | std::ios::out | std::ios::binary)
+                .seekp(static_cast<std::streamoff>(std::filesystem::file_size(file)) - 1)
+                .put('x');
             CHECK_THROWS_AS((void)fixed_features(features, graph.rows, threads()).open()(6, {}), error); // verified
         }
 }
@@ -627,7 +639,8 @@ TEST_CASE("a streamed run with many groups and partitions takes the memory of it
         CHECK(result->plan.groups == budget.groups);
         std::uint64_t planned = 0;
         for (const memory_part& part : result->plan.parts) planned += part.bytes;
-        MESSAGE(layers, ": ", budget.most_groups(), " groups, ", counted.peak, " of ", planned, " bytes, tables and sums ", result->plan.parts[3].bytes);
+        MESSAGE(layers, ": ", budget.most_groups(), " groups, ", counted.peak, " of ", planned,
+            " bytes, tables and sums ", result->plan.parts[3].bytes);
         CHECK(planned <= budget.memory);
         CHECK(counted.peak <= planned);
         CHECK(counted.peak > planned / 2);

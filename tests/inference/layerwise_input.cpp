@@ -34,7 +34,8 @@ engine_factory threads() {
 std::vector<float> drawn(std::size_t count, bool ones) {
     random_stream draw(random_key(count, random_domain::user));
     std::vector<float> result(count);
-    for (float& x : result) x = draw.below(3) == 0 ? 0 : ones ? 1 : static_cast<float>(draw.below(2000)) / 64 - 15.515625F;
+    for (float& x : result)
+        x = draw.below(3) == 0 ? 0 : ones ? 1 : static_cast<float>(draw.below(2000)) / 64 - 15.515625F;
     return result;
 }
 
@@ -42,8 +43,10 @@ std::vector<float> drawn(std::size_t count, bool ones) {
 std::vector<float> expanded(const input_rows<float>& rows, std::size_t columns) {
     std::vector<float> result(rows.rows() * columns);
     for (std::size_t i = 0; i < rows.rows(); ++i) {
-        if (!rows.has_sparse()) std::ranges::copy(rows.dense[i], result.begin() + static_cast<std::ptrdiff_t>(i * columns));
-        for (std::size_t at = rows.has_sparse() ? rows.sparse.offsets[i] : 0; rows.has_sparse() && at < rows.sparse.offsets[i + 1]; ++at)
+        if (!rows.has_sparse())
+            std::ranges::copy(rows.dense[i], result.begin() + static_cast<std::ptrdiff_t>(i * columns));
+        for (std::size_t at = rows.has_sparse() ? rows.sparse.offsets[i] : 0;
+            rows.has_sparse() && at < rows.sparse.offsets[i + 1]; ++at)
             result[i * columns + rows.sparse.indices[at]] = rows.sparse.values.empty() ? 1 : rows.sparse.values[at];
     }
     return result;
@@ -52,8 +55,9 @@ std::vector<float> expanded(const input_rows<float>& rows, std::size_t columns) 
 } // namespace
 
 TEST_CASE("features in every form become floats in their own memory, for partitions of the file and others") {
-    const test::feature_form forms[] = {{}, {.f16 = true}, {.bf16 = true}, {.int8 = true}, {.sparse = true}, {.sparse = true, .f16 = true},
-        {.sparse = true, .ones = true}, {.aligned = false, .block_bytes = 704}, {.sparse = true, .f16 = true, .aligned = false, .block_bytes = 704}};
+    const test::feature_form forms[] = {{}, {.f16 = true}, {.bf16 = true}, {.int8 = true}, {.sparse = true},
+        {.sparse = true, .f16 = true}, {.sparse = true, .ones = true}, {.aligned = false, .block_bytes = 704},
+        {.sparse = true, .f16 = true, .aligned = false, .block_bytes = 704}};
     const row_partitioning stored = test::cut_into({5, 100, 0, 20, 16, 1, 69});
     for (const test::feature_form& form : forms)
         for (const std::size_t columns : {1U, 13U, 300U})
@@ -73,7 +77,8 @@ TEST_CASE("features in every form become floats in their own memory, for partiti
                 for (const row_partitioning& rows : {stored, row_partitioning{211, 3}}) {
                     detail::widened_features reader(feature_store(files, rows), threads());
                     for (const partition_id p : {1U, 2U, 0U, rows.partitions - 1, 1U}) {
-                        const std::span<const float> expected = std::span(values).subspan(rows.begin(p) * columns, rows.size(p) * columns);
+                        const std::span<const float> expected =
+                            std::span(values).subspan(rows.begin(p) * columns, rows.size(p) * columns);
                         CHECK(std::ranges::equal(expanded(reader.read(p), columns), expected));
                     }
                 }
@@ -110,7 +115,8 @@ TEST_CASE("features are read again after any failed allocation") {
     const test::temporary_directory directory;
     const row_partitioning rows{90, 3};
     const std::vector<float> values = drawn(90 * 13, false);
-    const feature_store store(test::feature_writer(directory.path(), rows, {.sparse = true, .f16 = true}).write(values, 13), rows);
+    const feature_store store(
+        test::feature_writer(directory.path(), rows, {.sparse = true, .f16 = true}).write(values, 13), rows);
     std::optional<detail::widened_features> reader;
     const std::uint64_t failed = test::fail_each_allocation(
         [&] {

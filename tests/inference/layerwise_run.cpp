@@ -146,7 +146,8 @@ TEST_CASE("hidden rows of f16 and bf16 take half of the bytes, on disk and in th
     const outcome exact = infer(m, graph, source, d, least, serial_executor{});
     REQUIRE(exact.plan.targets == 1);
     REQUIRE(exact.plan.rereads == std::vector<bool>{true, true});
-    const std::uint64_t sweeps = detail::source_reads(8, 1, d, false, &graph.store); // partitions read for each as targets
+    const std::uint64_t sweeps =
+        detail::source_reads(8, 1, d, false, &graph.store); // partitions read for each as targets
     REQUIRE(sweeps > 8);
     const outcome streamed = infer(m, graph, source, d, std::uint64_t{1} << 20, serial_executor{}, true);
     REQUIRE(streamed.plan.groups == std::vector<std::uint32_t>{1, 1});
@@ -159,7 +160,8 @@ TEST_CASE("hidden rows of f16 and bf16 take half of the bytes, on disk and in th
         CHECK(least_narrow + half_partition == least + rounded_chunk);
         CHECK(exact.io.written_bytes == 4 * rows + 4 * rows);
         CHECK(narrow.io.written_bytes == 2 * rows + 4 * rows);
-        CHECK(exact.io.read_bytes - narrow.io.read_bytes == 2 * rows / 8 * (sweeps + 8)); // for targets, and as own rows
+        CHECK(
+            exact.io.read_bytes - narrow.io.read_bytes == 2 * rows / 8 * (sweeps + 8)); // for targets, and as own rows
 
         const outcome once = infer(m, graph, source, d, std::uint64_t{1} << 20, serial_executor{}, true, type);
         REQUIRE(once.plan.groups == std::vector<std::uint32_t>{1, 1});
@@ -169,7 +171,8 @@ TEST_CASE("hidden rows of f16 and bf16 take half of the bytes, on disk and in th
     }
 }
 
-TEST_CASE("in an eighth of the data, runs over local edges move at most 1.3 times the least bytes, and those of their plan") {
+TEST_CASE(
+    "in an eighth of the data, runs over local edges move at most 1.3 times the least bytes, and those of their plan") {
     constexpr std::uint64_t nodes = 32768;
     constexpr std::size_t width = 32;
     const inputs in(nodes, width, 0);
@@ -195,23 +198,27 @@ TEST_CASE("in an eighth of the data, runs over local edges move at most 1.3 time
                 detail::grouped_bytes(m.encode, source, graph.rows, edges, run.plan, options, graph.store);
             CHECK(moved == doctest::Approx(static_cast<double>(planned)).epsilon(0.02));
             const double groups = 128.0 / run.plan.targets;
-            if (local) CHECK(moved <= 1.3 * static_cast<double>(least));
-            else CHECK(moved >= groups / 3 * static_cast<double>(least)); // every group needs all inputs
+            if (local)
+                CHECK(moved <= 1.3 * static_cast<double>(least));
+            else
+                CHECK(moved >= groups / 3 * static_cast<double>(least)); // every group needs all inputs
             const bool keeps = local && layers.starts_with("sage");
             CHECK(run.plan.keeps_own == std::vector<bool>{keeps, keeps});
         }
     }
 }
 
-TEST_CASE("groups skip sources without edges to them, and layers with shorter sums have larger groups, with the same bits") {
+TEST_CASE(
+    "groups skip sources without edges to them, and layers with shorter sums have larger groups, with the same bits") {
     const tbb_executor three(3);
     const stored_graph graph(local_edges(3000, 5, 40), {3000, 40});
     const inputs in(3000, 12, 0);
     layerwise_input again = in.source(graph.rows);
     again.repeatable = true;
     bool keeps = false, differs = false;
-    for (const std::string layers : {"sage:12:sum,sage:12", "sage:24,sage:5:residual", "sage:12:max,sage:14:mean:add:residual",
-             "gcn:12:symmetric,gcn:10:row:norm", "gat:3x4,gat:6x2:mean", "linear:12,gcn:12:symmetric,linear:5", "own"})
+    for (const std::string layers :
+        {"sage:12:sum,sage:12", "sage:24,sage:5:residual", "sage:12:max,sage:14:mean:add:residual",
+            "gcn:12:symmetric,gcn:10:row:norm", "gat:3x4,gat:6x2:mean", "linear:12,gcn:12:symmetric,linear:5", "own"})
         for (const neighbor_direction d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
             CAPTURE(layers);
             CAPTURE(static_cast<int>(d));
@@ -274,7 +281,9 @@ namespace {
 /// Counts the reads of threads.
 class counting_engine : public storage_test::forwarding_engine<threads_engine> {
 public:
-    explicit counting_engine(std::atomic<std::uint64_t>& reads) : forwarding_engine(threads_engine(1)), reads_(&reads) {}
+    explicit counting_engine(std::atomic<std::uint64_t>& reads)
+        : forwarding_engine(threads_engine(1)),
+          reads_(&reads) {}
     [[nodiscard]] std::size_t submit(std::span<const io_request> requests) {
         for (const io_request& each : requests) *reads_ += each.operation == io_operation::read ? 1 : 0;
         return engine_.submit(requests);

@@ -17,9 +17,13 @@ TEST_CASE("inference needs an input, engines and weights of its encoder") {
     const inputs in(40, 4, 0);
     const layerwise_input source = in.source(graph.rows);
     model m("sage:3", {.dense = 4});
-    const auto run = [&](const layerwise_input& from, const dense_parameters<float>& weights, const engine_factory& engines) {
+    const auto run = [&](const layerwise_input& from, const dense_parameters<float>& weights,
+                         const engine_factory& engines) {
         memory_budget budget;
-        return code_of([&] { (void)infer_layerwise(m.encode, weights, from, graph.store, {.engines = engines}, serial_executor{}, budget); });
+        return code_of([&] {
+            (void)infer_layerwise(
+                m.encode, weights, from, graph.store, {.engines = engines}, serial_executor{}, budget);
+        });
     };
     CHECK(run(source, m.weights, threads()) == std::nullopt);
     CHECK(run({.columns = source.columns}, m.weights, threads()) == errc::invalid_argument);
@@ -34,14 +38,21 @@ TEST_CASE("rows of another shape than declared are refused, alone and side by si
     const std::vector<std::uint64_t> falling(21, 5), short_of{0, 1};
     const std::vector<std::uint32_t> columns(5, 9);
     const auto input = [&](input_columns of, const input_rows<float>& rows) {
-        return layerwise_input{of, 0, [=]() -> layerwise_reader { return [=](partition_id, const std::stop_token&) { return rows; }; }};
+        return layerwise_input{
+            of, 0, [=]() -> layerwise_reader { return [=](partition_id, const std::stop_token&) { return rows; }; }};
     };
     const auto run = [&](model& m, const layerwise_input& from) {
         memory_budget budget;
-        return code_of([&] { (void)infer_layerwise(m.encode, m.weights, from, graph.store, {.engines = threads()}, serial_executor{}, budget); });
+        return code_of([&] {
+            (void)infer_layerwise(
+                m.encode, m.weights, from, graph.store, {.engines = threads()}, serial_executor{}, budget);
+        });
     };
-    const auto rows_of = [&](std::size_t rows, std::size_t columns_of) { return input_rows<float>{.dense = {values.data(), rows, columns_of}}; };
-    const layerwise_input right = input({.dense = 4}, rows_of(20, 4)), more = input({.dense = 4}, rows_of(30, 4)), wide = input({.dense = 4}, rows_of(20, 6));
+    const auto rows_of = [&](std::size_t rows, std::size_t columns_of) {
+        return input_rows<float>{.dense = {values.data(), rows, columns_of}};
+    };
+    const layerwise_input right = input({.dense = 4}, rows_of(20, 4)), more = input({.dense = 4}, rows_of(30, 4)),
+                          wide = input({.dense = 4}, rows_of(20, 6));
     CHECK(run(dense, right) == std::nullopt);
     CHECK(run(dense, more) == errc::invalid_argument);
     CHECK(run(dense, wide) == errc::invalid_argument);
@@ -50,7 +61,9 @@ TEST_CASE("rows of another shape than declared are refused, alone and side by si
     CHECK(run(both, side_by_side(more, right, graph.rows)) == errc::invalid_argument);
     CHECK(run(both, side_by_side(right, wide, graph.rows)) == errc::invalid_argument);
     CHECK_FALSE(side_by_side(right, {.columns = {.dense = 4}}, graph.rows).open);
-    const auto sparse_rows_of = [&](std::span<const std::uint64_t> offsets) { return input_rows<float>{.sparse = {4, offsets, columns, {}}}; };
+    const auto sparse_rows_of = [&](std::span<const std::uint64_t> offsets) {
+        return input_rows<float>{.sparse = {4, offsets, columns, {}}};
+    };
     CHECK(run(sparse, input({.sparse = 4}, sparse_rows_of(short_of))) == errc::invalid_argument);
     CHECK(run(sparse, input({.sparse = 4}, sparse_rows_of(falling))) == errc::invalid_argument); // columns beyond
 }

@@ -28,7 +28,8 @@ struct place {
     test::temporary_directory directory;
 
     static any_engine engines() { return any_engine(threads_engine(4)); }
-    [[nodiscard]] std::unique_ptr<embedding_file> create(const std::string& name, const row_partitioning& cut, row_layout layout, std::uint32_t spare = 0) const {
+    [[nodiscard]] std::unique_ptr<embedding_file> create(
+        const std::string& name, const row_partitioning& cut, row_layout layout, std::uint32_t spare = 0) const {
         any_engine engine = engines();
         embedding_file::create(engine, directory / name, cut, layout, spare);
         return std::make_unique<embedding_file>(engines, directory / name, cut, layout, spare);
@@ -43,7 +44,8 @@ struct place {
                 }
         };
     }
-    [[nodiscard]] std::unique_ptr<embedding_file> filled(const std::string& name, const row_partitioning& cut, row_layout layout, std::uint64_t table) const {
+    [[nodiscard]] std::unique_ptr<embedding_file> filled(
+        const std::string& name, const row_partitioning& cut, row_layout layout, std::uint64_t table) const {
         auto result = create(name, cut, layout);
         result->fill(values(table));
         return result;
@@ -79,13 +81,15 @@ struct place {
 
 } // namespace
 
-TEST_CASE("matched rows arrive bit for bit with their optimizer state, others are initial, for any partitions and memory") {
+TEST_CASE(
+    "matched rows arrive bit for bit with their optimizer state, others are initial, for any partitions and memory") {
     struct shape {
         row_partitioning from, into;
         row_layout layout;
     };
-    const shape shapes[] = {{{300, 4}, {330, 7}, {3, 5}}, {{1, 1}, {1, 1}, {2, 0}}, {{50, 1}, {1000, 16}, {8, 8}}, {{4000, 3}, {10, 4}, {1, 2}},
-        {{9, 8}, {9, 8}, {4, 4}}, {{9000, 1}, {9100, 2}, {60, 60}}, {row_partitioning::of_sizes(std::vector<std::uint64_t>{700, 3, 0, 97}), {800, 5}, {5, 10}}};
+    const shape shapes[] = {{{300, 4}, {330, 7}, {3, 5}}, {{1, 1}, {1, 1}, {2, 0}}, {{50, 1}, {1000, 16}, {8, 8}},
+        {{4000, 3}, {10, 4}, {1, 2}}, {{9, 8}, {9, 8}, {4, 4}}, {{9000, 1}, {9100, 2}, {60, 60}},
+        {row_partitioning::of_sizes(std::vector<std::uint64_t>{700, 3, 0, 97}), {800, 5}, {5, 10}}};
     std::uint64_t seed = 0;
     for (const auto& [from, into, layout] : shapes) {
         CAPTURE(from.nodes);
@@ -96,7 +100,8 @@ TEST_CASE("matched rows arrive bit for bit with their optimizer state, others ar
         for (std::uint64_t row = 0; row < into.nodes; ++row)
             for (std::size_t j = 0; j < layout.floats(); ++j) expected[row * layout.floats() + j] = bits(2, row, j);
         for (std::uint64_t row = 0; row < from.nodes; ++row)
-            for (std::size_t j = 0; matches[row] != unmatched_row && j < layout.floats(); ++j) expected[matches[row] * layout.floats() + j] = bits(1, row, j);
+            for (std::size_t j = 0; matches[row] != unmatched_row && j < layout.floats(); ++j)
+                expected[matches[row] * layout.floats() + j] = bits(1, row, j);
         const carried_rows rows{.values = *source, .state = nullptr, .matches = here.directory / "matches"};
         const auto small = here.create("small", into, layout), large = here.create("large", into, layout);
         carry_rows(rows, *small, here.directory / "scratch", carry_rows_memory(rows, *small), place::values(2));
@@ -112,7 +117,8 @@ TEST_CASE("values without state take the state of another file, or begin with th
     const place here;
     const row_partitioning from{500, 3}, into{600, 4};
     const row_layout whole{3, 6};
-    const auto values = here.filled("values", from, {3, 0}, 1), state = here.filled("state", from, whole, 3), narrow = here.filled("narrow", from, {3, 3}, 3);
+    const auto values = here.filled("values", from, {3, 0}, 1), state = here.filled("state", from, whole, 3),
+               narrow = here.filled("narrow", from, {3, 3}, 3);
     const std::vector<node_id> matches = here.map(500, 600, 5);
     for (embedding_file* const by : {state.get(), narrow.get(), static_cast<embedding_file*>(nullptr)}) {
         const auto to = here.create("to", into, whole);
@@ -122,7 +128,10 @@ TEST_CASE("values without state take the state of another file, or begin with th
         std::uint64_t wrong = 0;
         for (std::uint64_t row = 0; row < 500; ++row)
             for (std::size_t j = 0; matches[row] != unmatched_row && j < 9; ++j)
-                wrong += found[matches[row] * 9 + j] != (j < 3 ? bits(1, row, j) : by == state.get() ? bits(3, row, j) : bits(2, matches[row], j));
+                wrong += found[matches[row] * 9 + j] !=
+                    (j < 3                      ? bits(1, row, j)
+                            : by == state.get() ? bits(3, row, j)
+                                                : bits(2, matches[row], j));
         CHECK(wrong == 0);
     }
 }
@@ -130,7 +139,8 @@ TEST_CASE("values without state take the state of another file, or begin with th
 TEST_CASE("too little memory, another width, too few slots, a stop and a damaged file are refused") {
     const place here;
     const row_partitioning from{500, 3}, into{600, 4};
-    const auto source = here.filled("from", from, {3, 3}, 1), to = here.create("to", into, {3, 3}), wide = here.create("wide", into, {4, 4});
+    const auto source = here.filled("from", from, {3, 3}, 1), to = here.create("to", into, {3, 3}),
+               wide = here.create("wide", into, {4, 4});
     (void)here.map(500, 600, 5);
     const carried_rows rows{.values = *source, .state = nullptr, .matches = here.directory / "matches"};
     const std::uint64_t least = carry_rows_memory(rows, *to);
@@ -138,10 +148,12 @@ TEST_CASE("too little memory, another width, too few slots, a stop and a damaged
     CHECK_THROWS_AS(carry_rows(rows, *wide, here.directory / "scratch", 1 << 20, place::values(2)), error);
     std::stop_source stop;
     stop.request_stop();
-    CHECK_THROWS_AS(carry_rows(rows, *to, here.directory / "scratch", 1 << 20, place::values(2), stop.get_token()), error);
+    CHECK_THROWS_AS(
+        carry_rows(rows, *to, here.directory / "scratch", 1 << 20, place::values(2), stop.get_token()), error);
     carry_rows(rows, *to, here.directory / "scratch", 1 << 20, place::values(2));
     to->commit();
-    CHECK_THROWS_AS(carry_rows(rows, *to, here.directory / "scratch", 1 << 20, place::values(2)), error); // no spare slot
+    CHECK_THROWS_AS(
+        carry_rows(rows, *to, here.directory / "scratch", 1 << 20, place::values(2)), error); // no spare slot
     std::fstream damaged(here.directory / "from", std::ios::binary | std::ios::in | std::ios::out);
     damaged.seekp(100);
     damaged.put('!');

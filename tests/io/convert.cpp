@@ -76,9 +76,9 @@ TEST_CASE("a conversion equals an import of that type, and copies everything els
         make_ring(at / ("imported-" + name), type);
         std::uint64_t done = 0;
         convert_features(a, at / name, {.type = type, .progress = [&](std::uint64_t rows, std::uint64_t total) {
-            CHECK(rows <= total);
-            done = rows;
-        }});
+                                            CHECK(rows <= total);
+                                            done = rows;
+                                        }});
         CHECK(done == nodes);
         const dataset converted(at / name), imported(at / ("imported-" + name));
         CHECK_NOTHROW(converted.verify());
@@ -89,7 +89,8 @@ TEST_CASE("a conversion equals an import of that type, and copies everything els
             CAPTURE(array.name);
             const dataset& same = array.name == "features" ? imported : a;
             CHECK(slurp(converted.path(array.name)) == slurp(same.path(array.name)));
-            CHECK(slurp(sidecar_path(converted.path(array.name))).size() == slurp(sidecar_path(same.path(array.name))).size());
+            CHECK(slurp(sidecar_path(converted.path(array.name))).size() ==
+                slurp(sidecar_path(same.path(array.name))).size());
         }
         CHECK(converted.manifest().node_attributes == a.manifest().node_attributes);
     }
@@ -113,22 +114,28 @@ TEST_CASE("a conversion that cannot be made leaves nothing") {
     }
     std::stop_source stop;
     stop.request_stop();
-    CHECK(test::code_of([&] { convert_features(wide, at / "out", {.type = feature_type::int8, .stop = stop.get_token()}); }) == errc::canceled);
+    CHECK(test::code_of([&] {
+        convert_features(wide, at / "out", {.type = feature_type::int8, .stop = stop.get_token()});
+    }) == errc::canceled);
     {
         std::fstream damaged(wide.path("features"), std::ios::in | std::ios::out | std::ios::binary);
         damaged.seekp(5000);
         damaged.put('x');
     }
-    CHECK(test::code_of([&] { convert_features(dataset(at / "wide"), at / "out", {.type = feature_type::int8}); }) == errc::corrupt);
+    CHECK(test::code_of([&] { convert_features(dataset(at / "wide"), at / "out", {.type = feature_type::int8}); }) ==
+        errc::corrupt);
     std::size_t left = 0;
     for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(at.path())) ++left;
     CHECK(left == 1);
-    convert_features([&] {
-        std::filesystem::remove_all(at / "wide");
-        make_ring(at / "wide", feature_type::f32);
-        return dataset(at / "wide");
-    }(), at / "out", {.type = feature_type::int8});
-    CHECK(test::code_of([&] { convert_features(dataset(at / "wide"), at / "out", {.type = feature_type::int8}); }) == errc::already_exists);
+    convert_features(
+        [&] {
+            std::filesystem::remove_all(at / "wide");
+            make_ring(at / "wide", feature_type::f32);
+            return dataset(at / "wide");
+        }(),
+        at / "out", {.type = feature_type::int8});
+    CHECK(test::code_of([&] { convert_features(dataset(at / "wide"), at / "out", {.type = feature_type::int8}); }) ==
+        errc::already_exists);
 }
 
 } // namespace test_io_convert

@@ -37,7 +37,8 @@ void check_loops(const std::filesystem::path& directory, const csr<>& expected) 
     for (node_id v = 0; v < expected.nodes(); ++v) {
         const auto list = expected.neighbors(v);
         const auto count = static_cast<std::uint32_t>(std::ranges::count(list, v));
-        if (count != 0) rows.insert(rows.end(), {v, static_cast<std::uint32_t>(std::ranges::find(list, v) - list.begin()), count});
+        if (count != 0)
+            rows.insert(rows.end(), {v, static_cast<std::uint32_t>(std::ranges::find(list, v) - list.begin()), count});
     }
     const mapped_npy file(directory / csc_loops_name);
     CHECK(std::ranges::equal(file.elements<std::uint32_t>(), rows));
@@ -105,7 +106,8 @@ TEST_CASE("memory and executor change nothing, even for lists longer than the me
             for (const char* name :
                 {"indptr.npy", "indptr.npy.xxh3", "neighbours.npy", "neighbours.npy.xxh3", "stamp.npy"})
                 CHECK((bytes_of(directory / name) == bytes_of(first / name)));
-            if (d == neighbor_direction::in) CHECK((bytes_of(directory / csc_loops_name) == bytes_of(first / csc_loops_name)));
+            if (d == neighbor_direction::in)
+                CHECK((bytes_of(directory / csc_loops_name) == bytes_of(first / csc_loops_name)));
             std::filesystem::remove_all(directory);
         }
     try {

@@ -57,7 +57,8 @@ TEST_CASE("noise of dense features has mean 0 and the requested deviation, in ev
         b.features().read_dense(0, to);
         double sum = 0, squares = 0;
         for (std::uint64_t node = 0; node < 3500; ++node) {
-            const std::uint64_t row_a = *a.find_row(std::to_string(node / 7)), row_b = *b.find_row(std::to_string(node));
+            const std::uint64_t row_a = *a.find_row(std::to_string(node / 7)),
+                                row_b = *b.find_row(std::to_string(node));
             for (std::size_t d = 0; d < 8; ++d) {
                 const double x = to[row_b * 8 + d] - from[row_a * 8 + d];
                 sum += x;
@@ -79,7 +80,8 @@ TEST_CASE("sizes are predicted; invalid noise and fractions are refused") {
     CHECK(size.nodes == 2000);
     CHECK(size.edges == 4500);
     CHECK(size.disk_bytes > 4500 * 24 + 2000 * 32);
-    CHECK_THROWS_WITH_AS((void)expansion_of(at / "a", {.by = by, .feature_noise = -1}), doctest::Contains("noise"), error);
+    CHECK_THROWS_WITH_AS(
+        (void)expansion_of(at / "a", {.by = by, .feature_noise = -1}), doctest::Contains("noise"), error);
     CHECK_THROWS_WITH_AS(
         (void)expansion_of(at / "a", {.by = by, .train_fraction = .5}), doctest::Contains("labeled"), error);
     CHECK_THROWS_WITH_AS((void)expansion_size_of(a, {.nodes = 1U << 24, .edges = {{0, 0, 0}}}),

@@ -115,9 +115,12 @@ TEST_CASE("only several labels per node and numbers need version 4, which has si
 
 TEST_CASE("only features of bf16 and int8 need version 5") {
     gneiss::dataset_manifest m{.nodes = 10, .partitions = 2, .node_attributes = {.features = 6}};
-    for (const auto& [dtype, columns, expected] : {std::tuple{gneiss::npy_dtype::f32, 6U, '1'}, {gneiss::npy_dtype::f16, 6U, '1'},
-             {gneiss::npy_dtype::u16, 6U, '5'}, {gneiss::npy_dtype::i8, 10U, '5'}}) {
-        m.arrays = {{.name = "features", .dtype = dtype, .shape = {10, columns}, .bytes = 10 * columns * gneiss::size_of(dtype)}};
+    for (const auto& [dtype, columns, expected] : {std::tuple{gneiss::npy_dtype::f32, 6U, '1'},
+             {gneiss::npy_dtype::f16, 6U, '1'}, {gneiss::npy_dtype::u16, 6U, '5'}, {gneiss::npy_dtype::i8, 10U, '5'}}) {
+        m.arrays = {{.name = "features",
+            .dtype = dtype,
+            .shape = {10, columns},
+            .bytes = 10 * columns * gneiss::size_of(dtype)}};
         const std::string text = gneiss::format_manifest(m);
         CHECK(gneiss::parse_manifest(text, "x") == m);
         CHECK(text[text.find("\"version\": ") + 11] == expected);
@@ -179,9 +182,8 @@ TEST_CASE("wrong versions, choices, shapes and overflows have different errors")
     CHECK(code([](auto& m) { m["partition_sizes"][0] = ~std::uint64_t{0}; }) == errc::out_of_range);
     CHECK(code([](auto& m) { m["partition_sizes"].push_back(0); }) == errc::invalid_format);
     CHECK(code([](auto& m) { m["pinned"] = 4; }) == errc::out_of_range);
-    CHECK(code([](auto& m) {
-        m["arrays"][0]["shape"] = {std::uint64_t{1} << 40, std::uint64_t{1} << 40};
-    }) == errc::out_of_range);
+    CHECK(code([](auto& m) { m["arrays"][0]["shape"] = {std::uint64_t{1} << 40, std::uint64_t{1} << 40}; }) ==
+        errc::out_of_range);
     CHECK(code([](auto& m) { m["arrays"][0]["bytes"] = 2561; }) == errc::invalid_format);
     CHECK(code([](auto& m) { m["arrays"][0]["name"] = "../../etc/passwd"; }) == errc::invalid_format);
     CHECK(code([](auto& m) { m["arrays"][0]["dtype"] = "c8"; }) == errc::invalid_format);

@@ -137,7 +137,7 @@ TEST_CASE("node attributes survive the round trip, in any range, dense or sparse
                         const std::uint64_t first = draw.below(nodes + 1), count = draw.below(nodes - first + 1);
                         const auto at = result.dense.begin() + static_cast<std::ptrdiff_t>(first * columns);
                         CHECK(read(features, first, count) ==
-                              std::vector<float>(at, at + static_cast<std::ptrdiff_t>(count * columns)));
+                            std::vector<float>(at, at + static_cast<std::ptrdiff_t>(count * columns)));
                     }
                     CHECK(std::ranges::equal(data.labels().values(), result.labels));
                     CHECK(std::ranges::equal(data.node_splits().values(), result.parts));
@@ -189,7 +189,7 @@ TEST_CASE("a partition of features ends with a checksum block") {
                 end *= 7 * 4;
             }
             CHECK(std::ranges::find(array.checksums.blocks(), end, &checked_block::end) !=
-                  array.checksums.blocks().end());
+                array.checksums.blocks().end());
         }
     }
 }

@@ -292,8 +292,8 @@ TEST_CASE("f16 converts exactly to f32 and rounds to nearest from it") {
     CHECK(gneiss::to_half(std::numeric_limits<float>::infinity()) == static_cast<gneiss::half>(0x7c00));
 }
 
-TEST_CASE_TEMPLATE("integers of any type are read as 64 bits", Stored, std::int8_t, std::int16_t, std::int32_t, std::int64_t,
-    std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("integers of any type are read as 64 bits", Stored, std::int8_t, std::int16_t, std::int32_t,
+    std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t) {
     const gneiss::test::temporary_directory directory;
     const std::vector<Stored> values{std::numeric_limits<Stored>::min(), 0, 1, std::numeric_limits<Stored>::max()};
     gneiss::npy_writer writer(directory / "a.npy", gneiss::npy_dtype_of<Stored>());
@@ -333,7 +333,7 @@ TEST_CASE("NumPy reads written arrays (skipped if NumPy is not installed)") {
     writer.append(std::span<const std::uint32_t>(std::vector<std::uint32_t>{1, 2, 3, 4}));
     writer.close();
     const std::string command = "python3 -c \"import numpy as n; a = n.load('" + (directory / "a.npy").string() +
-                                "', mmap_mode='r'); assert a.dtype == n.uint32 and a.tolist() == [[1, 2], [3, 4]]\"";
+        "', mmap_mode='r'); assert a.dtype == n.uint32 and a.tolist() == [[1, 2], [3, 4]]\"";
     CHECK(std::system(command.c_str()) == 0);
 }
 

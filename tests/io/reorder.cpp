@@ -12,8 +12,8 @@
 
 #include <support/temporary_directory.hpp>
 
-#include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/export.hpp>
 #include <gneiss/io/rebucket.hpp>
 #include <gneiss/order/train_partitions_first.hpp>
@@ -68,10 +68,10 @@ struct world {
                     features << "\t" << column << ":" << double(1 + draw.below(1000)) / 8;
             features << "\n";
             labels << name(v) << "\t" << (v % 3 == 0 ? "" : "class" + std::to_string(v % 4)) << "\t"
-                   << (v % 3 == 0      ? "unused"
-                          : v % 5 == 1 ? "train"
-                          : v % 5 == 2 ? "valid"
-                                       : "test")
+                   << (v % 3 == 0          ? "unused"
+                              : v % 5 == 1 ? "train"
+                              : v % 5 == 2 ? "valid"
+                                           : "test")
                    << "\n";
         }
         for (std::ofstream* file : {&train, &valid, &features, &labels}) file->close();
@@ -122,8 +122,9 @@ std::vector<std::uint32_t> random_order(std::uint64_t nodes, std::uint64_t seed)
     return order;
 }
 
-constexpr kind kinds[] = {{id_kind::integer, false}, {id_kind::integer, true}, {id_kind::string, false}, {id_kind::string, true},
-    {id_kind::integer, false, feature_type::bf16}, {id_kind::string, false, feature_type::int8}, {id_kind::integer, false, feature_type::f16},
+constexpr kind kinds[] = {{id_kind::integer, false}, {id_kind::integer, true}, {id_kind::string, false},
+    {id_kind::string, true}, {id_kind::integer, false, feature_type::bf16},
+    {id_kind::string, false, feature_type::int8}, {id_kind::integer, false, feature_type::f16},
     {id_kind::string, true, feature_type::f16}};
 constexpr kind some_kinds[] = {kinds[0], kinds[3], kinds[4], kinds[5]}; // both ids, dense and sparse, three types
 
@@ -179,7 +180,8 @@ TEST_CASE("a second reordering applies to the new rows, and the inverse order re
     }
 }
 
-TEST_CASE("training nodes first: they take the first rows, in random order within both groups, determined by the seed alone") {
+TEST_CASE("training nodes first: they take the first rows, in random order within both groups, determined by the seed "
+          "alone") {
     const world here;
     for (const kind of : some_kinds) {
         const dataset from = here.make(of, 400, 2000, 8);
@@ -189,7 +191,7 @@ TEST_CASE("training nodes first: they take the first rows, in random order withi
         const auto training = result.nodes_of(node_split::train);
         for (std::size_t row = 0; row < training.size(); ++row) REQUIRE(training[row] == row);
         CHECK(leading_partitions(result.rows(), training) ==
-              ceil_div<std::uint64_t>(training.size(), result.rows().capacity()));
+            ceil_div<std::uint64_t>(training.size(), result.rows().capacity()));
         std::vector<std::uint64_t> old_rows;
         for (std::uint64_t row = 0; row < from.manifest().nodes; ++row)
             old_rows.push_back(*from.find_row(result.node_label(row)));
@@ -201,7 +203,8 @@ TEST_CASE("training nodes first: they take the first rows, in random order withi
     }
 }
 
-TEST_CASE("a computed order applies to every row, keeps the order of the first ones, and works for any number of partitions") {
+TEST_CASE("a computed order applies to every row, keeps the order of the first ones, and works for any number of "
+          "partitions") {
     const world here;
     for (const kind of : some_kinds) {
         const dataset from = here.make(of, 400, 2000);
@@ -226,11 +229,14 @@ TEST_CASE("a computed order applies to every row, keeps the order of the first o
             }
             CHECK(moved > nodes * 9 / 10);
         }
-        CHECK_THROWS_AS((void)here.reordered(from, "other", {.shuffle = row_shuffle(nodes - 1, 0, {8, random_domain::user})}), error);
+        CHECK_THROWS_AS(
+            (void)here.reordered(from, "other", {.shuffle = row_shuffle(nodes - 1, 0, {8, random_domain::user})}),
+            error);
     }
 }
 
-TEST_CASE("an assignment moves every node to its partition, in random order within it, and keeps the contents by name") {
+TEST_CASE(
+    "an assignment moves every node to its partition, in random order within it, and keeps the contents by name") {
     const world here;
     for (const kind of : some_kinds) {
         const dataset from = here.make(of, 300, 2000);
@@ -238,7 +244,8 @@ TEST_CASE("an assignment moves every node to its partition, in random order with
         const auto said = here.by_name(from);
         std::vector<std::uint32_t> parts; // 1 and 4 get no nodes, 2 few
         random_stream draw(random_key{9, random_domain::user});
-        for (std::uint64_t v = 0; v < nodes; ++v) parts.push_back(v % 50 == 3 ? 2 : std::array{0U, 3U, 5U}[draw.below(3)]);
+        for (std::uint64_t v = 0; v < nodes; ++v)
+            parts.push_back(v % 50 == 3 ? 2 : std::array{0U, 3U, 5U}[draw.below(3)]);
         here.save("parts.npy", parts);
         std::vector<node_id> hubs;
         for (const std::uint32_t row : {7U, 200U, 3U}) hubs.push_back(row);
@@ -268,13 +275,15 @@ TEST_CASE("an assignment moves every node to its partition, in random order with
             options.memory = 1 << 20;
             const dataset again = here.reordered(from, "again", options);
             REQUIRE(again.manifest() == result.manifest());
-            for (const dataset_array& a : result.manifest().arrays) CHECK(slurp(again.path(a.name)) == slurp(result.path(a.name)));
+            for (const dataset_array& a : result.manifest().arrays)
+                CHECK(slurp(again.path(a.name)) == slurp(result.path(a.name)));
             options.seed = 5;
             const dataset other = here.reordered(from, "other", options);
             CHECK(other.rows() == result.rows());
             CHECK(slurp(other.path("edges.out")) != slurp(result.path("edges.out")));
             // A partitioned dataset is shuffled within its partitions, and bucketed again into equal ranges.
-            const dataset mixed = here.reordered(result, "mixed", {.shuffle = row_shuffle(nodes, 0, {8, random_domain::user})});
+            const dataset mixed =
+                here.reordered(result, "mixed", {.shuffle = row_shuffle(nodes, 0, {8, random_domain::user})});
             CHECK(mixed.rows() == result.rows());
             CHECK(mixed.manifest().pinned == 0);
             CHECK(mixed.hub_partitions().values().empty());
@@ -322,7 +331,8 @@ TEST_CASE("hubs alone leave the other nodes in their partitions") {
         CHECK_THROWS_AS((void)here.reordered(from, "to", {.hubs = {1}, .training_first = true}), error);
         here.save("order.npy", random_order(300, 1));
         CHECK_THROWS_AS((void)here.reordered(from, "to", {.by = here.path("order.npy"), .hubs = {1}}), error);
-        CHECK_THROWS_AS((void)here.reordered(from, "to", {.by = here.path("order.npy"), .hubs = {1}, .partitions = 4}), error);
+        CHECK_THROWS_AS(
+            (void)here.reordered(from, "to", {.by = here.path("order.npy"), .hubs = {1}, .partitions = 4}), error);
     }
 }
 

@@ -76,8 +76,8 @@ std::vector<node_id> identity(std::uint64_t nodes) {
 
 } // namespace
 
-TEST_CASE(
-    "rows with their optimizer state follow a permutation bit for bit, and the previous version remains until a commit") {
+TEST_CASE("rows with their optimizer state follow a permutation bit for bit, and the previous version remains until a "
+          "commit") {
     for (const auto& [nodes, partitions] :
         std::vector<std::pair<std::uint64_t, std::uint32_t>>{{1, 1}, {50, 1}, {100, 7}, {3000, 5}, {5, 4}}) {
         CAPTURE(nodes);
@@ -92,7 +92,8 @@ TEST_CASE(
         CHECK_FALSE(std::filesystem::exists(result.directory / "scratch"));
         CHECK(result.words(*result.rows) == result.expected(old_of_new));
         // A crash at this point returns to the last commit.
-        embedding_file before(table::engines, result.directory / "rows", result.cut, result.layout, slots, partitions * 2, sums);
+        embedding_file before(
+            table::engines, result.directory / "rows", result.cut, result.layout, slots, partitions * 2, sums);
         CHECK(result.words(before) == result.expected(identity(nodes)));
         result.rows->sync();
         result.rows->commit();
@@ -108,8 +109,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE(
-    "too few spare slots, too little memory and invalid maps are refused, and the committed rows stay") {
+TEST_CASE("too few spare slots, too little memory and invalid maps are refused, and the committed rows stay") {
     table few(60, 4, 3);
     importing::permutation_map map{keyed_permutation(60, random_key{1, random_domain::user})};
     CHECK_THROWS_AS(reorder_rows(*few.rows, map, few.directory / "scratch", 1 << 20), error);

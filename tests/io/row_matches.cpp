@@ -24,7 +24,8 @@ struct place {
 
     /// Makes a dataset with an edge from each of the nodes to the next; `name(i)` for each i in 0 … nodes − 1.
     template <class Name>
-    [[nodiscard]] dataset make(const std::string& to, std::uint64_t nodes, id_kind ids, std::uint64_t seed, Name&& name) const {
+    [[nodiscard]] dataset make(
+        const std::string& to, std::uint64_t nodes, id_kind ids, std::uint64_t seed, Name&& name) const {
         {
             std::ofstream edges(directory / "edges.tsv");
             for (std::uint64_t v = 0; v < nodes; ++v) edges << name(v) << "\t" << name((v + 1) % nodes) << "\n";
@@ -74,16 +75,19 @@ TEST_CASE("rows are matched by name, whatever the seeds, the order of rows and t
     const place here;
     const dataset from = here.make("from", 5000, id_kind::string, 1, word);
     for (const std::uint64_t seed : {1, 9}) {
-        const dataset grown = here.make("grown", 5500, id_kind::string, seed, [](std::uint64_t v) { return word(v + 100); });
+        const dataset grown =
+            here.make("grown", 5500, id_kind::string, seed, [](std::uint64_t v) { return word(v + 100); });
         const row_matches found = here.check(from, grown, match_rows_memory);
         CHECK(found == row_matches{.from = 5000, .into = 5500, .matched = 4900});
         CHECK(here.check(from, grown, 64 << 20) == found);
         CHECK(here.check(grown, from, match_rows_memory).matched == found.matched);
         std::filesystem::remove_all(here.directory / "shuffled");
-        reorder(grown, here.directory / "shuffled", {.shuffle = row_shuffle(5500, 0, {seed, random_domain::user}), .memory = 64 << 20}, serial_executor());
+        reorder(grown, here.directory / "shuffled",
+            {.shuffle = row_shuffle(5500, 0, {seed, random_domain::user}), .memory = 64 << 20}, serial_executor());
         CHECK(here.check(from, dataset(here.directory / "shuffled"), match_rows_memory) == found);
     }
-    const dataset other = here.make("other", 400, id_kind::string, 1, [](std::uint64_t v) { return "x" + std::to_string(v); });
+    const dataset other =
+        here.make("other", 400, id_kind::string, 1, [](std::uint64_t v) { return "x" + std::to_string(v); });
     CHECK(here.check(from, other, match_rows_memory).matched == 0);
 }
 
@@ -94,14 +98,16 @@ TEST_CASE("integer ids are matched by id, and by their digits against names") {
     const dataset grown = here.make("grown", 77'000, id_kind::integer, 5, digits);
     CHECK(here.check(from, grown, match_rows_memory).matched == 70'000);
     CHECK(here.check(grown, from, match_rows_memory).matched == 70'000);
-    const dataset named = here.make("named", 300, id_kind::string, 5, [&](std::uint64_t v) { return (v % 3 == 0 ? "x" : "") + digits(v + 69'900); });
+    const dataset named = here.make("named", 300, id_kind::string, 5,
+        [&](std::uint64_t v) { return (v % 3 == 0 ? "x" : "") + digits(v + 69'900); });
     CHECK(here.check(from, named, match_rows_memory).matched == 66);
     CHECK(here.check(named, from, match_rows_memory).matched == 66);
 }
 
 TEST_CASE("too little memory is refused, a stop ends the work, and damaged names are found") {
     const place here;
-    const dataset from = here.make("from", 500, id_kind::string, 1, word), into = here.make("into", 600, id_kind::string, 1, word);
+    const dataset from = here.make("from", 500, id_kind::string, 1, word),
+                  into = here.make("into", 600, id_kind::string, 1, word);
     CHECK_THROWS_AS((void)match_rows(from, into, here.directory / "words", match_rows_memory - 1), over_budget);
     std::stop_source stop;
     stop.request_stop();

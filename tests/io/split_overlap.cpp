@@ -21,7 +21,8 @@ using namespace gneiss;
 
 TEST_CASE("pairs in two splits are counted like a brute force, whatever the memory") {
     for (const bool undirected : {false, true})
-        for (const std::uint64_t edges : {std::uint64_t{60}, std::uint64_t{300'000}}) { // 300,000: several tables of 1 MiB
+        for (const std::uint64_t edges :
+            {std::uint64_t{60}, std::uint64_t{300'000}}) { // 300,000: several tables of 1 MiB
             const test::temporary_directory at;
             random_stream draw(random_key{edges + undirected, random_domain::user});
             const std::uint64_t nodes = edges / 20 + 5;
@@ -45,7 +46,8 @@ TEST_CASE("pairs in two splits are counted like a brute force, whatever the memo
             options.partitions = 2;
             options.undirected = undirected;
             import_dataset(options, serial_executor{});
-            const auto expected = std::ranges::count_if(splits, [](const auto& each) { return each.second.size() > 1; });
+            const auto expected =
+                std::ranges::count_if(splits, [](const auto& each) { return each.second.size() > 1; });
             for (const std::uint64_t memory : {std::uint64_t{1} << 20, std::uint64_t{1} << 26}) {
                 const split_overlap found = find_split_overlap(dataset(options.out), memory);
                 CHECK(found.undirected == undirected);

@@ -28,8 +28,8 @@ struct scaled_distmult {
     void query(side, std::span<const float> known, std::span<const float> relation, std::span<float> q) const {
         for (std::size_t i = 0; i < q.size(); ++i) q[i] = factor * (known[i] * relation[i]);
     }
-    void query_backward(side, std::span<const float> known, std::span<const float> relation, std::span<const float> grad_q,
-        std::span<float> grad_known, std::span<float> grad_relation) const {
+    void query_backward(side, std::span<const float> known, std::span<const float> relation,
+        std::span<const float> grad_q, std::span<float> grad_known, std::span<float> grad_relation) const {
         for (std::size_t i = 0; i < grad_q.size(); ++i) {
             grad_known[i] += factor * (grad_q[i] * relation[i]);
             grad_relation[i] += factor * (grad_q[i] * known[i]);
@@ -40,7 +40,8 @@ static_assert(decoder<scaled_distmult>);
 
 /// The library's softmax, reimplemented as a custom loss.
 struct own_softmax {
-    loss_and_gradient<float> operator()(float positive, std::span<const float> negatives, std::span<float> gradient) const {
+    loss_and_gradient<float> operator()(
+        float positive, std::span<const float> negatives, std::span<float> gradient) const {
         return softmax_loss{}(positive, negatives, gradient);
     }
 };
@@ -68,8 +69,11 @@ outcome run(any_link_model& model) {
     const auto rows = values(nodes * dim, 1), table = values(2 * relations * dim, 2);
     outcome result{.rows = std::vector<float>(nodes * dim), .relation_rows = {}};
     sparse_gradients gradients;
-    result.loss = model.forward_backward(batch, {rows.data(), nodes, dim}, {table.data(), model.relation_rows(relations), dim},
-                           {result.rows.data(), nodes, dim}, gradients, serial_executor{}).loss;
+    result.loss =
+        model
+            .forward_backward(batch, {rows.data(), nodes, dim}, {table.data(), model.relation_rows(relations), dim},
+                {result.rows.data(), nodes, dim}, gradients, serial_executor{})
+            .loss;
     for (std::size_t i = 0; i < gradients.ids().size(); ++i)
         result.relation_rows.insert(result.relation_rows.end(), gradients.rows()[i].begin(), gradients.rows()[i].end());
     return result;
@@ -91,17 +95,21 @@ TEST_CASE("a custom decoder and loss make a model, as objects or by name, and th
         any_link_model doubled = make_link_model(scaled_distmult{2}, std::string("softmax"), dim, options);
         CHECK(run(doubled).loss != expected.loss);
     }
-    CHECK_THROWS_WITH_AS((void)make_link_model(scaled_distmult{}, "hinge", dim), doctest::Contains("no loss \"hinge\""), error);
-    CHECK_THROWS_WITH_AS((void)make_link_model("simple", own_softmax{}, dim), doctest::Contains("no decoder \"simple\""), error);
+    CHECK_THROWS_WITH_AS(
+        (void)make_link_model(scaled_distmult{}, "hinge", dim), doctest::Contains("no loss \"hinge\""), error);
+    CHECK_THROWS_WITH_AS(
+        (void)make_link_model("simple", own_softmax{}, dim), doctest::Contains("no decoder \"simple\""), error);
 }
 
 TEST_CASE("a decoder restricts its dimensions") {
     CHECK_NOTHROW((void)make_link_model(scaled_distmult{}, "softmax", 12));
-    CHECK_THROWS_WITH_AS((void)make_link_model(scaled_distmult{}, "softmax", 10), "the decoder does not accept rows of 10 floats", error);
+    CHECK_THROWS_WITH_AS((void)make_link_model(scaled_distmult{}, "softmax", 10),
+        "the decoder does not accept rows of 10 floats", error);
     CHECK_THROWS_WITH_AS((void)make_link_model("complex", "softmax", 7),
         "the decoder does not accept rows of 7 floats: as complex numbers they are even", error);
     for (const char* decoder : {"dot", "distmult", "complex", "transe"}) {
-        CHECK_THROWS_WITH_AS((void)make_link_model(decoder, "softmax", 0), "the decoder does not accept rows of 0 floats", error);
+        CHECK_THROWS_WITH_AS(
+            (void)make_link_model(decoder, "softmax", 0), "the decoder does not accept rows of 0 floats", error);
         CHECK_NOTHROW((void)make_link_model(decoder, "softmax", 6));
     }
 }
@@ -110,7 +118,8 @@ TEST_CASE("a model's scorer uses its decoder, and reciprocal relations if the mo
     for (const bool reciprocal : {false, true}) {
         const link_model_options options{.reciprocal = reciprocal};
         std::vector<any_link_model> models;
-        for (const char* decoder : {"dot", "distmult", "complex", "transe"}) models.push_back(make_link_model(decoder, "softmax", dim, options));
+        for (const char* decoder : {"dot", "distmult", "complex", "transe"})
+            models.push_back(make_link_model(decoder, "softmax", dim, options));
         models.push_back(make_link_model(scaled_distmult{3}, "softmax", dim, options));
         for (const any_link_model& model : models) {
             const std::size_t floats = model.relation_floats(), rows = model.relation_rows(relations);
@@ -136,7 +145,8 @@ TEST_CASE("a scorer refuses a table of relations that does not match the model")
     CHECK_NOTHROW((void)model.scorer({table.data(), 6, dim}));
     CHECK(test::code_of([&] { (void)model.scorer(); }) == errc::invalid_argument);
     CHECK(test::code_of([&] { (void)model.scorer({table.data(), 6, dim / 2}); }) == errc::invalid_argument);
-    CHECK_THROWS_WITH_AS((void)model.scorer({table.data(), 5, dim}), doctest::Contains("two rows a relation of 8 floats"), error);
+    CHECK_THROWS_WITH_AS(
+        (void)model.scorer({table.data(), 5, dim}), doctest::Contains("two rows a relation of 8 floats"), error);
     CHECK_NOTHROW((void)make_link_model("distmult", "softmax", dim).scorer({table.data(), 5, dim}));
     CHECK_NOTHROW((void)make_link_model("dot", "softmax", dim).scorer());
 }

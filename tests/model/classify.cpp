@@ -60,7 +60,8 @@ TEST_CASE("the gradient of the cross-entropy equals finite differences of the me
     }
 }
 
-TEST_CASE("with weights of classes the gradient equals finite differences of the weighted mean, and equal weights change nothing") {
+TEST_CASE("with weights of classes the gradient equals finite differences of the weighted mean, and equal weights "
+          "change nothing") {
     constexpr std::size_t n = 7, classes = 4;
     const std::vector<std::uint32_t> labels{0, 3, unlabeled, 2, 2, 0, 1};
     const std::vector<float> weights{.5F, 3, 1, 2};
@@ -91,7 +92,8 @@ TEST_CASE("with weights of classes the gradient equals finite differences of the
     (void)softmax_cross_entropy<double>({plain.data(), n, classes}, labels, serial_executor{});
     (void)softmax_cross_entropy<double>({same.data(), n, classes}, labels, serial_executor{}, equal);
     for (std::size_t k = 0; k < scores.size(); ++k) CHECK(same[k] == doctest::Approx(plain[k]));
-    CHECK_THROWS_AS((void)softmax_cross_entropy<double>({same.data(), n, classes}, labels, serial_executor{}, few), error);
+    CHECK_THROWS_AS(
+        (void)softmax_cross_entropy<double>({same.data(), n, classes}, labels, serial_executor{}, few), error);
 }
 
 TEST_CASE("balanced weights give every class that occurs the same total") {
@@ -99,7 +101,8 @@ TEST_CASE("balanced weights give every class that occurs the same total") {
     const auto weights = balanced_class_weights(labels, 5);
     const double wanted[] = {7.0 / 12, 1, 7.0 / 6, 7.0 / 3, 1}; // 7 labeled rows, 3 classes that occur
     REQUIRE(weights.size() == std::size(wanted));
-    for (std::size_t c = 0; c < weights.size(); ++c) CHECK(static_cast<double>(weights[c]) == doctest::Approx(wanted[c]));
+    for (std::size_t c = 0; c < weights.size(); ++c)
+        CHECK(static_cast<double>(weights[c]) == doctest::Approx(wanted[c]));
     CHECK(balanced_class_weights({}, 2) == std::vector<float>(2, 1));
     CHECK_THROWS_AS((void)balanced_class_weights(labels, 3), error);
 }
@@ -108,7 +111,8 @@ TEST_CASE("loss and gradient have the same bits at any number of threads, and la
     constexpr std::size_t n = 3000, classes = 11;
     auto a = random_scores<float>(n * classes, 2), b = a;
     std::vector<std::uint32_t> labels(n);
-    for (std::size_t i = 0; i < n; ++i) labels[i] = static_cast<std::uint32_t>(i % (classes + 1) == classes ? unlabeled : i % classes);
+    for (std::size_t i = 0; i < n; ++i)
+        labels[i] = static_cast<std::uint32_t>(i % (classes + 1) == classes ? unlabeled : i % classes);
     const auto one = softmax_cross_entropy<float>({a.data(), n, classes}, labels, serial_executor{});
     const auto two = softmax_cross_entropy<float>({b.data(), n, classes}, labels, tbb_executor(3));
     CHECK(one.loss == two.loss);
@@ -123,7 +127,8 @@ TEST_CASE("invalid labels are named, without labels the loss is zero, NaN is an 
     const auto before = scores;
     const std::vector<std::uint32_t> outside{0, 2}, none{unlabeled, unlabeled}, short_of{0}, fine{0, 1};
     const matrix_view<float> view(scores.data(), 2, 2);
-    CHECK_THROWS_WITH_AS((void)softmax_cross_entropy<float>(view, outside, serial_executor{}), doctest::Contains("label 2 of row 1"), error);
+    CHECK_THROWS_WITH_AS((void)softmax_cross_entropy<float>(view, outside, serial_executor{}),
+        doctest::Contains("label 2 of row 1"), error);
     CHECK_THROWS_AS((void)softmax_cross_entropy<float>(view, short_of, serial_executor{}), error);
     CHECK(scores == before);
     const auto nothing = softmax_cross_entropy<float>(view, none, serial_executor{});

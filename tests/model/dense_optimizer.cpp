@@ -30,7 +30,8 @@ double gradient_at(std::size_t i, int t) { return std::sin(static_cast<double>(i
 
 void set_gradients(dense_parameters<>& p, int t) {
     for (const auto& a : p.arrays())
-        for (std::size_t i = 0; i < a.size(); ++i) p.gradients()[a.offset + i] = static_cast<float>(gradient_at(a.offset + i, t));
+        for (std::size_t i = 0; i < a.size(); ++i)
+            p.gradients()[a.offset + i] = static_cast<float>(gradient_at(a.offset + i, t));
 }
 
 /// Reference: the textbook formula, one value at a time in double.
@@ -38,8 +39,10 @@ double expected(const std::string& name, double x, std::size_t i, bool decays, d
     double m = 0, v = 0;
     for (int t = 1; t <= steps; ++t) {
         double g = gradient_at(i, t);
-        if (decays && name == "adamw") x -= rate * decay * x;
-        else if (decays) g += decay * x;
+        if (decays && name == "adamw")
+            x -= rate * decay * x;
+        else if (decays)
+            g += decay * x;
         if (name == "sgd") {
             x -= rate * g;
         } else if (name == "adagrad") {
@@ -71,7 +74,8 @@ TEST_CASE("each optimizer follows the textbook, with decay of weights and not of
             for (const auto& a : p.arrays())
                 for (std::size_t i = 0; i < a.size(); ++i) {
                     const std::size_t at = a.offset + i;
-                    const double want = expected(std::string(name), static_cast<double>(before[at]), at, a.name == "w", decay, static_cast<double>(0.03F), 5);
+                    const double want = expected(std::string(name), static_cast<double>(before[at]), at, a.name == "w",
+                        decay, static_cast<double>(0.03F), 5);
                     CHECK(std::abs(static_cast<double>(p.values()[at]) - want) < 2e-4);
                 }
             for (const float g : p.gradients()) CHECK(g == 0);
@@ -89,7 +93,8 @@ TEST_CASE("clipping scales long gradients to the norm, leaves short ones, and re
         norm = std::sqrt(norm);
         CHECK(o.step(p, 1, 1, serial_executor{}) == doctest::Approx(norm));
         double moved = 0;
-        for (std::size_t i = 0; i < before.size(); ++i) moved += std::pow(static_cast<double>(p.values()[i] - before[i]), 2);
+        for (std::size_t i = 0; i < before.size(); ++i)
+            moved += std::pow(static_cast<double>(p.values()[i] - before[i]), 2);
         CHECK(std::sqrt(moved) == doctest::Approx(limit == 1 ? 1 : norm).epsilon(1e-4));
     }
 }
@@ -205,7 +210,8 @@ TEST_CASE("an array with a scale trains as that many times another array, with d
                     const double norm = o.step(p, static_cast<std::uint64_t>(t), 1, serial_executor{});
                     CHECK(norm == o.step(other, static_cast<std::uint64_t>(t), 1, serial_executor{}));
                 }
-                for (std::size_t i = 0; i < rows * columns; ++i) CHECK(p.list(0)[i] == doctest::Approx(scale * other.list(0)[i]).epsilon(1e-4));
+                for (std::size_t i = 0; i < rows * columns; ++i)
+                    CHECK(p.list(0)[i] == doctest::Approx(scale * other.list(0)[i]).epsilon(1e-4));
                 for (std::size_t i = 0; i < biases; ++i) CHECK(p.list(1)[i] == doctest::Approx(other.list(1)[i]));
             }
     dense_parameters<> p = some_parameters();

@@ -12,7 +12,8 @@ using namespace gneiss;
 
 TEST_CASE("arrays are aligned, padded with zeros, and views of one arena") {
     dense_parameters<> p;
-    const auto w = p.add("w", 3, 7, initializer::uniform(1, 2)), b = p.add_constant("b", 5, 0.25F), none = p.add("none", 0, 4, initializer::zeros());
+    const auto w = p.add("w", 3, 7, initializer::uniform(1, 2)), b = p.add_constant("b", 5, 0.25F),
+               none = p.add("none", 0, 4, initializer::zeros());
     p.allocate(1);
     p.allocate_state(2, 0.5F);
     CHECK(p.size() == 48);
@@ -43,7 +44,9 @@ TEST_CASE("initial values depend on the seed and an array's number only") {
     b.add("y", 9, 9, initializer::normal(0, 1));
     c.add("y", 9, 9, initializer::normal(0, 1));
     for (auto* p : {&a, &b, &c}) p->allocate(5);
-    const auto values = [](const dense_parameters<>& p, std::size_t i) { return std::vector<float>(p.list(i).begin(), p.list(i).end()); };
+    const auto values = [](const dense_parameters<>& p, std::size_t i) {
+        return std::vector<float>(p.list(i).begin(), p.list(i).end());
+    };
     CHECK(values(a, 1) == values(b, 1));
     CHECK(values(a, 1) != values(c, 0));
     b.allocate(6);

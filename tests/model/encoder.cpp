@@ -20,7 +20,8 @@ namespace {
 void check_gradients(const std::string& text, bool last, std::size_t dense, std::size_t sparse, std::uint64_t seed) {
     CAPTURE(text);
     CAPTURE(last);
-    const gradient_report report = gneiss::check_gradients(parse_layers(text), {.in = {dense, sparse}, .targets_last = last, .seed = seed});
+    const gradient_report report =
+        gneiss::check_gradients(parse_layers(text), {.in = {dense, sparse}, .targets_last = last, .seed = seed});
     CAPTURE(report.where);
     CAPTURE(report.gradient);
     CAPTURE(report.slope);
@@ -33,7 +34,8 @@ void check_gradients(const std::string& text, bool last, std::size_t dense, std:
 TEST_CASE("gradients of GraphSAGE equal finite differences, for each option") {
     for (const std::string reduce : {"mean", "sum", "max"})
         for (const std::string combine : {"concat", "add"})
-            for (const bool last : {false, true}) check_gradients(std::string("sage:4:").append(reduce).append(":").append(combine), last, 3, 0, 11);
+            for (const bool last : {false, true})
+                check_gradients(std::string("sage:4:").append(reduce).append(":").append(combine), last, 3, 0, 11);
     check_gradients("sage:2:sum", true, 9, 0, 12); // rows become shorter: multiplied first
     check_gradients("sage:9,sage:3:no-bias", false, 2, 0, 13);
 }
@@ -54,8 +56,8 @@ TEST_CASE("gradients with imputed neighbors equal finite differences") {
             for (const std::size_t sparse : {0U, 8U}) {
                 if (sparse != 0 && text.find("max") != text.npos) continue;
                 CAPTURE(text);
-                const gradient_report report =
-                    gneiss::check_gradients(parse_layers(text), {.in = {3, sparse}, .targets_last = last, .seed = 61, .coverage = true});
+                const gradient_report report = gneiss::check_gradients(
+                    parse_layers(text), {.in = {3, sparse}, .targets_last = last, .seed = 61, .coverage = true});
                 CAPTURE(report.where);
                 CHECK(report.error < 1e-6);
                 CHECK(report.size > 0);
@@ -65,17 +67,20 @@ TEST_CASE("gradients with imputed neighbors equal finite differences") {
 TEST_CASE("gradients of graph attention equal finite differences, for each option") {
     for (const std::string heads : {"1", "4", "8"})
         for (const std::string merge : {"concat", "mean"})
-            for (const bool last : {false, true}) check_gradients(std::string("gat:3x").append(heads).append(":").append(merge), last, 4, 0, 31);
+            for (const bool last : {false, true})
+                check_gradients(std::string("gat:3x").append(heads).append(":").append(merge), last, 4, 0, 31);
     check_gradients("gat:3x2:attention-dropout=.4:slope=.05", true, 4, 0, 32);
     check_gradients("gat:2x4,gat:3x2:mean:attention-dropout=.5:no-bias", false, 3, 0, 33);
 }
 
 TEST_CASE("gradients of activation, dropout, norm and residual equal finite differences") {
-    for (const std::string then : {"none", "relu", "leaky", "elu", "tanh", "sigmoid"}) check_gradients("sage:4:" + then, true, 3, 0, 41);
+    for (const std::string then : {"none", "relu", "leaky", "elu", "tanh", "sigmoid"})
+        check_gradients("sage:4:" + then, true, 3, 0, 41);
     check_gradients("sage:4:dropout=.4,sage:3:dropout=.5", false, 6, 0, 42);
     check_gradients("sage:4:norm:relu,gcn:3:norm:no-bias", true, 3, 0, 43);
     check_gradients("sage:4:residual:elu,sage:4:residual:norm", false, 3, 0, 44); // with a matrix, then without
-    check_gradients("gat:2x2:residual:norm:dropout=.2,linear:5:tanh,gcn:4:residual:dropout=.3,linear:2", true, 4, 0, 45);
+    check_gradients(
+        "gat:2x2:residual:norm:dropout=.2,linear:5:tanh,gcn:4:residual:dropout=.3,linear:2", true, 4, 0, 45);
 }
 
 TEST_CASE("gradients with sparse rows equal finite differences, alone and with dense ones") {
@@ -109,7 +114,8 @@ struct outcome {
     std::vector<float> rows, gradients, inputs;
     friend bool operator==(const outcome& a, const outcome& b) {
         const auto same = [](const std::vector<float>& x, const std::vector<float>& y) {
-            return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0);
+            return x.size() == y.size() &&
+                (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0);
         };
         return same(a.rows, b.rows) && same(a.gradients, b.gradients) && same(a.inputs, b.inputs);
     }
@@ -124,7 +130,8 @@ outcome run_floats(const std::string& text, std::size_t sparse, executor_ref exe
     gnn::matrix<float> grad_in(3000, 33), g(700, encode.outputs(), 4);
     const gnn::words<float> words(3000, sparse, 6);
     const input_rows<float> input{rows.view, sparse == 0 ? sparse_rows<float>{} : words.view()};
-    const auto out = encode.forward(weights, views, input, {.training = random_key{1, random_domain::dropout}}, executor);
+    const auto out =
+        encode.forward(weights, views, input, {.training = random_key{1, random_domain::dropout}}, executor);
     outcome all;
     all.rows.assign(out.data(), out.data() + out.rows() * out.columns());
     encode.backward(weights, g.view, grad_in.view, executor);
@@ -137,7 +144,8 @@ outcome run_floats(const std::string& text, std::size_t sparse, executor_ref exe
 
 TEST_CASE("rows and gradients have the same bits on one thread, on three threads and when repeated") {
     const tbb_executor three(3);
-    for (const std::string text : {"sage:40:norm:dropout=.3,sage:70:max:residual", "gcn:40:symmetric:dropout=.5,gcn:70:row", "gat:12x4:attention-dropout=.3,gat:40x2:mean"})
+    for (const std::string text : {"sage:40:norm:dropout=.3,sage:70:max:residual",
+             "gcn:40:symmetric:dropout=.5,gcn:70:row", "gat:12x4:attention-dropout=.3,gat:40x2:mean"})
         for (const std::size_t sparse : {0U, 50U}) {
             CAPTURE(text);
             const outcome one = run_floats(text, sparse, serial_executor{});
@@ -162,7 +170,8 @@ TEST_CASE("Eigen's products give the same rows and gradients as naive ones") {
         const auto x = fast.forward(a, views, {rows.view}, {}, serial_executor{});
         const auto y = slow.forward(b, views, {same_rows.view}, {}, serial_executor{});
         for (std::size_t i = 0; i < x.rows(); ++i)
-            for (std::size_t c = 0; c < x.columns(); ++c) CHECK(std::abs(static_cast<double>(x(i, c)) - y(i, c)) < 1e-4);
+            for (std::size_t c = 0; c < x.columns(); ++c)
+                CHECK(std::abs(static_cast<double>(x(i, c)) - y(i, c)) < 1e-4);
         fast.backward(a, g.view, grad_in.view, serial_executor{});
         slow.backward(b, g2.view, grad_in2.view, serial_executor{});
         for (std::size_t i = 0; i < a.arrays().size(); ++i)
@@ -176,8 +185,9 @@ TEST_CASE("Eigen's products give the same rows and gradients as naive ones") {
 
 TEST_CASE("a layer computed in parts equals the whole, for any parts, without dropout") {
     const gnn::sample graph({40, 40}, false, 3);
-    for (const std::string text : {"sage:4", "sage:9:sum:add", "sage:4:max:residual", "sage:4:mean:no-bias:norm", "gcn:9:symmetric", "gcn:4:row",
-             "gcn:5:symmetric:residual:dropout=.5", "gat:2x3:residual:norm", "gat:4x2:mean:slope=.05:attention-dropout=.5", "gat:7:no-bias", "linear:3:tanh:norm"})
+    for (const std::string text : {"sage:4", "sage:9:sum:add", "sage:4:max:residual", "sage:4:mean:no-bias:norm",
+             "gcn:9:symmetric", "gcn:4:row", "gcn:5:symmetric:residual:dropout=.5", "gat:2x3:residual:norm",
+             "gat:4x2:mean:slope=.05:attention-dropout=.5", "gat:7:no-bias", "linear:3:tanh:norm"})
         for (const std::size_t sparse : {0U, 8U}) {
             if (sparse != 0 && text.find("max") != text.npos) continue;
             CAPTURE(text);
@@ -199,7 +209,8 @@ TEST_CASE("a layer computed in parts equals the whole, for any parts, without dr
             for (const std::size_t step : {1U, 7U, 40U}) {
                 const auto found = gnn::in_parts(encode, weights, graph[0], input, step, serial_executor{});
                 REQUIRE(found.size() == expected.size());
-                for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-6));
+                for (std::size_t i = 0; i < found.size(); ++i)
+                    CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-6));
                 CHECK(found == gnn::in_parts(encode, weights, graph[0], input, step, tbb_executor(3)));
             }
         }
@@ -283,7 +294,8 @@ TEST_CASE("inconsistent shapes are refused") {
     const gnn::matrix<> rows(9, 2, 1), wide(9, 3, 1), few(8, 2, 1);
     const gnn::sample views({9, 5, 2}, true, 1), one_hop({9, 5}, true, 1);
     const serial_executor executor;
-    CHECK_THROWS_WITH_AS((void)encode.forward(fresh, one_hop, {rows.view}, {}, executor), doctest::Contains("1 hops for 2"), error);
+    CHECK_THROWS_WITH_AS(
+        (void)encode.forward(fresh, one_hop, {rows.view}, {}, executor), doctest::Contains("1 hops for 2"), error);
     CHECK_THROWS_AS((void)encode.forward(fresh, views, {wide.view}, {}, executor), error);
     CHECK_THROWS_AS((void)encode.forward(fresh, views, {few.view}, {}, executor), error);
     CHECK_NOTHROW((void)encode.forward(fresh, views, {rows.view}, {}, executor));

@@ -1,8 +1,8 @@
 #include "gnn.hpp"
 
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/model/cpu_encoder.hpp>
 #include <gneiss/model/classify.hpp>
+#include <gneiss/model/cpu_encoder.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/schedule.hpp>
 #include <gneiss/sample/layer_view.hpp>
@@ -22,7 +22,8 @@ namespace {
 constexpr std::size_t nodes = 600, features = 12;
 constexpr std::uint32_t classes = 4;
 
-/// Four communities: nine edges of ten stay inside; features correlate weakly with the class. The first hundred nodes train.
+/// Four communities: nine edges of ten stay inside; features correlate weakly with the class. The first hundred nodes
+/// train.
 struct communities {
     std::vector<std::uint32_t> label, offsets{0}, neighbors;
     gnn::matrix<float> rows{nodes, features, 5};
@@ -32,7 +33,8 @@ struct communities {
         std::vector<std::vector<std::uint32_t>> around(nodes);
         for (std::uint32_t i = 0; i < nodes; ++i) label.push_back(static_cast<std::uint32_t>(draw.below(classes)));
         for (std::size_t e = 0; e < 3000;) {
-            const auto a = static_cast<std::uint32_t>(draw.below(nodes)), b = static_cast<std::uint32_t>(draw.below(nodes));
+            const auto a = static_cast<std::uint32_t>(draw.below(nodes)),
+                       b = static_cast<std::uint32_t>(draw.below(nodes));
             if (a == b || (label[a] != label[b] && draw.below(27) != 0)) continue;
             around[a].push_back(b);
             around[b].push_back(a);
@@ -52,7 +54,8 @@ struct communities {
 };
 
 /// Returns the accuracy on nodes that did not train.
-double trained_accuracy(const communities& graph, const std::string& text, const dense_optimizer& step, executor_ref executor) {
+double trained_accuracy(
+    const communities& graph, const std::string& text, const dense_optimizer& step, executor_ref executor) {
     const auto layers = parse_layers(text, {.dropout = 0.2, .last_width = classes});
     layer_stack both;
     both.assign(graph, executor);
@@ -66,13 +69,15 @@ double trained_accuracy(const communities& graph, const std::string& text, const
     std::fill(held_out.begin(), held_out.begin() + 100, unlabeled);
     constexpr std::uint64_t steps = 80;
     for (std::uint64_t t = 0; t < steps; ++t) {
-        const auto scores = encode.forward(weights, views, {graph.rows.view},
-            {.training = random_key{1, random_domain::dropout}.with(t)}, executor);
+        const auto scores = encode.forward(
+            weights, views, {graph.rows.view}, {.training = random_key{1, random_domain::dropout}.with(t)}, executor);
         softmax_cross_entropy<float>(scores, labels, executor);
         encode.backward(weights, scores, {}, executor);
         step.step(weights, t + 1, make_schedule("cosine").factor(t, steps), executor);
     }
-    return softmax_cross_entropy<float>(encode.forward(weights, views, {graph.rows.view}, {}, executor), held_out, executor).accuracy();
+    return softmax_cross_entropy<float>(
+        encode.forward(weights, views, {graph.rows.view}, {}, executor), held_out, executor)
+        .accuracy();
 }
 
 constexpr dense_optimizer_options decay{.weight_decay = 5e-4, .clip_norm = 5};
@@ -102,7 +107,8 @@ TEST_CASE("each kind of layer learns communities that features alone do not reve
     const double alone = trained_accuracy(graph, "linear:32,linear", adam, executor);
     CHECK(alone > 0.3); // random: a quarter; features are weakly informative
     CHECK(alone < 0.7);
-    for (const std::string text : {"sage:32,sage", "gcn:32,gcn", "gat:8x4,gat", "sage:32:norm:residual,linear:16:tanh,gcn:4:row"}) {
+    for (const std::string text :
+        {"sage:32,sage", "gcn:32,gcn", "gat:8x4,gat", "sage:32:norm:residual,linear:16:tanh,gcn:4:row"}) {
         CAPTURE(text);
         CHECK(trained_accuracy(graph, text, adam, executor) > alone + 0.15);
     }

@@ -27,7 +27,9 @@ struct matrix {
     std::vector<T> memory;
     matrix_view<T> view;
 
-    matrix(std::size_t rows, std::size_t columns, std::uint64_t seed = 0) : memory(rows * columns), view(memory.data(), rows, columns) {
+    matrix(std::size_t rows, std::size_t columns, std::uint64_t seed = 0)
+        : memory(rows * columns),
+          view(memory.data(), rows, columns) {
         const random_key key(seed, random_domain::user);
         if (seed != 0)
             for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<T>(to_unit_float(key[i]) * 2 - 1);
@@ -41,7 +43,8 @@ struct words : detail::random_sparse_rows<T> {
 
     void densify(matrix_view<T> out) const {
         for (std::size_t i = 0; i + 1 < this->offsets.size(); ++i)
-            for (std::size_t k = this->offsets[i]; k < this->offsets[i + 1]; ++k) out(i, this->indices[k]) = this->values[k];
+            for (std::size_t k = this->offsets[i]; k < this->offsets[i + 1]; ++k)
+                out(i, this->indices[k]) = this->values[k];
     }
 };
 
@@ -67,7 +70,8 @@ template <class T>
 struct some_edges {
     std::vector<std::uint32_t> targets, starts, rows;
 
-    some_edges(const layer_view& all, std::size_t source, std::size_t source_end, std::size_t target, std::size_t target_end) {
+    some_edges(
+        const layer_view& all, std::size_t source, std::size_t source_end, std::size_t target, std::size_t target_end) {
         for (std::size_t t = target; t < target_end; ++t) {
             const std::size_t before = rows.size();
             for (std::size_t e = all.offsets[t]; e < all.offsets[t + 1]; ++e)
@@ -84,14 +88,15 @@ struct some_edges {
 
 /// Computes a layer's rows of all nodes, a few targets and a few sources at a time.
 template <class Encoder>
-[[nodiscard]] std::vector<double> in_parts(Encoder& encode, const dense_parameters<double>& weights, const layer_view& graph, const input_rows<double>& input,
-    std::size_t step, executor_ref executor) {
+[[nodiscard]] std::vector<double> in_parts(Encoder& encode, const dense_parameters<double>& weights,
+    const layer_view& graph, const input_rows<double>& input, std::size_t step, executor_ref executor) {
     const std::size_t n = graph.targets;
     const part_columns columns = encode.parts(0);
     matrix<> messages(n, columns.messages), own(n, columns.own);
     std::vector<float> degrees;
     if (columns.source_degrees)
-        for (std::size_t v = 0; v < n; ++v) degrees.push_back(static_cast<float>(graph.by_source_offsets[v + 1] - graph.by_source_offsets[v]));
+        for (std::size_t v = 0; v < n; ++v)
+            degrees.push_back(static_cast<float>(graph.by_source_offsets[v + 1] - graph.by_source_offsets[v]));
     encode.prepare(weights, 0, input, degrees, messages.view, own.view, executor);
     std::vector<double> rows;
     for (std::size_t t = 0; t < n; t += step) {
@@ -102,7 +107,8 @@ template <class Encoder>
         for (std::size_t s = 0; s < n; s += step) {
             const some_edges edges(graph, s, std::min(s + step, n), t, t + targets);
             encode.add(0, edges.part(), seen, messages.view.middle_rows(s, std::min(step, n - s)), sums.view, executor);
-            for (std::size_t i = 0; i < edges.targets.size(); ++i) seen[edges.targets[i]] += edges.starts[i + 1] - edges.starts[i];
+            for (std::size_t i = 0; i < edges.targets.size(); ++i)
+                seen[edges.targets[i]] += edges.starts[i + 1] - edges.starts[i];
             if (s == t) encode.add_loops(0, messages.view.middle_rows(s, targets), sums.view, executor);
         }
         const auto out = encode.finish(weights, 0, own.view.middle_rows(t, targets), seen, sums.view, executor);

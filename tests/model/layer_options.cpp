@@ -13,7 +13,8 @@ TEST_CASE("a text describes layers; activations follow each layer but the last")
     CHECK(two[0].then == activation::relu);
     CHECK(two[1].then == activation::none);
     CHECK(two[1].outputs() == 64);
-    const auto mixed = parse_layers("gat:8x4:attention-dropout=.6:slope=.1,linear:20,gat:7x2:mean:dropout=.3:tanh,gcn:5:row:norm:residual:no-bias,sage:3:max:add");
+    const auto mixed = parse_layers("gat:8x4:attention-dropout=.6:slope=.1,linear:20,gat:7x2:mean:dropout=.3:tanh,gcn:"
+                                    "5:row:norm:residual:no-bias,sage:3:max:add");
     REQUIRE(mixed.size() == 5);
     CHECK(mixed[0].outputs() == 32);
     CHECK(mixed[0].then == activation::elu);
@@ -30,7 +31,12 @@ TEST_CASE("a text describes layers; activations follow each layer but the last")
 }
 
 TEST_CASE("omitted options have their defaults") {
-    const layer_defaults d{.then = activation::elu, .dropout = .5, .attention_dropout = .4, .norm = true, .residual = true, .last_width = 7};
+    const layer_defaults d{.then = activation::elu,
+        .dropout = .5,
+        .attention_dropout = .4,
+        .norm = true,
+        .residual = true,
+        .last_width = 7};
     const auto layers = parse_layers("sage:16,gat:8x2:dropout=0:no-norm,gcn", d);
     CHECK(layers[0].dropout == .5);
     CHECK(layers[0].norm);
@@ -45,9 +51,10 @@ TEST_CASE("omitted options have their defaults") {
 }
 
 TEST_CASE("an error in a text names its layer") {
-    for (const char* text : {"", "sage", "sage:", "sage:0", "sage:-4", "sage:12y", "sage:99999999999999999999", "sage:12x4", "gat:8x0", "gat:8x",
-             "sag:12", "sage:12:heads", "gcn:12:max", "gat:4x2:dropout=1", "gat:4x2:dropout=nan", "gat:4x2:dropout=", "sage:4,", ",sage:4",
-             "sage:4:dropout", "linear:4:mean", "sage:4::relu", "sage:4:slope=.2"}) {
+    for (const char* text : {"", "sage", "sage:", "sage:0", "sage:-4", "sage:12y", "sage:99999999999999999999",
+             "sage:12x4", "gat:8x0", "gat:8x", "sag:12", "sage:12:heads", "gcn:12:max", "gat:4x2:dropout=1",
+             "gat:4x2:dropout=nan", "gat:4x2:dropout=", "sage:4,", ",sage:4", "sage:4:dropout", "linear:4:mean",
+             "sage:4::relu", "sage:4:slope=.2"}) {
         CAPTURE(text);
         CHECK_THROWS_AS((void)parse_layers(text), error);
     }

@@ -29,7 +29,7 @@ std::vector<edge> some_edges(std::size_t count, std::uint64_t seed) {
     for (edge& e : edges)
         e = {static_cast<node_id>(draw.below(nodes)), static_cast<relation_id>(draw.below(relations)),
             static_cast<node_id>(draw.below(nodes))};
-    edges[count - 1] = edges[0]; // a repeated edge
+    edges[count - 1] = edges[0];                            // a repeated edge
     edges[count - 2].destination = edges[count - 2].source; // a loop
     return edges;
 }
@@ -41,7 +41,8 @@ struct problem {
 
     problem(std::size_t count, const negative_options& options, std::uint64_t seed) : edges(some_edges(count, seed)) {
         const id_range all{0, nodes};
-        batch = link_batch_builder(options, seed).build({2, {1, 0, seed}}, edges, {resident_nodes({&all, 1}), edges}, arena);
+        batch = link_batch_builder(options, seed)
+                    .build({2, {1, 0, seed}}, edges, {resident_nodes({&all, 1}), edges}, arena);
     }
 };
 
@@ -52,15 +53,17 @@ struct outcome {
 
     friend bool operator==(const outcome& a, const outcome& b) {
         return a.statistics.loss == b.statistics.loss && a.statistics.penalty == b.statistics.penalty &&
-               a.nodes == b.nodes && std::ranges::equal(a.relations.ids(), b.relations.ids()) &&
-               std::equal(a.relations.rows().data(), a.relations.rows().data() + a.relations.rows().rows() * a.relations.rows().columns(),
-                   b.relations.rows().data());
+            a.nodes == b.nodes && std::ranges::equal(a.relations.ids(), b.relations.ids()) &&
+            std::equal(a.relations.rows().data(),
+                a.relations.rows().data() + a.relations.rows().rows() * a.relations.rows().columns(),
+                b.relations.rows().data());
     }
 };
 
 /// Runs a model with rows and relations inside wider tables, as with optimizer state.
 template <class Model, class E>
-outcome run(Model& model, const link_batch& batch, const oracle::table& values, const oracle::table& relation_values, const E& executor) {
+outcome run(Model& model, const link_batch& batch, const oracle::table& values, const oracle::table& relation_values,
+    const E& executor) {
     const std::size_t d = values.dim, wide = d + 3, r = relation_values.dim;
     std::vector<float> rows(batch.nodes.size() * wide, 1e9F), table(relation_values.rows() * (r + 2), 1e9F);
     for (std::size_t u = 0; u < batch.nodes.size(); ++u)
@@ -69,9 +72,10 @@ outcome run(Model& model, const link_batch& batch, const oracle::table& values, 
         for (std::size_t k = 0; k < r; ++k) table[i * (r + 2) + k] = static_cast<float>(relation_values[i][k]);
     outcome result;
     result.nodes.assign(batch.nodes.size() * d, 7e9F);
-    result.statistics = model.forward_backward(batch, matrix_view<const float>(rows.data(), batch.nodes.size(), d, wide),
-        matrix_view<const float>(table.data(), relation_values.rows(), r, r + 2),
-        matrix_view<float>(result.nodes.data(), batch.nodes.size(), d), result.relations, executor);
+    result.statistics =
+        model.forward_backward(batch, matrix_view<const float>(rows.data(), batch.nodes.size(), d, wide),
+            matrix_view<const float>(table.data(), relation_values.rows(), r, r + 2),
+            matrix_view<float>(result.nodes.data(), batch.nodes.size(), d), result.relations, executor);
     return result;
 }
 
@@ -89,7 +93,10 @@ void check_gradients(const char* decoder, const char* loss, Loss of, std::uint64
     if (draw.below(2) == 0) // many tiles and several tasks per list
         options.tuning = {.tile_rows = 1 + draw.below(3), .task_rows = 2, .nodes_per_task = 2};
     const negative_options sampling{.per_chunk = static_cast<std::uint32_t>(1 + draw.below(7)),
-        .chunks = static_cast<std::uint32_t>(1 + draw.below(3)), .degree_fraction = .5, .filtered = draw.below(2) == 0, .all = draw.below(4) == 0,
+        .chunks = static_cast<std::uint32_t>(1 + draw.below(3)),
+        .degree_fraction = .5,
+        .filtered = draw.below(2) == 0,
+        .all = draw.below(4) == 0,
         .sides = static_cast<corrupted_sides>(draw.below(3))};
     CAPTURE(decoder);
     CAPTURE(loss);
@@ -114,7 +121,8 @@ void check_gradients(const char* decoder, const char* loss, Loss of, std::uint64
         touched.insert(id);
         if (i > 0) CHECK(got.relations.ids()[i - 1] < id);
         for (std::size_t k = 0; k < relation_values.dim; ++k)
-            check_close(got.relations.rows()(i, k), oracle::slope(relation_values.values[id * relation_values.dim + k], total), 1);
+            check_close(got.relations.rows()(i, k),
+                oracle::slope(relation_values.values[id * relation_values.dim + k], total), 1);
     }
     for (std::size_t id = 0; id < relation_values.rows(); ++id)
         if (!touched.contains(id)) CHECK(oracle::slope(relation_values.values[id * relation_values.dim], total) == 0);
@@ -143,7 +151,8 @@ TEST_CASE("results have the same bits for any executor and number of threads") {
     for (const char* decoder : {"complex", "transe"})
         for (const std::size_t task_rows : {std::size_t{3}, std::size_t{1000}}) {
             problem p(57, {.per_chunk = 13, .chunks = 4, .degree_fraction = .5, .filtered = true}, 3);
-            const link_model_options options{.penalty = {norm_penalty::n3, 0.1}, .reciprocal = true,
+            const link_model_options options{.penalty = {norm_penalty::n3, 0.1},
+                .reciprocal = true,
                 .tuning = {.tile_rows = 5, .task_rows = task_rows, .nodes_per_task = 2}};
             any_link_model model = make_link_model(decoder, "softmax", dim, options);
             const oracle::table values(nodes, dim, 1), relation_values(2 * relations, dim, 2);
@@ -160,7 +169,8 @@ TEST_CASE("equal rows give equal scores, finite gradients and the loss of a rand
     for (std::size_t i = 0; i < values.values.size(); ++i) values.values[i] = values.values[i % dim];
     for (const char* decoder : {"dot", "transe"}) {
         any_link_model model = make_link_model(decoder, "softmax", dim);
-        const outcome got = run(model, p.batch, values, decoder[0] == 'd' ? oracle::table(0, 0, 1) : zeros, serial_executor{});
+        const outcome got =
+            run(model, p.batch, values, decoder[0] == 'd' ? oracle::table(0, 0, 1) : zeros, serial_executor{});
         CHECK(got.statistics.loss == doctest::Approx(18 * std::log(7.0)).epsilon(1e-3));
         for (const float g : got.nodes) CHECK(std::isfinite(g));
         if (decoder[0] == 't')
@@ -178,20 +188,24 @@ TEST_CASE("scores of queries equal the naive scores on both sides") {
             const std::vector<relation_id> ids = {2, 0, 1, 1};
             for (const side missing : {side::head, side::tail}) {
                 std::vector<float> q(4 * dim), scores(4 * nodes);
-                model.queries(missing, all.middle_rows(3, 4), ids, {table.data(), relation_values.rows(), dim}, {q.data(), 4, dim});
+                model.queries(missing, all.middle_rows(3, 4), ids, {table.data(), relation_values.rows(), dim},
+                    {q.data(), 4, dim});
                 model.scores({q.data(), 4, dim}, all, {scores.data(), 4, nodes});
                 for (std::size_t i = 0; i < 4; ++i)
                     for (std::size_t x = 0; x < nodes; ++x) {
                         std::vector<double> exact(dim);
                         const std::size_t shift = reciprocal && missing == side::head ? relations : 0;
                         const auto ask = [&](auto decode) {
-                            decode.query(reciprocal ? side::tail : missing, values[3 + i], relation_values[ids[i] + shift], std::span(exact));
+                            decode.query(reciprocal ? side::tail : missing, values[3 + i],
+                                relation_values[ids[i] + shift], std::span(exact));
                             return oracle::compare(decltype(decode)::compare, exact, values[x]);
                         };
                         const double expected = decoder[0] == 'd' ? ask(distmult_decoder{})
-                            : decoder[0] == 'c' ? ask(complex_decoder{}) : ask(transe_decoder{});
+                            : decoder[0] == 'c'                   ? ask(complex_decoder{})
+                                                                  : ask(transe_decoder{});
                         CHECK(scores[i * nodes + x] == doctest::Approx(expected).epsilon(1e-3));
-                        CHECK(model.score({q.data() + i * dim, dim}, all[x]) == doctest::Approx(expected).epsilon(1e-4));
+                        CHECK(
+                            model.score({q.data() + i * dim, dim}, all[x]) == doctest::Approx(expected).epsilon(1e-4));
                     }
             }
         }
@@ -223,7 +237,9 @@ TEST_CASE("unknown names and inconsistent shapes are refused") {
     any_link_model model = make_link_model("distmult", "softmax", dim, {.reciprocal = true});
     const oracle::table values(nodes, dim, 1);
     CHECK_THROWS_AS((void)run(model, p.batch, values, oracle::table(relations, dim, 1), serial_executor{}), error);
-    CHECK_THROWS_AS((void)run(model, p.batch, oracle::table(nodes, 8, 1), oracle::table(2 * relations, dim, 1), serial_executor{}), error);
+    CHECK_THROWS_AS(
+        (void)run(model, p.batch, oracle::table(nodes, 8, 1), oracle::table(2 * relations, dim, 1), serial_executor{}),
+        error);
 }
 
 TEST_CASE("the correction for resident partitions gives the loss and gradient of a weighted softmax") {
@@ -232,7 +248,8 @@ TEST_CASE("the correction for resident partitions gives the loss and gradient of
     const std::vector<edge> edges{{0, 0, 1}, {2, 1, 5}, {5, 2, 4}, {9, 0, 3}, {10, 1, 10}};
     const negative_options options{.per_chunk = 7, .chunks = 2, .degree_fraction = 0.3, .log_q_correction = true};
     mini_batch_arena arena;
-    const link_batch batch = link_batch_builder(options, 3).build({0, {}}, edges, {resident_nodes(ranges, 5), edges}, arena);
+    const link_batch batch =
+        link_batch_builder(options, 3).build({0, {}}, edges, {resident_nodes(ranges, 5), edges}, arena);
     REQUIRE(batch.corrections.size() == 2 * edges.size());
 
     random_stream draw(random_key(8, random_domain::user));
@@ -260,8 +277,9 @@ TEST_CASE("the correction for resident partitions gives the loss and gradient of
                     for (const std::uint32_t n : batch.list(c, s)) {
                         const int in = partition(batch.nodes[n]);
                         const double weight = in == head_in || in == tail_in ? 3.0 / 5 : with_others;
-                        sum += weight * std::exp(tail ? score(batch.heads[i], n, edges[i].relation)
-                                                      : score(n, batch.tails[i], edges[i].relation));
+                        sum += weight *
+                            std::exp(tail ? score(batch.heads[i], n, edges[i].relation)
+                                          : score(n, batch.tails[i], edges[i].relation));
                     }
                     loss += std::log(sum) - positive;
                 }
@@ -270,8 +288,9 @@ TEST_CASE("the correction for resident partitions gives the loss and gradient of
     link_model<distmult_decoder, softmax_loss, eigen_backend> model(dim);
     std::vector<float> gradient(rows.size());
     sparse_gradients relation_gradients;
-    const link_statistics got = model.forward_backward(batch, {rows.data(), batch.nodes.size(), dim},
-        {relation_rows.data(), relations, dim}, {gradient.data(), batch.nodes.size(), dim}, relation_gradients, serial_executor{});
+    const link_statistics got =
+        model.forward_backward(batch, {rows.data(), batch.nodes.size(), dim}, {relation_rows.data(), relations, dim},
+            {gradient.data(), batch.nodes.size(), dim}, relation_gradients, serial_executor{});
     CHECK(got.loss == doctest::Approx(loss_of(rows)).epsilon(1e-5));
     for (std::size_t k = 0; k < rows.size(); ++k) {
         constexpr float step = 1.0F / 256;

@@ -62,8 +62,10 @@ void check(Loss of) {
             CHECK(got.loss == doctest::Approx(exact()).epsilon(1e-9));
             CHECK(got.grad_positive == doctest::Approx(oracle::slope(positive, exact)).epsilon(1e-5));
             for (std::size_t i = 0; i < n; i += n > 100 ? 37 : 1) {
-                if (scores.values[i] == minus_infinity) CHECK(gradient[i] == 0);
-                else CHECK(std::abs(gradient[i] - oracle::slope(scores.values[i], exact)) < 1e-7);
+                if (scores.values[i] == minus_infinity)
+                    CHECK(gradient[i] == 0);
+                else
+                    CHECK(std::abs(gradient[i] - oracle::slope(scores.values[i], exact)) < 1e-7);
             }
             std::vector<float> narrow(scores.values.begin(), scores.values.end()), apart(n);
             const auto separate = of(static_cast<float>(positive), narrow, std::span(apart));

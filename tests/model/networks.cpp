@@ -27,7 +27,8 @@ struct named_loss {
     mean_loss of;
 };
 
-/// Losses of nodes with one class, several labels, or numbers; with weights, and with nodes that have no label or target.
+/// Losses of nodes with one class, several labels, or numbers; with weights, and with nodes that have no label or
+/// target.
 std::vector<named_loss> losses() {
     static const std::vector<class_id> labels{2, 0, unlabeled, 1, 2};
     static const std::vector<float> weights{0.5F, 3, 1.5F};
@@ -56,8 +57,8 @@ std::vector<named_loss> losses() {
         const auto found = squared_error(out, {numbers.data(), targets, outputs}, executor);
         return found.loss / static_cast<double>(found.targets);
     };
-    return {{"classes", classes({})}, {"weighted classes", classes(weights)}, {"labels", several({})}, {"weighted labels", several(weights)},
-        {"numbers", regression}};
+    return {{"classes", classes({})}, {"weighted classes", classes(weights)}, {"labels", several({})},
+        {"weighted labels", several(weights)}, {"numbers", regression}};
 }
 
 /// Returns the worst deviation of the weights' gradients of a loss of a network from central differences.
@@ -65,14 +66,16 @@ double worst_gradient(const std::string& layers, const mean_loss& loss, bool cov
     dense_parameters<double> weights;
     gnn::double_encoder encode(weights, parse_layers(layers), {.dense = 4});
     gnn::randomize(weights, 7);
-    const std::vector<std::size_t> all{13, 9, targets}, sizes(all.end() - static_cast<std::ptrdiff_t>(encode.hops()) - 1, all.end());
+    const std::vector<std::size_t> all{13, 9, targets},
+        sizes(all.end() - static_cast<std::ptrdiff_t>(encode.hops()) - 1, all.end());
     const gnn::sample views(sizes, false, 3);
     const gnn::matrix<> rows(sizes.front(), 4, 5);
     std::vector<float> chances(coverage ? sizes.front() : 0);
     for (std::size_t i = 0; i < chances.size(); ++i) chances[i] = 0.2F + 0.05F * static_cast<float>(i % 16);
     const serial_executor executor;
     const auto forward = [&](std::vector<double>& out) {
-        const matrix_view<double> found = encode.forward(weights, views, {.dense = rows.view}, {.coverage = chances}, executor);
+        const matrix_view<double> found =
+            encode.forward(weights, views, {.dense = rows.view}, {.coverage = chances}, executor);
         out.clear();
         for (std::size_t i = 0; i < found.rows(); ++i) out.insert(out.end(), found[i].begin(), found[i].end());
         return loss({out.data(), targets, outputs});
@@ -100,9 +103,10 @@ double worst_gradient(const std::string& layers, const mean_loss& loss, bool cov
 
 } // namespace
 
-TEST_CASE("gradients of whole networks equal finite differences: each layer and loss, with weights, missing targets and imputed neighbors") {
-    for (const std::string layers : {"sage:4,sage:3", "sage:4:sum:add:tanh,sage:3", "gcn:4:row,gcn:3:row", "gcn:4:symmetric,gcn:3:symmetric", "gat:2x2,gat:3x2:mean",
-             "linear:4:tanh,sage:4:elu:residual,linear:3"})
+TEST_CASE("gradients of whole networks equal finite differences: each layer and loss, with weights, missing targets "
+          "and imputed neighbors") {
+    for (const std::string layers : {"sage:4,sage:3", "sage:4:sum:add:tanh,sage:3", "gcn:4:row,gcn:3:row",
+             "gcn:4:symmetric,gcn:3:symmetric", "gat:2x2,gat:3x2:mean", "linear:4:tanh,sage:4:elu:residual,linear:3"})
         for (const named_loss& loss : losses())
             for (const bool coverage : {false, true}) {
                 CAPTURE(layers);

@@ -40,7 +40,8 @@ TEST_CASE("optimizers follow their formulas over many steps, in double") {
         for (std::uint64_t t = 1; t <= 50; ++t) {
             std::vector<float> g = noise(dim, 100 + t);
             g[3] = 0; // never changes
-            optimizer.step_rows({row.data(), 1, width}, matrix_view<const float>(g.data(), 1, dim), t, serial_executor{});
+            optimizer.step_rows(
+                {row.data(), 1, width}, matrix_view<const float>(g.data(), 1, dim), t, serial_executor{});
             for (std::size_t k = 0; k < dim; ++k) {
                 const double d = static_cast<double>(g[k]);
                 if (name == "sgd") x[k] -= 0.05 * d;
@@ -52,7 +53,8 @@ TEST_CASE("optimizers follow their formulas over many steps, in double") {
                     first[k] = 0.9 * first[k] + 0.1 * d;
                     second[k] = 0.999 * second[k] + 0.001 * d * d;
                     const double n = static_cast<double>(t);
-                    x[k] -= 0.05 * (first[k] / (1 - std::pow(0.9, n))) / (std::sqrt(second[k] / (1 - std::pow(0.999, n))) + 1e-8);
+                    x[k] -= 0.05 * (first[k] / (1 - std::pow(0.9, n))) /
+                        (std::sqrt(second[k] / (1 - std::pow(0.999, n))) + 1e-8);
                 }
                 CHECK(std::abs(static_cast<double>(row[k]) - x[k]) < 2e-5);
             }
@@ -77,11 +79,14 @@ TEST_CASE("steps of chosen rows, all rows and any threads give the same bits; ot
         for (std::uint64_t t = 1; t < 4; ++t) {
             optimizer.step_rows_at(one.table(), ids, gradients, t, tbb_executor(2), 500);
             for (std::size_t i = 0; i < ids.size(); ++i)
-                optimizer.step_rows(two.table().middle_rows(ids[i] - 500, 1), gradients.middle_rows(i, 1), t, serial_executor{});
+                optimizer.step_rows(
+                    two.table().middle_rows(ids[i] - 500, 1), gradients.middle_rows(i, 1), t, serial_executor{});
         }
         for (std::size_t i = 0; i < rows; ++i) {
             CHECK(std::equal(one.table()[i].begin(), one.table()[i].end(), two.table()[i].begin()));
-            if (i % 3 == 0) CHECK(std::equal(one.values()[i].begin(), one.values()[i].end(), start.begin() + static_cast<std::ptrdiff_t>(i * dim)));
+            if (i % 3 == 0)
+                CHECK(std::equal(one.values()[i].begin(), one.values()[i].end(),
+                    start.begin() + static_cast<std::ptrdiff_t>(i * dim)));
         }
     }
 }
@@ -92,7 +97,9 @@ TEST_CASE("unknown optimizers, invalid rates and inconsistent rows are refused")
     CHECK_THROWS_AS((void)make_row_optimizer("sgd", std::nanf("")), error);
     std::vector<float> row(10);
     const any_row_optimizer optimizer = make_row_optimizer("adam", 0.1F);
-    CHECK_THROWS_AS(optimizer.step_rows({row.data(), 1, 10}, matrix_view<const float>(row.data(), 1, 5), 1, serial_executor{}), error);
+    CHECK_THROWS_AS(
+        optimizer.step_rows({row.data(), 1, 10}, matrix_view<const float>(row.data(), 1, 5), 1, serial_executor{}),
+        error);
 }
 
 TEST_CASE("a row without space for the optimizer's state is refused, and the memory after it stays") {

@@ -19,7 +19,8 @@ struct table {
     std::vector<double> values;
 
     table(std::size_t rows, std::size_t columns, std::uint64_t seed, double deviation = 0.5)
-        : dim(columns), values(rows * columns) {
+        : dim(columns),
+          values(rows * columns) {
         const random_key key(seed, random_domain::user);
         for (std::size_t i = 0; i < values.size(); ++i) // floats, so that both sides start from the same values
             values[i] = static_cast<double>(static_cast<float>((to_unit(key[i]) - 0.5) * 3.46 * deviation));
@@ -70,7 +71,8 @@ double total(const link_batch& batch, const table& nodes, const table& relations
                 for (const std::uint32_t j : batch.list(c, s))
                     negatives.push_back(compare(Decoder::compare, q, nodes[batch.nodes[j]]));
                 if (!batch.mask_offsets.empty())
-                    for (const std::uint32_t j : batch.masked(s, i)) negatives[j] = -std::numeric_limits<double>::infinity();
+                    for (const std::uint32_t j : batch.masked(s, i))
+                        negatives[j] = -std::numeric_limits<double>::infinity();
                 sum += loss(compare(Decoder::compare, q, answer), negatives, std::span(gradient)).loss;
             }
     for (std::size_t i = 0; i < B; ++i) {
@@ -78,13 +80,15 @@ double total(const link_batch& batch, const table& nodes, const table& relations
         penalties += penalty(options.penalty, complex_rows, nodes[batch.nodes[batch.heads[i]]]);
         penalties += penalty(options.penalty, complex_rows, nodes[batch.nodes[batch.tails[i]]]);
         if (relations.dim == 0) continue;
-        if (!options.reciprocal) penalties += penalty(options.penalty, complex_rows, relation(side::tail, i));
+        if (!options.reciprocal)
+            penalties += penalty(options.penalty, complex_rows, relation(side::tail, i));
         else
             for (std::size_t s = 0; s < batch.sides.size(); ++s)
                 penalties += penalty(options.penalty, complex_rows, relation(batch.side_at(s), i));
     }
     const bool mean = options.reduce == reduction::mean;
-    return mean ? sum / static_cast<double>(B * batch.sides.size()) + penalties / static_cast<double>(B) : sum + penalties;
+    return mean ? sum / static_cast<double>(B * batch.sides.size()) + penalties / static_cast<double>(B)
+                : sum + penalties;
 }
 
 /// Returns ∂f/∂x by a central difference. `f` reads x.

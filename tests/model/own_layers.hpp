@@ -18,7 +18,9 @@ struct gin {
     std::size_t first = 0, bias = 0, second = 0; // arrays
 
     [[nodiscard]] std::size_t outputs() const { return width; }
-    [[nodiscard]] std::uint64_t kept_floats(const layer_sizes& of) const { return of.targets * (of.in.dense + 2 * width); }
+    [[nodiscard]] std::uint64_t kept_floats(const layer_sizes& of) const {
+        return of.targets * (of.in.dense + 2 * width);
+    }
     void allocate(auto& weights, const std::string& name, std::size_t inputs) {
         first = weights.add(name + ".first", inputs, width, initializer::glorot(inputs, width));
         bias = weights.add_constant(name + ".bias", width);
@@ -27,13 +29,16 @@ struct gin {
     void update(auto& c, auto own, auto reduced, auto out) const {
         const auto sum = c.keep(0, own.rows(), own.columns()), hidden = c.keep(1, own.rows(), width);
         c.apply_nodes(own.rows(), [&](std::size_t i) {
-            for (std::size_t k = 0; k < own.columns(); ++k) sum(i, k) = static_cast<std::remove_cvref_t<decltype(sum(i, k))>>(1 + epsilon) * own(i, k) + reduced(i, k);
+            for (std::size_t k = 0; k < own.columns(); ++k)
+                sum(i, k) =
+                    static_cast<std::remove_cvref_t<decltype(sum(i, k))>>(1 + epsilon) * own(i, k) + reduced(i, k);
         });
         c.multiply(sum, c.value(first), hidden, {.bias = c.list(bias), .then = activation::relu});
         c.multiply(hidden, c.value(second), out);
     }
     void update_backward(auto& c, auto own, auto, auto g, auto grad_own, auto grad_reduced) const {
-        const auto sum = c.keep(0, own.rows(), own.columns()), hidden = c.keep(1, own.rows(), width), back = c.keep(2, own.rows(), width);
+        const auto sum = c.keep(0, own.rows(), own.columns()), hidden = c.keep(1, own.rows(), width),
+                   back = c.keep(2, own.rows(), width);
         c.add_tn(hidden, g, c.gradient(second));
         c.multiply_nt(g, c.value(second), back);
         c.activate_backward(activation::relu, hidden, back);
@@ -42,13 +47,15 @@ struct gin {
         if (grad_reduced.empty()) return;
         c.multiply_nt(back, c.value(first), grad_reduced);
         c.apply_nodes(own.rows(), [&](std::size_t i) {
-            for (std::size_t k = 0; k < own.columns(); ++k) grad_own(i, k) = static_cast<std::remove_cvref_t<decltype(sum(i, k))>>(1 + epsilon) * grad_reduced(i, k);
+            for (std::size_t k = 0; k < own.columns(); ++k)
+                grad_own(i, k) =
+                    static_cast<std::remove_cvref_t<decltype(sum(i, k))>>(1 + epsilon) * grad_reduced(i, k);
         });
     }
 };
 
-/// out = x W + max over neighbors of tanh(row P), as in GraphSAGE's pooling. Source: Hamilton et al., NeurIPS 2017, equation
-/// (3).
+/// out = x W + max over neighbors of tanh(row P), as in GraphSAGE's pooling. Source: Hamilton et al., NeurIPS 2017,
+/// equation (3).
 struct pool {
     message_reduction reduce = message_reduction::max;
     std::size_t width = 0;
@@ -61,7 +68,9 @@ struct pool {
         pooling = weights.add(name + ".pooling", inputs, width, initializer::glorot(inputs, width));
     }
     [[nodiscard]] std::size_t message_columns(std::size_t) const { return width; }
-    void message(auto& c, auto rows, auto messages) const { c.multiply(rows, c.value(pooling), messages, {.then = activation::tanh}); }
+    void message(auto& c, auto rows, auto messages) const {
+        c.multiply(rows, c.value(pooling), messages, {.then = activation::tanh});
+    }
     void message_backward(auto& c, auto rows, auto messages, auto g, auto grad_rows) const {
         const auto back = c.keep(0, g.rows(), width);
         c.apply_nodes(g.rows(), [&](std::size_t i) { std::ranges::copy(g[i], back[i].begin()); });
@@ -97,7 +106,8 @@ struct gated {
     }
     [[nodiscard]] std::size_t edge_columns(std::size_t) const { return width; }
     void edge(auto source, auto target, auto out) const {
-        for (std::size_t k = 0; k < width; ++k) out[k] = source[2 * width + k] / (1 + std::exp(-target[k] - source[width + k]));
+        for (std::size_t k = 0; k < width; ++k)
+            out[k] = source[2 * width + k] / (1 + std::exp(-target[k] - source[width + k]));
     }
     void edge_backward(auto source, auto target, auto g, auto grad_source, auto grad_target) const {
         for (std::size_t k = 0; k < width; ++k) {

@@ -30,16 +30,20 @@ struct state_batch {
     mini_batch_arena arena;
     link_batch batch;
 
-    state_batch(std::vector<partition_id> present, std::uint64_t number, bool correct = true, std::uint32_t chunks = 2) {
+    state_batch(
+        std::vector<partition_id> present, std::uint64_t number, bool correct = true, std::uint32_t chunks = 2) {
         std::vector<id_range> ranges;
         for (const partition_id p : present) ranges.push_back({partitioning.begin(p), partitioning.begin(p + 1)});
         const resident_nodes resident(ranges, partitions);
         random_stream draw(random_key(number, random_domain::user));
         edges.resize(edges_of_batch);
         for (edge& e : edges)
-            e = {resident[draw.below(resident.size())], static_cast<relation_id>(draw.below(relations)), resident[draw.below(resident.size())]};
-        batch = link_batch_builder({.per_chunk = 7, .chunks = chunks, .log_q_correction = correct, .name_resident = true}, 1)
-                    .build({0, {static_cast<std::uint32_t>(number), 0, number}}, edges, negative_pool(resident, edges), arena);
+            e = {resident[draw.below(resident.size())], static_cast<relation_id>(draw.below(relations)),
+                resident[draw.below(resident.size())]};
+        batch = link_batch_builder(
+            {.per_chunk = 7, .chunks = chunks, .log_q_correction = correct, .name_resident = true}, 1)
+                    .build({0, {static_cast<std::uint32_t>(number), 0, number}}, edges, negative_pool(resident, edges),
+                        arena);
     }
 };
 
@@ -49,7 +53,8 @@ struct model_of {
     std::size_t rows_of_table;
 
     explicit model_of(const char* decoder, std::size_t task_rows = 1024, const char* loss = "softmax")
-        : model(make_link_model(decoder, loss, dim, {.reciprocal = true, .tuning = {.tile_rows = 3, .task_rows = task_rows}})) {
+        : model(make_link_model(
+              decoder, loss, dim, {.reciprocal = true, .tuning = {.tile_rows = 3, .task_rows = task_rows}})) {
         rows_of_table = model.relation_rows(relations);
         random_stream draw(random_key(5, random_domain::user));
         values.resize(nodes * dim);
@@ -61,10 +66,12 @@ struct model_of {
     template <class E = serial_executor>
     std::vector<float> gradients(const link_batch& batch, query_log* log, const E& on = {}) {
         std::vector<float> rows, got(batch.nodes.size() * dim), all(nodes * dim);
-        for (const node_id node : batch.nodes) rows.insert(rows.end(), values.begin() + node * dim, values.begin() + (node + 1) * dim);
+        for (const node_id node : batch.nodes)
+            rows.insert(rows.end(), values.begin() + node * dim, values.begin() + (node + 1) * dim);
         sparse_gradients of_relations;
-        (void)model.forward_backward(batch, {rows.data(), batch.nodes.size(), dim}, {table.data(), rows_of_table, model.relation_floats()},
-            {got.data(), batch.nodes.size(), dim}, of_relations, on, log);
+        (void)model.forward_backward(batch, {rows.data(), batch.nodes.size(), dim},
+            {table.data(), rows_of_table, model.relation_floats()}, {got.data(), batch.nodes.size(), dim}, of_relations,
+            on, log);
         for (std::size_t u = 0; u < batch.nodes.size(); ++u)
             for (std::size_t k = 0; k < dim; ++k) all[batch.nodes[u] * dim + k] = got[u * dim + k];
         return all;
@@ -107,7 +114,8 @@ TEST_CASE("a log keeps its capacity of an epoch's queries, uniformly over the ba
     CHECK(log.size() == capacity);
     for (std::uint64_t i = 0; i < capacity; ++i) ++kept[static_cast<std::size_t>(log.query(i)[0])];
     double chi = 0;
-    for (const std::uint64_t k : kept) chi += (static_cast<double>(k) - capacity / 24.) * (static_cast<double>(k) - capacity / 24.) / (capacity / 24.);
+    for (const std::uint64_t k : kept)
+        chi += (static_cast<double>(k) - capacity / 24.) * (static_cast<double>(k) - capacity / 24.) / (capacity / 24.);
     CHECK(chi < 49.7); // 23 degrees of freedom, p = .001
 }
 
@@ -156,7 +164,8 @@ TEST_CASE("negatives get the gradient of old queries that missed them, exactly: 
                             double distance = 0;
                             for (std::size_t k = 0; k < dim; ++k) distance += (q[k] - x[k]) * double{q[k] - x[k]};
                             for (std::size_t k = 0; k < dim; ++k)
-                                expected[node * dim + k] += double{p[0]} * 6 / 40 * (decoder[0] == 't' ? (q[k] - x[k]) / std::sqrt(distance) : double{q[k]});
+                                expected[node * dim + k] += double{p[0]} * 6 / 40 *
+                                    (decoder[0] == 't' ? (q[k] - x[k]) / std::sqrt(distance) : double{q[k]});
                         }
                     }
                 query_log again(keeping_all(24), dim, partitioning);
@@ -166,7 +175,10 @@ TEST_CASE("negatives get the gradient of old queries that missed them, exactly: 
                     for (std::size_t k = 0; k < dim; ++k) {
                         const auto ends_at = [&](const edge& e) { return e.source == node || e.destination == node; };
                         if (std::ranges::any_of(now.edges, ends_at)) continue; // it is more than a negative
-                        CHECK(got[node * dim + k] == doctest::Approx(.5 * plain[node * dim + k] + expected[node * dim + k]).epsilon(2e-3).scale(.5));
+                        CHECK(got[node * dim + k] ==
+                            doctest::Approx(.5 * plain[node * dim + k] + expected[node * dim + k])
+                                .epsilon(2e-3)
+                                .scale(.5));
                     }
             }
 }
@@ -185,10 +197,12 @@ TEST_CASE("the log-sum of a kept query is that of its loss") {
             for (const edge& e : some.edges) {
                 std::vector<float> q(dim);
                 const node_id known = s == 0 ? e.source : e.destination, answer = s == 0 ? e.destination : e.source;
-                for (std::size_t k = 0; k < dim; ++k) q[k] = with.values[known * dim + k] * with.table[(e.relation + s * relations) * dim + k];
+                for (std::size_t k = 0; k < dim; ++k)
+                    q[k] = with.values[known * dim + k] * with.table[(e.relation + s * relations) * dim + k];
                 if (!std::ranges::equal(q, log.query(at))) continue;
                 double sum = std::exp(double{with.model.score(q, with.row(answer))});
-                for (const std::uint32_t column : b.list(0, s)) sum += std::exp(double{with.model.score(q, with.row(b.nodes[column]))});
+                for (const std::uint32_t column : b.list(0, s))
+                    sum += std::exp(double{with.model.score(q, with.row(b.nodes[column]))});
                 found |= p[0] == doctest::Approx(std::exp(1.) / (std::exp(1.) + sum)).epsilon(1e-4);
             }
         CHECK(found);
@@ -202,7 +216,8 @@ TEST_CASE("results have the same bits for any executor") {
             model_of with(decoder, 2);
             query_log log(keeping_all(30), dim, partitioning);
             const tbb_executor on(threads);
-            for (std::uint64_t b = 0; b < 3; ++b) (void)with.gradients(state_batch({static_cast<partition_id>(b), 5}, b).batch, &log, on);
+            for (std::uint64_t b = 0; b < 3; ++b)
+                (void)with.gradients(state_batch({static_cast<partition_id>(b), 5}, b).batch, &log, on);
             results.push_back(with.gradients(state_batch({1, 4}, 9).batch, &log, on));
             const auto bytes = log.save();
             for (const std::byte each : bytes) results.back().push_back(static_cast<float>(each));
@@ -230,10 +245,13 @@ TEST_CASE("a saved log continues to the same bits; one of another size is refuse
 }
 
 TEST_CASE("options of zero are refused, and the memory is as planned") {
-    for (const query_log_options& bad : {query_log_options{.capacity = 0, .epoch_queries = 1}, query_log_options{.per_list = 0, .epoch_queries = 1}, query_log_options{}})
+    for (const query_log_options& bad : {query_log_options{.capacity = 0, .epoch_queries = 1},
+             query_log_options{.per_list = 0, .epoch_queries = 1}, query_log_options{}})
         CHECK(gneiss::test::code_of([&] { (void)query_log(bad, dim, partitioning); }) == errc::invalid_argument);
-    CHECK(query_log::bytes_needed({.capacity = 1000, .epoch_queries = 1}, 50, 64) >= 1000 * (50 + 1 + 2) * sizeof(float));
-    CHECK(query_log::bytes_needed({.capacity = 1000, .epoch_queries = 1}, 50, 64) <= 1000 * (50 + 1 + 2 + 4) * sizeof(float) + 4096);
+    CHECK(
+        query_log::bytes_needed({.capacity = 1000, .epoch_queries = 1}, 50, 64) >= 1000 * (50 + 1 + 2) * sizeof(float));
+    CHECK(query_log::bytes_needed({.capacity = 1000, .epoch_queries = 1}, 50, 64) <=
+        1000 * (50 + 1 + 2 + 4) * sizeof(float) + 4096);
 }
 
 TEST_CASE("a log of other queries than the model's, or of fewer nodes, and a loss without a log-sum are refused") {

@@ -23,7 +23,8 @@ TEST_CASE("penalties equal their formulas and their gradients equal finite diffe
                     CHECK(gradient[k] == doctest::Approx(1 + oracle::slope(x.values[k], exact)).epsilon(1e-6));
                 const std::vector<float> narrow = x.floats();
                 std::vector<float> narrow_gradient(dim, 1);
-                CHECK(of.add_gradient(narrow, complex_rows, 2.5, std::span(narrow_gradient)) == doctest::Approx(exact()).epsilon(1e-5));
+                CHECK(of.add_gradient(narrow, complex_rows, 2.5, std::span(narrow_gradient)) ==
+                    doctest::Approx(exact()).epsilon(1e-5));
                 for (std::size_t k = 0; k < dim; ++k)
                     CHECK(narrow_gradient[k] == doctest::Approx(gradient[k]).epsilon(1e-5));
             }

@@ -41,14 +41,17 @@ TEST_CASE("a warm-up rises to the curve in equal steps, and the curve begins aft
         CAPTURE(name);
         schedule warm = make_schedule(name);
         warm.warmup = 3;
-        for (std::uint64_t step = 0; step < 3; ++step) CHECK(warm.factor(step, 20) == doctest::Approx((static_cast<double>(step) + 1) / 4));
-        for (std::uint64_t step = 3; step < 20; ++step) CHECK(warm.factor(step, 20) == make_schedule(name).factor(step - 3, 17));
+        for (std::uint64_t step = 0; step < 3; ++step)
+            CHECK(warm.factor(step, 20) == doctest::Approx((static_cast<double>(step) + 1) / 4));
+        for (std::uint64_t step = 3; step < 20; ++step)
+            CHECK(warm.factor(step, 20) == make_schedule(name).factor(step - 3, 17));
         CHECK(warm.factor(1, 2) == doctest::Approx(.5)); // a run that ends within its warm-up
         CHECK(warm.factor(5, 2) == 1);
     }
 }
 
-TEST_CASE("a plateau multiplies by its decay after each run of validations without a better one, as a count by hand says") {
+TEST_CASE(
+    "a plateau multiplies by its decay after each run of validations without a better one, as a count by hand says") {
     plateau_decay rate(.5, 2);
     const bool better[] = {true, false, true, false, false, false, false, true, false, false};
     const double factor[] = {1, 1, 1, 1, .5, .5, .25, .25, .25, .125};
@@ -61,6 +64,8 @@ TEST_CASE("a plateau multiplies by its decay after each run of validations witho
     CHECK_THROWS_AS(plateau_decay(.5, 0), error);
 }
 
-TEST_CASE("an unknown schedule is refused by name") { CHECK_THROWS_WITH((void)make_schedule("cosin"), doctest::Contains("cosin")); }
+TEST_CASE("an unknown schedule is refused by name") {
+    CHECK_THROWS_WITH((void)make_schedule("cosin"), doctest::Contains("cosin"));
+}
 
 } // namespace test_model_schedule

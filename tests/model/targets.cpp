@@ -30,7 +30,8 @@ std::vector<T> random_values(std::size_t n, std::uint64_t seed) {
 using loss_of = std::function<target_statistics(matrix_view<double> outputs, matrix_view<const float> targets)>;
 
 /// Compares gradients with finite differences of the mean loss, and the loss with a sum of `by_hand`.
-void check_loss(const loss_of& loss, const std::vector<float>& targets, std::size_t columns, const std::function<double(double x, double t, std::size_t c)>& by_hand) {
+void check_loss(const loss_of& loss, const std::vector<float>& targets, std::size_t columns,
+    const std::function<double(double x, double t, std::size_t c)>& by_hand) {
     const std::size_t rows = targets.size() / columns;
     const matrix_view<const float> wanted(targets.data(), rows, columns);
     const auto outputs = random_values<double>(targets.size(), 1);
@@ -63,8 +64,8 @@ TEST_CASE("the gradient of the sigmoid's cross-entropy equals finite differences
     };
     check_loss([](auto x, auto t) { return sigmoid_cross_entropy<double>(x, t, serial_executor{}); }, targets, 3,
         [&](double x, double t, std::size_t) { return by_hand(x, t, 1); });
-    check_loss([&](auto x, auto t) { return sigmoid_cross_entropy<double>(x, t, serial_executor{}, weights); }, targets, 3,
-        [&](double x, double t, std::size_t c) { return by_hand(x, t, static_cast<double>(weights[c])); });
+    check_loss([&](auto x, auto t) { return sigmoid_cross_entropy<double>(x, t, serial_executor{}, weights); }, targets,
+        3, [&](double x, double t, std::size_t c) { return by_hand(x, t, static_cast<double>(weights[c])); });
 }
 
 TEST_CASE("the gradient of the squared error equals finite differences; rows without a target are not counted") {
@@ -89,7 +90,7 @@ TEST_CASE("losses of targets have the same bits at any number of threads, and la
     for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = i % 11 == 0 ? missing : static_cast<float>(i % 2);
     const matrix_view<const float> wanted(targets.data(), n, columns);
     CHECK(sigmoid_cross_entropy<float>({a.data(), n, columns}, wanted, serial_executor{}).loss ==
-          sigmoid_cross_entropy<float>({b.data(), n, columns}, wanted, tbb_executor(3)).loss);
+        sigmoid_cross_entropy<float>({b.data(), n, columns}, wanted, tbb_executor(3)).loss);
     CHECK(a == b);
     std::vector<float> large{1e30F, -1e30F};
     const std::vector<float> right{1, 0};
@@ -101,7 +102,8 @@ TEST_CASE("invalid targets and shapes are refused before a score changes, NaN ou
     const auto before = scores;
     const std::vector<float> outside{0, 1, 1, 1.5F}, fine{0, 1, 1, 0};
     const matrix_view<float> view(scores.data(), 2, 2);
-    CHECK_THROWS_WITH((void)sigmoid_cross_entropy<float>(view, {outside.data(), 2, 2}, serial_executor{}), doctest::Contains("row 1, column 1"));
+    CHECK_THROWS_WITH((void)sigmoid_cross_entropy<float>(view, {outside.data(), 2, 2}, serial_executor{}),
+        doctest::Contains("row 1, column 1"));
     CHECK_THROWS_AS((void)squared_error<float>(view, {fine.data(), 1, 4}, serial_executor{}), error);
     const std::vector<float> weights{1};
     CHECK_THROWS_AS((void)sigmoid_cross_entropy<float>(view, {fine.data(), 2, 2}, serial_executor{}, weights), error);

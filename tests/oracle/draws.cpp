@@ -104,8 +104,9 @@ void neighbors(case_writer& cases) {
         std::vector<std::uint32_t> layered, dense;
         const auto add = [](std::vector<std::uint32_t>& to, std::uint64_t batch, std::size_t hop, node_id node,
                              edge_index id) {
-            to.insert(to.end(), {static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(hop), node,
-                                    static_cast<std::uint32_t>(id)});
+            to.insert(to.end(),
+                {static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(hop), node,
+                    static_cast<std::uint32_t>(id)});
         };
         neighbor_sampler<> layered_sampler(options, 17);
         dense_sampler<> dense_sampler_of(options, 17);

@@ -31,10 +31,9 @@ void write_layers(const std::filesystem::path& root) {
         for (const std::string shape : {"square", "targets first", "targets last"}) {
             const auto layers = parse_layers(stack);
             const std::size_t hops = hops_of(layers);
-            const std::vector<std::size_t> sizes =
-                shape == "square"
-                    ? std::vector<std::size_t>(hops + 1, 37)
-                    : std::vector<std::size_t>(funnel.end() - static_cast<std::ptrdiff_t>(hops + 1), funnel.end());
+            const std::vector<std::size_t> sizes = shape == "square"
+                ? std::vector<std::size_t>(hops + 1, 37)
+                : std::vector<std::size_t>(funnel.end() - static_cast<std::ptrdiff_t>(hops + 1), funnel.end());
             const std::uint64_t seed = 100 + cases.count();
             const gnn::sample views(sizes, shape == "targets last", seed);
             dense_parameters<float> weights;

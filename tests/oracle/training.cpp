@@ -71,8 +71,8 @@ void link_batch_of(
     const std::array<id_range, 3> resident{{{0, 20}, {20, 40}, {40, 60}}};
     link_batch_builder builder(of.negatives, 5 + cases.count());
     mini_batch_arena arena;
-    const auto batch = builder.build(
-        {.epoch = 1, .number = {0, 0, cases.count()}}, edges, {resident_nodes(resident, of.partitions), edges}, arena, answers);
+    const auto batch = builder.build({.epoch = 1, .number = {0, 0, cases.count()}}, edges,
+        {resident_nodes(resident, of.partitions), edges}, arena, answers);
     auto model = make_link_model(decoder, loss, dim, of.model, 1.5F);
     const std::size_t table = model.relation_rows(relations);
     const auto embeddings = random.list(nodes * dim), relation_embeddings = random.list(2 * relations * dim);
@@ -92,11 +92,12 @@ void link_batch_of(
     for (std::size_t c = 0; c <= batch.chunks; ++c) chunks.push_back(static_cast<std::uint32_t>(batch.chunk_begin(c)));
     const auto& penalty = of.model.penalty;
     cases.begin({{"kind", "link"}, {"decoder", decoder}, {"loss", loss}, {"name", of.name},
-        {"reciprocal", of.model.reciprocal}, {"filtered", of.negatives.filtered}, {"corrected", of.negatives.log_q_correction.value_or(false)},
-        {"mean", of.model.reduce == reduction::mean},
-        {"penalty", penalty.penalty == norm_penalty::none ? "none"
-                    : penalty.penalty == norm_penalty::l2 ? "l2"
-                                                          : "n3"},
+        {"reciprocal", of.model.reciprocal}, {"filtered", of.negatives.filtered},
+        {"corrected", of.negatives.log_q_correction.value_or(false)}, {"mean", of.model.reduce == reduction::mean},
+        {"penalty",
+            penalty.penalty == norm_penalty::none     ? "none"
+                : penalty.penalty == norm_penalty::l2 ? "l2"
+                                                      : "n3"},
         {"penalty_weight", penalty.weight}, {"partition_size", 20}, {"resident", 3}, {"partitions", of.partitions},
         {"loss_value", result.loss}, {"penalty_value", result.penalty}, {"masked", result.masked}});
     cases.put("embeddings", embeddings, {nodes, dim});
@@ -136,7 +137,8 @@ void links(case_writer& cases, random_values& random) {
             for (const bool reciprocal : {false, true})
                 for (link_case variant : variants) {
                     if (decoder == "dot" && reciprocal) continue;
-                    if (variant.negatives.log_q_correction.value_or(false) && loss != "softmax" && loss != "marius") continue;
+                    if (variant.negatives.log_q_correction.value_or(false) && loss != "softmax" && loss != "marius")
+                        continue;
                     variant.model.reciprocal = reciprocal;
                     link_batch_of(cases, random, decoder, std::string(loss), variant);
                 }

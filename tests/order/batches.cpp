@@ -70,7 +70,8 @@ TEST_CASE("the shuffled union is the keyed permutation of the concatenated bucke
     const keyed_permutation permute(10, key);
     REQUIRE(batches.size() == 3);
     for (std::uint64_t batch = 0, k = 0; batch < 3; ++batch)
-        for (std::uint64_t i = 0; i < batches.batch_edges(batch); ++i, ++k) CHECK(batches.at(batch, i) == joined[permute(k)]);
+        for (std::uint64_t i = 0; i < batches.batch_edges(batch); ++i, ++k)
+            CHECK(batches.at(batch, i) == joined[permute(k)]);
 }
 
 TEST_CASE("by bucket, batches stay within one bucket and follow the state's order") {

@@ -38,8 +38,9 @@ TEST_CASE("BETA swaps as often as its closed form predicts and trains every buck
 
 TEST_CASE("the fixed order of (6, 3) is Figure 5's") {
     const epoch_plan states = beta_order(6, 3, 0, beta_options::fixed())(0);
-    CHECK(residents(states) == std::vector<std::vector<partition_id>>{{0, 1, 2}, {0, 1, 3}, {0, 1, 4}, {0, 1, 5},
-                                   {1, 2, 5}, {2, 3, 5}, {2, 3, 4}, {3, 4, 5}});
+    CHECK(residents(states) ==
+        std::vector<std::vector<partition_id>>{
+            {0, 1, 2}, {0, 1, 3}, {0, 1, 4}, {0, 1, 5}, {1, 2, 5}, {2, 3, 5}, {2, 3, 4}, {3, 4, 5}});
     // The new buckets of a state: red in the figure.
     CHECK(states[1].edge_buckets == std::vector<edge_bucket>{{0, 3}, {1, 3}, {3, 0}, {3, 1}, {3, 3}});
     CHECK(states[4].edge_buckets == std::vector<edge_bucket>{{2, 5}, {5, 2}});

@@ -30,7 +30,8 @@ edges_by_bucket random_edges(const row_partitioning& rows, std::uint64_t edges, 
 }
 
 /// Reference implementation of the definition: each tally is recounted from the start after each state.
-double bias_by_definition(const epoch_plan& states, std::uint64_t nodes, const edges_by_bucket& edges, double least_degree = 1) {
+double bias_by_definition(
+    const epoch_plan& states, std::uint64_t nodes, const edges_by_bucket& edges, double least_degree = 1) {
     const auto tally = [&](std::uint64_t v, std::size_t states_done) {
         double seen = 0;
         for (std::size_t s = 0; s < states_done; ++s)
@@ -44,19 +45,24 @@ double bias_by_definition(const epoch_plan& states, std::uint64_t nodes, const e
         for (std::uint64_t v = 0; v < nodes; ++v)
             for (std::uint64_t w = 0; w < nodes; ++w) {
                 const double all_v = tally(v, states.size()), all_w = tally(w, states.size());
-                if (all_v >= least_degree && all_w >= least_degree) bias = std::max(bias, tally(v, s) / all_v - tally(w, s) / all_w);
+                if (all_v >= least_degree && all_w >= least_degree)
+                    bias = std::max(bias, tally(v, s) / all_v - tally(w, s) / all_w);
             }
     return bias;
 }
 
-double exact_bias(const epoch_plan& states, std::uint64_t nodes, const edges_by_bucket& edges, std::uint64_t least_degree = 1) {
-    return edge_bias(states, nodes, [&](edge_bucket b, const auto& take) {
-        const auto at = edges.find(b);
-        if (at == edges.end()) return;
-        const std::span all(at->second); // in two pieces
-        take(all.first(all.size() / 2));
-        take(all.subspan(all.size() / 2));
-    }, least_degree);
+double exact_bias(
+    const epoch_plan& states, std::uint64_t nodes, const edges_by_bucket& edges, std::uint64_t least_degree = 1) {
+    return edge_bias(
+        states, nodes,
+        [&](edge_bucket b, const auto& take) {
+            const auto at = edges.find(b);
+            if (at == edges.end()) return;
+            const std::span all(at->second); // in two pieces
+            take(all.first(all.size() / 2));
+            take(all.subspan(all.size() / 2));
+        },
+        least_degree);
 }
 
 /// Returns the mean of five epochs of an order.
@@ -79,7 +85,8 @@ TEST_CASE("the bias of random small graphs equals the definition, for every orde
             const epoch_plan states = make_order(name, p, c, trial)(0);
             for (const std::uint64_t least : {1U, 4U})
                 CHECK(exact_bias(states, rows.nodes, edges, least) ==
-                      doctest::Approx(bias_by_definition(states, rows.nodes, edges, static_cast<double>(least))).epsilon(1e-12));
+                    doctest::Approx(bias_by_definition(states, rows.nodes, edges, static_cast<double>(least)))
+                        .epsilon(1e-12));
         }
     }
 }
@@ -108,7 +115,8 @@ TEST_CASE("one state has no bias; a node that trains last while all else is done
 TEST_CASE("at p = 32, c = 8 the proxy is .97 for BETA, .875 for COMET, half of that for the balanced trail") {
     CHECK(std::abs(mean_proxy("beta", 32, 8) - .97) < .01);
     CHECK(std::abs(mean_proxy("comet", 32, 8) - .875) < .01);
-    // Visits differ by three of seven, and buckets of partitions that stay together train in a random one of their states.
+    // Visits differ by three of seven, and buckets of partitions that stay together train in a random one of their
+    // states.
     CHECK(std::abs(mean_proxy("comet-balanced", 32, 8) - .48) < .05);
 }
 

@@ -7,8 +7,8 @@
 
 namespace order_test {
 
-/// Returns the fewest swaps with which all pairs of partitions meet in a buffer of `slots`: breadth-first search over (buffer,
-/// pairs that have met), both as bit sets. Exponential, for up to 6 partitions.
+/// Returns the fewest swaps with which all pairs of partitions meet in a buffer of `slots`: breadth-first search over
+/// (buffer, pairs that have met), both as bit sets. Exponential, for up to 6 partitions.
 inline std::uint64_t fewest_swaps_by_search(std::uint32_t partitions, std::uint32_t slots) {
     using position = std::pair<std::uint32_t, std::uint32_t>;
     const auto meet = [&](position at) {

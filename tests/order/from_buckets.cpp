@@ -78,7 +78,8 @@ TEST_CASE("the first state takes buckets until a partition would have to leave")
     const epoch_plan states = plan_from_buckets(buckets, 4, 3);
     REQUIRE(states.size() == 2);
     CHECK(states[0].resident == std::vector<partition_id>{0, 1, 2});
-    CHECK(states[1].resident == std::vector<partition_id>{0, 2, 3}); // 1 and 2 are never needed again: the lowest leaves
+    CHECK(
+        states[1].resident == std::vector<partition_id>{0, 2, 3}); // 1 and 2 are never needed again: the lowest leaves
 }
 
 TEST_CASE("a list of all buckets never swaps less than the lower bound") {

@@ -13,7 +13,8 @@ namespace test_order_macro_batches {
 
 using namespace gneiss;
 
-TEST_CASE("each partition appears once per epoch in groups of the requested size, with the pinned ones in every state") {
+TEST_CASE(
+    "each partition appears once per epoch in groups of the requested size, with the pinned ones in every state") {
     for (std::uint32_t partitions = 1; partitions < 14; ++partitions)
         for (std::uint32_t pinned = 0; pinned <= std::min(partitions, 2U); ++pinned)
             for (const std::uint32_t macro : {1U, 2U, 5U, 20U}) {
@@ -90,7 +91,8 @@ TEST_CASE("a pinned training node trains in the state of its home, without one i
     for (const auto& [hub, states] : states_of) CHECK(states.size() == 3);
 }
 
-TEST_CASE("groups are uniform: each pair of partitions meets with the expected frequency, and epochs and seeds differ") {
+TEST_CASE(
+    "groups are uniform: each pair of partitions meets with the expected frequency, and epochs and seeds differ") {
     constexpr std::uint32_t p = 9, macro = 3, epochs = 3000;
     std::vector<double> together(p * p, 0);
     for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
@@ -99,7 +101,8 @@ TEST_CASE("groups are uniform: each pair of partitions meets with the expected f
                 for (const partition_id j : group) together[i * p + j] += 1;
     // A pair meets with probability (macro − 1)/(p − 1) = 1/4; five standard deviations.
     for (partition_id i = 0; i < p; ++i)
-        for (partition_id j = 0; j < i; ++j) CHECK(std::abs(together[i * p + j] - epochs / 4.) < 5 * std::sqrt(epochs * 3. / 16));
+        for (partition_id j = 0; j < i; ++j)
+            CHECK(std::abs(together[i * p + j] - epochs / 4.) < 5 * std::sqrt(epochs * 3. / 16));
     CHECK(macro_batches(p, 1, macro, 5, 0) != macro_batches(p, 1, macro, 5, 1));
     CHECK(macro_batches(p, 1, macro, 5, 0) != macro_batches(p, 1, macro, 6, 0));
 }

@@ -7,7 +7,8 @@ namespace test_order_multistage_cost {
 using namespace gneiss;
 
 TEST_CASE("costs of one and two stages equal hand-computed ones, and so does the ratio if the high tier is free") {
-    const multistage_cost of{.batch = 1000, .miss_ratio = .25, .staged_batch = 600, .macro_batch = 10000, .batches_of_it = 50};
+    const multistage_cost of{
+        .batch = 1000, .miss_ratio = .25, .staged_batch = 600, .macro_batch = 10000, .batches_of_it = 50};
     const memory_tiers at{.low = 100, .high = 1000};
     CHECK(of.single(at) == doctest::Approx(.75 + 2.5));
     CHECK(of.staged(at) == doctest::Approx(.6 + 2));

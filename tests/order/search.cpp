@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "fewest_swaps.hpp"
-#include "swap_search.hpp"
 #include "support/count_absent.hpp"
+#include "swap_search.hpp"
 
 namespace test_order_search {
 
 using namespace gneiss;
-using test::count_absent;
 using order_test::fewest_swaps_by_search;
 using order_test::format_sequence;
 using order_test::search_sequence;
+using test::count_absent;
 
 TEST_CASE("every sequence of the table pairs all partitions with fewer swaps than BETA, as a valid plan in any epoch") {
     std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
@@ -45,8 +45,7 @@ TEST_CASE("every sequence of the table pairs all partitions with fewer swaps tha
     }
 }
 
-TEST_CASE(
-    "fewer swaps than BETA for known sequences: 8 for (8, 4), at most 40 for (16, 4), 76 for (32, 8)") {
+TEST_CASE("fewer swaps than BETA for known sequences: 8 for (8, 4), at most 40 for (16, 4), 76 for (32, 8)") {
     CHECK(cost_of(searched_order(8, 4)(0), 1).swaps == 8);
     CHECK(cost_of(searched_order(16, 4)(0), 1).swaps <= 40);
     CHECK(cost_of(searched_order(32, 8)(0), 1).swaps <= 76);

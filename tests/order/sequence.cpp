@@ -88,7 +88,8 @@ TEST_CASE("every state that holds a bucket trains it equally often, by chi-squar
     for (std::uint64_t t = 0; t < tries; ++t) {
         epoch_plan states = base;
         randomize_bucket_states(states, 8, random_key{t, random_domain::plan});
-        for (std::uint32_t s = 0; s < states.size(); ++s) count[s] += static_cast<double>(std::ranges::count(states[s].edge_buckets, edge_bucket{0, 1}));
+        for (std::uint32_t s = 0; s < states.size(); ++s)
+            count[s] += static_cast<double>(std::ranges::count(states[s].edge_buckets, edge_bucket{0, 1}));
     }
     const double expected = tries / static_cast<double>(holders.size());
     double chi = 0, total = 0;

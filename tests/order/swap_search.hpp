@@ -22,10 +22,10 @@ using namespace gneiss;
 
 /// Searches for a sequence of buffers with a given number of swaps in which every pair of partitions meets.
 ///
-/// The sequence is a set of stays: partition, first state, state before which it leaves. One stay starts and one ends at every
-/// swap, so two stays may exchange their ends or their partitions, and a stay may change its partition; such moves lead from
-/// any sequence to any other. They are accepted as in simulated annealing; the cost is the number of pairs that never meet. All
-/// arithmetic is on integers: the same draws give the same sequence on every machine.
+/// The sequence is a set of stays: partition, first state, state before which it leaves. One stay starts and one ends
+/// at every swap, so two stays may exchange their ends or their partitions, and a stay may change its partition; such
+/// moves lead from any sequence to any other. They are accepted as in simulated annealing; the cost is the number of
+/// pairs that never meet. All arithmetic is on integers: the same draws give the same sequence on every machine.
 ///
 /// \tparam Words  64-bit words of a set of states: swaps < 64 · Words
 template <std::size_t Words>
@@ -60,7 +60,8 @@ public:
     [[nodiscard]] std::optional<buffer_sequence> run(std::uint64_t moves) {
         constexpr std::uint64_t batch = 1024;
         for (std::uint64_t done = 0; done < moves && apart_ != 0; done += batch) {
-            // The probability of accepting one more separate pair falls from .29 to 0 with the square of the remaining share.
+            // The probability of accepting one more separate pair falls from .29 to 0 with the square of the remaining
+            // share.
             const std::uint64_t left = ((moves - done) << 16) / moves;
             chance_ = (((left * left) >> 16) * 18776) >> 16;
             for (std::uint64_t i = 0; i < batch && apart_ != 0; ++i) move();
@@ -104,7 +105,8 @@ private:
     [[nodiscard]] std::int64_t apart(partition_id x, partition_id y) const noexcept {
         std::int64_t count = never_resident_together(x, y);
         for (partition_id z = 0; z < partitions_; ++z)
-            if (z != x && z != y) count += std::int64_t{never_resident_together(x, z)} + std::int64_t{never_resident_together(y, z)};
+            if (z != x && z != y)
+                count += std::int64_t{never_resident_together(x, z)} + std::int64_t{never_resident_together(y, z)};
         return count;
     }
     [[nodiscard]] bool accept(std::int64_t worse) noexcept {
@@ -188,8 +190,8 @@ private:
     std::uint64_t chance_ = 0;       ///< probability of accepting one more of them [2⁻¹⁶]
 };
 
-/// Searches for a sequence of buffers with at most `swaps` swaps in which every pair of partitions meets: simulated annealing
-/// over the partition that enters and the one that leaves.
+/// Searches for a sequence of buffers with at most `swaps` swaps in which every pair of partitions meets: simulated
+/// annealing over the partition that enters and the one that leaves.
 ///
 /// \param moves  number tried; a few million per second. More moves find fewer swaps; other seeds may as well
 /// \return       sorted sets of `slots` partitions, neighbors differ by one swap; nothing if none was found
@@ -208,8 +210,8 @@ private:
     return run(swap_search<4>(partitions, slots, swaps, key));
 }
 
-/// Formats a sequence that starts with 0 … slots − 1 and swaps one partition at a time for `parse_sequence`. Precondition: the
-/// sequence has fewer than 64 partitions.
+/// Formats a sequence that starts with 0 … slots − 1 and swaps one partition at a time for `parse_sequence`.
+/// Precondition: the sequence has fewer than 64 partitions.
 [[nodiscard]] inline std::string format_sequence(std::span<const std::vector<partition_id>> sequence) {
     std::string text;
     const auto only = [](const std::vector<partition_id>& of, const std::vector<partition_id>& without) {

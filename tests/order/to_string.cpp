@@ -20,10 +20,10 @@ TEST_CASE("ranges of three or more partitions are abbreviated") {
 
 TEST_CASE("a plan is a table with one line per state") {
     CHECK(to_string(beta_order(4, 3, 0, beta_options::fixed())(0), {.buckets = 5}) ==
-          "state  resident  load  buckets\n"
-          "    0  0-2       0-2         9  (0,0) (0,1) (0,2) (1,0) (1,1) …\n"
-          "    1  0 1 3     3           5  (0,3) (1,3) (3,0) (3,1) (3,3)\n"
-          "    2  1-3       2           2  (2,3) (3,2)\n");
+        "state  resident  load  buckets\n"
+        "    0  0-2       0-2         9  (0,0) (0,1) (0,2) (1,0) (1,1) …\n"
+        "    1  0 1 3     3           5  (0,3) (1,3) (3,0) (3,1) (3,3)\n"
+        "    2  1-3       2           2  (2,3) (3,2)\n");
 }
 
 TEST_CASE("long plans are truncated and the omitted states counted") {

@@ -109,8 +109,8 @@ TEST_CASE("a partition trains in each of its states equally often, by chi-square
         REQUIRE(result.states.size() == 3);
         for (std::size_t s = 0; s < 3; ++s)
             for (const partition_id t : result.trained[s]) {
-                const bool always = std::ranges::all_of(
-                    result.states, [t](const buffer_state& held) { return std::ranges::binary_search(held.resident, t); });
+                const bool always = std::ranges::all_of(result.states,
+                    [t](const buffer_state& held) { return std::ranges::binary_search(held.resident, t); });
                 if (always && t == result.states[0].resident[0]) ++count[s];
             }
     }

@@ -184,8 +184,8 @@ TEST_CASE("a graph that fits stays resident") {
     CHECK(t.states == 1);
     CHECK(t.read_bytes == 10000 * 400 + (8 << 20));
     CHECK(t.written_bytes == 10000 * 400);
-    CHECK(tune({.nodes = 10000, .row_bytes = 400, .memory = 64 << 20, .access = row_use::read_only}).written_bytes ==
-          0);
+    CHECK(
+        tune({.nodes = 10000, .row_bytes = 400, .memory = 64 << 20, .access = row_use::read_only}).written_bytes == 0);
 }
 
 TEST_CASE("the reasons contain the numbers; an impossible budget is refused with its parts") {

@@ -69,7 +69,7 @@ TEST_CASE("bands cut fewer edges than the order of a graph whose hubs come last"
     symmetric_stream stream(turned);
     const partition_request request{.parts = 8};
     CHECK(cut_edges(turned, band_partitioner{.passes = 0}(stream, request, executor)) <
-          cut_edges(turned, fennel_partitioner{}(stream, request, executor)));
+        cut_edges(turned, fennel_partitioner{}(stream, request, executor)));
 }
 
 TEST_CASE("bands stop on request and report progress until then") {

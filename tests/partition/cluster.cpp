@@ -55,7 +55,8 @@ TEST_CASE(
                 CAPTURE(name);
                 CAPTURE(cap);
                 symmetric_stream stream(graph, 7);
-                const node_clusters clusters = cluster_nodes(stream, {.balance = balance}, {.max_weight = cap}, executor);
+                const node_clusters clusters =
+                    cluster_nodes(stream, {.balance = balance}, {.max_weight = cap}, executor);
                 std::map<node_id, std::uint32_t> members;
                 node_id next = 0;
                 for (node_id v = 0; v < graph.nodes(); ++v) {

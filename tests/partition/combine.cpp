@@ -23,7 +23,8 @@ TEST_CASE("an overlay separates two nodes if either of its partitionings does") 
     const auto result = detail::overlay(a, b);
     REQUIRE(result);
     for (std::size_t v = 0; v < a.size(); ++v)
-        for (std::size_t u = 0; u < a.size(); ++u) CHECK(((*result)[v] == (*result)[u]) == (a[v] == a[u] && b[v] == b[u]));
+        for (std::size_t u = 0; u < a.size(); ++u)
+            CHECK(((*result)[v] == (*result)[u]) == (a[v] == a[u] && b[v] == b[u]));
 }
 
 TEST_CASE("combining never raises the cut and keeps caps, on any graph") {

@@ -19,8 +19,8 @@ namespace {
 
 const serial_executor executor;
 
-std::vector<partition_id16> run(const fennel_partitioner& fennel, const symmetric_csr& graph, const partition_request& request,
-    std::size_t chunk = 7) {
+std::vector<partition_id16> run(const fennel_partitioner& fennel, const symmetric_csr& graph,
+    const partition_request& request, std::size_t chunk = 7) {
     symmetric_stream stream(graph, chunk);
     return fennel(stream, request, executor);
 }
@@ -41,13 +41,19 @@ TEST_CASE("FENNEL equals a scan of all parts, by nodes and by edges, in every pa
                             const std::uint64_t total = total_weight(balance, graph.nodes(), graph.arcs());
                             const std::uint64_t cap = max_weight(total, k, imbalance);
                             const detail::fennel_rule rule(gamma, total, graph.arcs(), k, {});
-                            const auto load_penalty = [&](std::size_t g, std::uint64_t s) { return rule.load_penalty(g, s); };
-                            const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) { return n - load_penalty(g, s); };
+                            const auto load_penalty = [&](std::size_t g, std::uint64_t s) {
+                                return rule.load_penalty(g, s);
+                            };
+                            const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) {
+                                return n - load_penalty(g, s);
+                            };
                             std::vector<partition_id16> initial;
                             if (passes > 1) // everything in one part: caps are violated at first
                                 initial.assign(graph.nodes(), static_cast<partition_id16>(k - 1));
-                            const auto parts = run({.gamma = gamma, .passes = passes, .initial = initial}, graph, request);
-                            CHECK(parts == greedy_by_scan(graph, request, cap, false, initial, passes, score, load_penalty));
+                            const auto parts =
+                                run({.gamma = gamma, .passes = passes, .initial = initial}, graph, request);
+                            CHECK(parts ==
+                                greedy_by_scan(graph, request, cap, false, initial, passes, score, load_penalty));
                         }
 }
 
@@ -91,7 +97,8 @@ TEST_CASE("the result does not depend on chunks, and 4096 parts work like two") 
     for (const std::uint32_t k : {2U, 64U, 4096U, max_partition_count}) {
         const auto parts = run({.passes = 2}, graph, {.parts = k}, 1);
         CHECK_NOTHROW(check_assignment(parts, k, 3000));
-        for (const std::size_t chunk : {2U, 100U, 5000U}) CHECK(run({.passes = 2}, graph, {.parts = k}, chunk) == parts);
+        for (const std::size_t chunk : {2U, 100U, 5000U})
+            CHECK(run({.passes = 2}, graph, {.parts = k}, chunk) == parts);
     }
 }
 

@@ -28,7 +28,8 @@ std::vector<partition_id16> run(
 }
 
 /// Returns the maximum nodes per part of each label, the unlabeled last.
-std::vector<std::uint64_t> most_of_each(std::span<const partition_id16> parts, std::span<const class_id> labels, std::uint32_t k) {
+std::vector<std::uint64_t> most_of_each(
+    std::span<const partition_id16> parts, std::span<const class_id> labels, std::uint32_t k) {
     const std::size_t groups = label_counts(labels).size();
     std::vector<std::uint64_t> counts(groups * k), most(groups);
     for (std::size_t v = 0; v < parts.size(); ++v) {
@@ -71,9 +72,14 @@ TEST_CASE("GAP equals a scan of all parts: any labels, caps, weights, passes and
                                     continue;
                                 }
                                 const detail::fennel_rule rule(1.5, graph.nodes(), graph.arcs(), k, counts);
-                                const auto load_penalty = [&](std::size_t g, std::uint64_t s) { return rule.load_penalty(g, s); };
-                                const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) { return n - load_penalty(g, s); };
-                                REQUIRE(parts == greedy_by_scan(graph, request, cap, true, initial, passes, score, load_penalty));
+                                const auto load_penalty = [&](std::size_t g, std::uint64_t s) {
+                                    return rule.load_penalty(g, s);
+                                };
+                                const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) {
+                                    return n - load_penalty(g, s);
+                                };
+                                REQUIRE(parts ==
+                                    greedy_by_scan(graph, request, cap, true, initial, passes, score, load_penalty));
                             }
 }
 
@@ -98,7 +104,8 @@ TEST_CASE("balanced by edges, the caps of labels are also kept exactly") {
     const symmetric_csr graph = random_graph(997, 5000, 4);
     const auto labels = random_labels(997, 10, 4);
     const auto caps = label_caps(label_counts(labels), 8, 1.05);
-    const auto parts = run({.passes = 3}, graph, {.parts = 8, .balance = balance_by::edges, .labels = labels, .label_cap = 1.05});
+    const auto parts =
+        run({.passes = 3}, graph, {.parts = 8, .balance = balance_by::edges, .labels = labels, .label_cap = 1.05});
     const auto most = most_of_each(parts, labels, 8);
     for (std::size_t g = 0; g < caps.size(); ++g) CHECK(most[g] <= caps[g]);
 }
@@ -123,11 +130,14 @@ TEST_CASE("if communities are labels, penalties bring labels near balance and ca
     for (node_id v = 0; v < 4000; ++v) labels[v] = v % 8;
     for (int e = 0; e < 30000; ++e) {
         const auto v = static_cast<node_id>(draw.below(4000));
-        edges.push_back({v, 0, static_cast<node_id>(draw.below(10) < 9 ? v % 8 + 8 * draw.below(500) : draw.below(4000))});
+        edges.push_back(
+            {v, 0, static_cast<node_id>(draw.below(10) < 9 ? v % 8 + 8 * draw.below(500) : draw.below(4000))});
     }
     const symmetric_csr graph = graph_of(4000, edges);
     symmetric_stream stream(graph);
-    const auto most = [&](const std::vector<partition_id16>& parts) { return std::ranges::max(most_of_each(parts, labels, 8)); };
+    const auto most = [&](const std::vector<partition_id16>& parts) {
+        return std::ranges::max(most_of_each(parts, labels, 8));
+    };
     const auto fennel = fennel_partitioner{.passes = 5}(stream, {.parts = 8}, executor);
     const auto soft = run({.passes = 5}, graph, {.parts = 8, .labels = labels});
     const auto hard = run({.passes = 5}, graph, {.parts = 8, .labels = labels, .label_cap = 1.05});

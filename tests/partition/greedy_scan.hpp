@@ -12,13 +12,13 @@
 
 namespace partition_test {
 
-/// Reference implementation of the streamed partitioners: every part is scored for every node, and loads are recounted each
-/// time. `score(group, neighbors, load)` and, for equal scores, `load_penalty(group, load)`. Without `by_label` all nodes are
-/// one group whose load is the weight.
+/// Reference implementation of the streamed partitioners: every part is scored for every node, and loads are recounted
+/// each time. `score(group, neighbors, load)` and, for equal scores, `load_penalty(group, load)`. Without `by_label`
+/// all nodes are one group whose load is the weight.
 template <class Score, class Burden>
-std::vector<gneiss::partition_id16> greedy_by_scan(const gneiss::symmetric_csr& graph, const gneiss::partition_request& request,
-    std::uint64_t cap, bool by_label, std::span<const gneiss::partition_id16> initial, std::uint32_t passes, Score&& score,
-    Burden&& load_penalty) {
+std::vector<gneiss::partition_id16> greedy_by_scan(const gneiss::symmetric_csr& graph,
+    const gneiss::partition_request& request, std::uint64_t cap, bool by_label,
+    std::span<const gneiss::partition_id16> initial, std::uint32_t passes, Score&& score, Burden&& load_penalty) {
     using namespace gneiss;
     const std::uint32_t k = request.parts;
     const std::size_t n = graph.nodes();
@@ -63,8 +63,10 @@ std::vector<gneiss::partition_id16> greedy_by_scan(const gneiss::symmetric_csr& 
                     best = p;
                     continue;
                 }
-                const double here = score(mine, neighbors[p], load(p)), there = score(mine, neighbors[best], load(best));
-                if (here > there || (here == there && load_penalty(mine, load(p)) < load_penalty(mine, load(best)))) best = p;
+                const double here = score(mine, neighbors[p], load(p)),
+                             there = score(mine, neighbors[best], load(best));
+                if (here > there || (here == there && load_penalty(mine, load(p)) < load_penalty(mine, load(best))))
+                    best = p;
             }
             part[v] = static_cast<partition_id16>(best == k ? lightest : best);
         }

@@ -29,8 +29,10 @@ namespace {
 
 constexpr double any_size = std::numeric_limits<double>::infinity();
 
-/// Assigns two sides by the sign of random values averaged repeatedly over neighbors: good for two communities. Keeps its caps.
-std::vector<partition_id16> spectral(const symmetric_csr& graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) {
+/// Assigns two sides by the sign of random values averaged repeatedly over neighbors: good for two communities. Keeps
+/// its caps.
+std::vector<partition_id16> spectral(
+    const symmetric_csr& graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) {
     const auto nodes = static_cast<std::size_t>(graph.nodes());
     std::vector<double> x(nodes), y(nodes);
     for (std::size_t v = 0; v < nodes; ++v) x[v] = to_unit(random_key{seed, random_domain::user}[v]) - .5;
@@ -64,16 +66,18 @@ constexpr auto all_on_one_side = [](const symmetric_csr& graph, std::array<std::
 std::vector<edge> edges_of(edge_list<>& from) {
     std::vector<edge> all;
     from.rewind();
-    for (auto chunk = from.next(); !chunk.empty(); chunk = from.next()) all.insert(all.end(), chunk.begin(), chunk.end());
+    for (auto chunk = from.next(); !chunk.empty(); chunk = from.next())
+        all.insert(all.end(), chunk.begin(), chunk.end());
     return all;
 }
 
 /// Returns `communities` of equal size in random order, with `mixing` of the edges between them.
 edge_list<> communities(std::uint64_t nodes, edge_index edges, std::uint32_t count, double mixing, std::uint64_t seed) {
-    generated_edges from(planted_partition<>({.nodes = nodes, .edges = edges, .communities = count, .mixing = mixing,
-        .degree_exponent = 0, .seed = seed}));
+    generated_edges from(planted_partition<>(
+        {.nodes = nodes, .edges = edges, .communities = count, .mixing = mixing, .degree_exponent = 0, .seed = seed}));
     std::vector<edge> result;
-    for (auto chunk = from.next(); !chunk.empty(); chunk = from.next()) result.insert(result.end(), chunk.begin(), chunk.end());
+    for (auto chunk = from.next(); !chunk.empty(); chunk = from.next())
+        result.insert(result.end(), chunk.begin(), chunk.end());
     return {nodes, std::move(result)};
 }
 
@@ -83,10 +87,10 @@ double cut_of(edge_list<>& edges, const std::vector<partition_id16>& part) {
     return cut / static_cast<double>(edges.edges());
 }
 
-/// Reference implementation of Algorithms 1 and 2, line by line, over edges in the given order. \param leave  a node leaves its
-/// part before it is assigned, and stays on ties; false: as printed, except for the minus sign
-std::vector<partition_id16> listing(const std::vector<edge>& edges, std::size_t nodes, std::size_t chunks, std::uint64_t most,
-    const auto& seed, bool leave) {
+/// Reference implementation of Algorithms 1 and 2, line by line, over edges in the given order. \param leave  a node
+/// leaves its part before it is assigned, and stays on ties; false: as printed, except for the minus sign
+std::vector<partition_id16> listing(const std::vector<edge>& edges, std::size_t nodes, std::size_t chunks,
+    std::uint64_t most, const auto& seed, bool leave) {
     std::vector<int> parts(nodes, -1);
     std::vector<std::array<float, 2>> nbr_counts(nodes);
     std::array<std::uint64_t, 2> sizes{};
@@ -117,7 +121,8 @@ std::vector<partition_id16> listing(const std::vector<edge>& edges, std::size_t 
             const std::uint64_t key =
                 random_key{0, random_domain::partition}.with(detail::grem_key).with(1).with(0).value();
             const std::vector<partition_id16> given = seed(make_symmetric_csr(stream), std::array{fair, fair}, key);
-            for (std::size_t v = 0; v < names.size(); ++v) ++sizes[static_cast<std::size_t>(parts[names[v]] = given[v])];
+            for (std::size_t v = 0; v < names.size(); ++v)
+                ++sizes[static_cast<std::size_t>(parts[names[v]] = given[v])];
             for (const node_id n : c_nodes) nbr_counts[n] = cnt_nbrs(n);
             continue;
         }
@@ -170,8 +175,8 @@ TEST_CASE("GREM equals its corrected listing, line by line") {
                 const std::uint64_t most = max_weight(edges.nodes(), 2, imbalance);
                 memory_scratch<> place;
                 CHECK(grem(edges, place, {.imbalance = imbalance},
-                          {.chunk = 1. / static_cast<double>(chunks), .shuffle = false}, by_spectrum) ==
-                      listing(edges_of(edges), edges.nodes(), chunks, most, by_spectrum, true));
+                          {.chunk = 1. / static_cast<double>(chunks), .shuffle = false},
+                          by_spectrum) == listing(edges_of(edges), edges.nodes(), chunks, most, by_spectrum, true));
             }
     }
 }
@@ -182,7 +187,8 @@ TEST_CASE("the printed listing drives nodes out of full parts; the corrected one
     const double literal = cut_of(edges, listing(edges_of(edges), 1000, 10, 500, by_spectrum, false));
     CHECK(literal > .3);
     for (const double imbalance : {0., .03})
-        CHECK(cut_of(edges, grem(edges, place, {.imbalance = imbalance}, {}, by_spectrum)) < (imbalance == 0 ? .2 : .12));
+        CHECK(
+            cut_of(edges, grem(edges, place, {.imbalance = imbalance}, {}, by_spectrum)) < (imbalance == 0 ? .2 : .12));
 }
 
 TEST_CASE("one chunk of all edges gives its seed partition") {
@@ -274,12 +280,13 @@ TEST_CASE("an interrupted run resumes to the same bits, wherever it was killed")
             CHECK(grem(edges, place, request, options, by_spectrum) == expected);
             CHECK(journal.saves == whole.saves);
         }
-        CHECK(grem(edges, place, {.parts = 5, .journal = &whole}, options, by_spectrum) == expected); // nothing was left to do
+        CHECK(grem(edges, place, {.parts = 5, .journal = &whole}, options, by_spectrum) ==
+            expected); // nothing was left to do
         CHECK(code_of([&] { (void)grem(edges, place, {.parts = 4, .journal = &whole}, options, by_spectrum); }) ==
-              errc::config_mismatch);
+            errc::config_mismatch);
         edge_list<> other = communities(151, 6000, 4, .3, 2);
         CHECK(code_of([&] { (void)grem(other, place, {.parts = 5, .journal = &whole}, options, by_spectrum); }) ==
-              errc::config_mismatch);
+            errc::config_mismatch);
     }
 }
 
@@ -294,9 +301,9 @@ TEST_CASE("degenerate graphs are partitioned") {
     };
     CHECK(result(0, {}, 3).empty());
     CHECK(result(1, {}, 1) == std::vector<partition_id16>{0});
-    CHECK(result(10, {}, 4).size() == 10);                          // no edge
+    CHECK(result(10, {}, 4).size() == 10);                                // no edge
     CHECK(result(10, {{3, 0, 3}, {4, 0, 4}, {4, 0, 4}}, 2).size() == 10); // only loops
-    CHECK(result(2, {{0, 0, 1}}, 7).size() == 2);                   // more parts than nodes
+    CHECK(result(2, {{0, 0, 1}}, 7).size() == 2);                         // more parts than nodes
     std::vector<edge> star;
     for (node_id v = 1; v < 40; ++v) star.push_back({0, 0, v});
     CHECK(result(40, star, 4).size() == 40);
@@ -322,8 +329,9 @@ TEST_CASE("invalid requests are refused") {
     edge_list<> beyond(3, {{0, 0, 3}});
     CHECK(code_of([&] { (void)grem(beyond, place, {}, {}, by_spectrum); }) == errc::out_of_range);
     CHECK(code_of([&] {
-        (void)grem(edges, place, {}, {},
-            [](const symmetric_csr&, std::array<std::uint64_t, 2>, std::uint64_t) { return std::vector<partition_id16>{}; });
+        (void)grem(edges, place, {}, {}, [](const symmetric_csr&, std::array<std::uint64_t, 2>, std::uint64_t) {
+            return std::vector<partition_id16>{};
+        });
     }) == errc::invalid_argument);
 }
 

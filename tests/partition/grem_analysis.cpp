@@ -25,7 +25,8 @@ namespace {
 /// Two communities with a sixth of the edges between them, and the community of each node.
 struct two_communities {
     static constexpr std::uint64_t nodes = 4000;
-    planted_partition<> from{{.nodes = nodes, .edges = 80000, .communities = 2, .mixing = .17, .degree_exponent = 0, .seed = 3}};
+    planted_partition<> from{
+        {.nodes = nodes, .edges = 80000, .communities = 2, .mixing = .17, .degree_exponent = 0, .seed = 3}};
     edge_list<> edges{nodes, result()};
     symmetric_csr graph = make_symmetric_csr(edges);
     std::vector<partition_id16> truth = labels();
@@ -55,7 +56,8 @@ TEST_CASE("the odds of a wrong side equal an explicit enumeration") {
         for (std::uint64_t k0 = (k + 1) / 2; k0 <= k; ++k0)
             for (std::uint64_t drawn = 0; drawn <= k; ++drawn) {
                 double wrong = 0, tie = 0, all = 0;
-                for (std::uint32_t chosen = 0; chosen < 1U << k; ++chosen) { // the first k0 neighbors are in the first part
+                for (std::uint32_t chosen = 0; chosen < 1U << k;
+                    ++chosen) { // the first k0 neighbors are in the first part
                     std::uint64_t size = 0, in_first = 0;
                     for (std::uint64_t i = 0; i < k; ++i)
                         if ((chosen >> i & 1) != 0) {
@@ -133,7 +135,8 @@ TEST_CASE("equation 1 predicts the cut of greedy decisions, with and without ref
     }
 }
 
-TEST_CASE("on a random graph GREM cuts what equation 1 predicts for three chunks, fixed decisions what it predicts for one") {
+TEST_CASE(
+    "on a random graph GREM cuts what equation 1 predicts for three chunks, fixed decisions what it predicts for one") {
     two_communities executor;
     symmetric_stream stream(executor.graph);
     memory_scratch<> place;

@@ -21,7 +21,8 @@ using namespace gneiss;
 namespace {
 
 symmetric_csr planted() {
-    generated_edges edges(planted_partition<>({.nodes = 3000, .edges = 45000, .communities = 60, .mixing = .2, .degree_exponent = 0, .seed = 1}));
+    generated_edges edges(planted_partition<>(
+        {.nodes = 3000, .edges = 45000, .communities = 60, .mixing = .2, .degree_exponent = 0, .seed = 1}));
     return make_symmetric_csr(edges);
 }
 
@@ -37,7 +38,8 @@ TEST_CASE("the lists contain each edge of the graph once") {
         for (int pass = 0; pass < 2; ++pass) {
             std::vector<edge> seen;
             listed.rewind();
-            for (auto some = listed.next(); !some.empty(); some = listed.next()) seen.insert(seen.end(), some.begin(), some.end());
+            for (auto some = listed.next(); !some.empty(); some = listed.next())
+                seen.insert(seen.end(), some.begin(), some.end());
             std::ranges::sort(seen);
             CHECK(seen == std::vector<edge>{{0, 0, 1}, {0, 0, 1}, {1, 0, 4}, {2, 0, 3}});
         }
@@ -51,9 +53,11 @@ TEST_CASE("GREM over lists with the library's seed partitioner finds communities
     const weighted_graph whole = make_weighted_graph(lists);
     for (const std::uint32_t parts : {2U, 5U, 8U}) {
         memory_scratch<> place;
-        const double best = measure_partition(lists, multilevel_partition(whole, {.parts = parts}, executor), parts).cut;
+        const double best =
+            measure_partition(lists, multilevel_partition(whole, {.parts = parts}, executor), parts).cut;
         const auto cut = [&](const grem_options& options) {
-            const std::vector<partition_id16> part = grem_partitioner{options}(lists, {.parts = parts}, place, executor);
+            const std::vector<partition_id16> part =
+                grem_partitioner{options}(lists, {.parts = parts}, place, executor);
             CHECK(std::ranges::max(part_sizes(part, parts)) <= max_weight(3000, parts, .03));
             return measure_partition(lists, part, parts).cut;
         };

@@ -24,8 +24,7 @@ namespace {
 symmetric_csr random_graph(std::uint64_t nodes, std::size_t count, std::uint64_t seed) {
     random_stream draw(random_key{seed, random_domain::user});
     std::vector<edge> edges(count);
-    for (edge& e : edges)
-        e = {static_cast<node_id>(draw.below(nodes)), 0, static_cast<node_id>(draw.below(nodes))};
+    for (edge& e : edges) e = {static_cast<node_id>(draw.below(nodes)), 0, static_cast<node_id>(draw.below(nodes))};
     edge_list<> stream(nodes, std::move(edges));
     return make_symmetric_csr(stream);
 }
@@ -104,7 +103,8 @@ TEST_CASE("self loops in a stream are ignored") {
         [[nodiscard]] static edge_index arcs() { return 6; }
     } stream;
     CHECK(influence<double>(stream, std::vector<node_id>{0, 2}, {.steps = 1}) == std::vector<double>{.5, .5, 1});
-    CHECK(sampled_influence(stream, std::vector<node_id>{2}, 9, 0, {.steps = 2}) == std::vector<std::uint32_t>{0, 0, 9});
+    CHECK(
+        sampled_influence(stream, std::vector<node_id>{2}, 9, 0, {.steps = 2}) == std::vector<std::uint32_t>{0, 0, 9});
 }
 
 TEST_CASE("sampled walks end with their expected frequency, by a chi-square test") {
@@ -143,7 +143,8 @@ TEST_CASE("the most influential nodes are the first of a sort, ties by id") {
         std::ranges::stable_sort(sorted, std::ranges::greater(), [&](node_id v) { return scores[v]; });
         for (const std::size_t count : {0UL, 1UL, 7UL, 50UL, 60UL})
             CHECK(most_influential<std::uint32_t>(scores, count) ==
-                  std::vector<node_id>(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(count, 50))));
+                std::vector<node_id>(
+                    sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(count, 50))));
     }
 }
 

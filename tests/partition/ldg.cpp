@@ -22,8 +22,12 @@ TEST_CASE("LDG equals a scan of all parts: neighbors (1 - weight / cap), the lig
                     CAPTURE(k);
                     const partition_request request{.parts = k, .balance = balance};
                     const std::uint64_t cap = max_weight(total_weight(balance, graph.nodes(), graph.arcs()), k, .03);
-                    const auto load_penalty = [&](std::size_t, std::uint64_t s) { return static_cast<double>(s) / static_cast<double>(cap); };
-                    const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) { return n * (1 - load_penalty(g, s)); };
+                    const auto load_penalty = [&](std::size_t, std::uint64_t s) {
+                        return static_cast<double>(s) / static_cast<double>(cap);
+                    };
+                    const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) {
+                        return n * (1 - load_penalty(g, s));
+                    };
                     symmetric_stream stream(graph, 3);
                     const auto parts = ldg_partitioner{.passes = passes}(stream, request, serial_executor{});
                     CHECK(parts == greedy_by_scan(graph, request, cap, false, {}, passes, score, load_penalty));

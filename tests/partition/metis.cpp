@@ -32,7 +32,8 @@ TEST_CASE("a constraint for each label spreads its nodes, unlike the cut alone")
     std::vector<class_id> labels(400, unlabeled);
     for (node_id v = 0; v < 400; ++v)
         if (v % 40 < 10) labels[v] = v / 40 % 2; // at one end
-    const std::vector<partition_id16> parts = metis_partition(graph, {.parts = 2, .labels = labels, .label_imbalance = .1});
+    const std::vector<partition_id16> parts =
+        metis_partition(graph, {.parts = 2, .labels = labels, .label_imbalance = .1});
     for (class_id label = 0; label < 2; ++label) {
         std::size_t first = 0;
         for (node_id v = 0; v < 400; ++v) first += labels[v] == label && parts[v] == 0;

@@ -30,7 +30,8 @@ TEST_CASE("a portfolio cuts no more than any candidate, and keeps caps") {
             symmetric_stream stream(graph, 7);
             const partition_request request{.parts = k};
             const auto parts = default_portfolio{}(stream, request, executor);
-            const auto band = band_partitioner{}(stream, request, executor), semi = semi_partitioner{}(stream, request, executor);
+            const auto band = band_partitioner{}(stream, request, executor),
+                       semi = semi_partitioner{}(stream, request, executor);
             CHECK(cut_edges(graph, parts) <= std::min(cut_edges(graph, semi), cut_edges(graph, band)));
             CHECK_NOTHROW(check_caps(graph, parts, request));
         }

@@ -108,8 +108,10 @@ TEST_CASE("clusters are of the nodes of their stream, within limits") {
     const symmetric_csr graph = partition_test::random_graph(50, 200, 1);
     symmetric_stream lists(graph);
     const std::vector<partition_id16> few(7);
-    CHECK(code_of([&] { (void)cluster_nodes(lists, {}, {.max_weight = 4, .within = few}, one); }) == errc::invalid_argument);
-    CHECK(code_of([&] { (void)cluster_nodes(lists, {}, {.max_weight = std::uint64_t{1} << 32}, one); }) == errc::invalid_argument);
+    CHECK(code_of([&] { (void)cluster_nodes(lists, {}, {.max_weight = 4, .within = few}, one); }) ==
+        errc::invalid_argument);
+    CHECK(code_of([&] { (void)cluster_nodes(lists, {}, {.max_weight = std::uint64_t{1} << 32}, one); }) ==
+        errc::invalid_argument);
     node_clusters clusters = cluster_nodes(lists, {}, {.max_weight = 4}, one);
     CHECK(quotient_graph(lists, clusters, 1000, {}).has_value());
     node_clusters wrong = clusters;
@@ -135,10 +137,13 @@ TEST_CASE("GREM checks options where it plans memory, needs an executor, and edg
     const serial_executor one;
     CHECK(code_of([] { (void)grem_bytes(10, 10, 2, {.chunk = nan}); }) == errc::invalid_argument);
     CHECK(code_of([] { (void)grem_partitioner{{.chunk = -1}}.memory(10, 10, {}); }) == errc::invalid_argument);
-    CHECK(code_of([] { (void)multilevel_bisector<serial_executor>{}(graph_of(3, {{0, 0, 1}}), {2, 2}, 0); }) == errc::invalid_argument);
+    CHECK(code_of([] { (void)multilevel_bisector<serial_executor>{}(graph_of(3, {{0, 0, 1}}), {2, 2}, 0); }) ==
+        errc::invalid_argument);
     growing_stream edges;
     memory_scratch<> place;
-    CHECK(code_of([&] { (void)grem(edges, place, {.parts = 4}, {.shuffle = false}, multilevel_bisector<serial_executor>{.on = &one}); }) == errc::invalid_argument);
+    CHECK(code_of([&] {
+        (void)grem(edges, place, {.parts = 4}, {.shuffle = false}, multilevel_bisector<serial_executor>{.on = &one});
+    }) == errc::invalid_argument);
 }
 
 } // namespace test_partition_preconditions

@@ -26,8 +26,7 @@ namespace {
 edge_list<> random_edges(std::uint64_t nodes, std::size_t count, std::uint64_t seed) {
     random_stream draw(random_key{seed, random_domain::user});
     std::vector<edge> edges(count);
-    for (edge& e : edges)
-        e = {static_cast<node_id>(draw.below(nodes)), 0, static_cast<node_id>(draw.below(nodes))};
+    for (edge& e : edges) e = {static_cast<node_id>(draw.below(nodes)), 0, static_cast<node_id>(draw.below(nodes))};
     return {nodes, std::move(edges), 7};
 }
 
@@ -62,7 +61,8 @@ TEST_CASE("cuts and sizes equal those counted over the edges") {
         for (std::uint32_t p = 0; p < parts; ++p) {
             used += sizes[p] != 0;
             node_imbalance = std::max(node_imbalance, sizes[p] / (static_cast<double>(part.size()) / parts) - 1);
-            if (all != 0) edge_imbalance = std::max(edge_imbalance, degrees[p] / (2. * static_cast<double>(all) / parts) - 1);
+            if (all != 0)
+                edge_imbalance = std::max(edge_imbalance, degrees[p] / (2. * static_cast<double>(all) / parts) - 1);
         }
         const symmetric_csr graph = make_symmetric_csr(edges);
         symmetric_stream stream(graph, 1 + seed);
@@ -85,7 +85,8 @@ TEST_CASE("kept neighbors are the mean over all choices of resident parts, with 
             const std::vector<partition_id16> part = random_parts(40, parts, parts);
             std::vector<class_id> labels(40, unlabeled);
             for (std::size_t v = 0; v < 40; v += 3) labels[v] = 0;
-            const std::vector<partition_id16> homes = parts % 2 == 0 ? random_parts(40, parts, parts + 9) : std::vector<partition_id16>{};
+            const std::vector<partition_id16> homes =
+                parts % 2 == 0 ? random_parts(40, parts, parts + 9) : std::vector<partition_id16>{};
             const auto home = [&](node_id v) { return part[v] < pinned && !homes.empty() ? homes[v] : part[v]; };
             const symmetric_csr graph = make_symmetric_csr(edges);
             symmetric_stream stream(graph);
@@ -100,14 +101,18 @@ TEST_CASE("kept neighbors are the mean over all choices of resident parts, with 
                         double kept = 0, choices = 0;
                         for (std::uint32_t chosen = 0; chosen < 1U << parts; ++chosen) {
                             const std::uint32_t always = (1U << pinned) - 1;
-                            if ((chosen & always) != always || std::popcount(chosen) != static_cast<int>(together + pinned) || (chosen >> home(v) & 1) == 0) continue;
+                            if ((chosen & always) != always ||
+                                std::popcount(chosen) != static_cast<int>(together + pinned) ||
+                                (chosen >> home(v) & 1) == 0)
+                                continue;
                             ++choices;
                             for (const node_id u : graph.list(v)) kept += chosen >> part[u] & 1;
                         }
                         sum += kept / choices;
                         ++nodes;
                     }
-                    CHECK((training ? seen.training : seen.all).kept(together, parts - pinned) == doctest::Approx(sum / nodes));
+                    CHECK((training ? seen.training : seen.all).kept(together, parts - pinned) ==
+                        doctest::Approx(sum / nodes));
                 }
             CHECK(seen.all.kept(parts - pinned, parts - pinned) == doctest::Approx(seen.all.mean()));
         }
@@ -121,7 +126,7 @@ TEST_CASE("the imbalance of labels is the excess of the fullest part over its fa
     const auto imbalance = [&](std::vector<class_id> labels) {
         return measure_partition(stream, part, 2, labels).label_imbalance;
     };
-    CHECK(imbalance({0, 0, 0, 1, 1, 0, 0, 1, 1, 1}) == 0);                        // 3:2 of five is the fairest split
+    CHECK(imbalance({0, 0, 0, 1, 1, 0, 0, 1, 1, 1}) == 0);                         // 3:2 of five is the fairest split
     CHECK(imbalance({0, 0, 0, 0, 1, 0, 1, 1, 1, 1}) == doctest::Approx(1 / 2.5));  // four of five; three are fair
     CHECK(imbalance({0, 0, none, none, none, none, none, none, none, none}) == 1); // two of two; one is fair
     CHECK(imbalance({none, none, none, none, none, none, none, none, none, none}) == 0);
@@ -150,7 +155,8 @@ TEST_CASE("partitions of another graph are refused") {
     CHECK(code_of([&] { (void)measure_partition(stream, short_one, 2); }) == errc::invalid_argument);
     CHECK(code_of([&] { (void)measure_partition(stream, part, 0); }) == errc::invalid_argument);
     CHECK(code_of([&] { (void)measure_partition(stream, part, 1); }) == errc::out_of_range);
-    CHECK(code_of([&] { (void)measure_partition(stream, part, 2, std::vector<class_id>{0}); }) == errc::invalid_argument);
+    CHECK(
+        code_of([&] { (void)measure_partition(stream, part, 2, std::vector<class_id>{0}); }) == errc::invalid_argument);
 }
 
 } // namespace test_partition_quality

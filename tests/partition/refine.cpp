@@ -39,8 +39,9 @@ std::uint64_t refine_by_scan(
         std::uint32_t best = request.parts;
         for (std::uint32_t p = 0; p < request.parts; ++p) {
             if (p == parts[v] || neighbors[p] == 0 || weights[p] + weight > cap) continue;
-            if (best == request.parts || std::tuple(neighbors[best], weights[p], first[p]) <
-                                             std::tuple(neighbors[p], weights[best], first[best]))
+            if (best == request.parts ||
+                std::tuple(neighbors[best], weights[p], first[p]) <
+                    std::tuple(neighbors[p], weights[best], first[best]))
                 best = p;
         }
         const std::uint32_t home = parts[v];

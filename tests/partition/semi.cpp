@@ -44,7 +44,8 @@ TEST_CASE("an edge limit on the graph of clusters gives heavier clusters, or fal
     const symmetric_csr graph = random_graph(3000, 12000, 3);
     symmetric_stream stream(graph);
     const partition_request request{.parts = 4};
-    CHECK(semi_partitioner{.most_edges = 1}(stream, request, executor) == band_partitioner{}(stream, request, executor));
+    CHECK(
+        semi_partitioner{.most_edges = 1}(stream, request, executor) == band_partitioner{}(stream, request, executor));
     CHECK_NOTHROW(check_caps(graph, semi_partitioner{.most_edges = 4000}(stream, request, executor), request));
 }
 

@@ -31,7 +31,9 @@ inline gneiss::symmetric_csr random_graph(std::uint64_t nodes, std::size_t edges
     std::vector<gneiss::edge> result;
     for (std::size_t e = 0; e < edges; ++e) {
         const auto v = static_cast<gneiss::node_id>(draw.below(nodes));
-        const std::uint64_t u = e % 3 == 0 ? draw.below(nodes) : e % 3 == 1 ? (v + draw.below(5)) % nodes : draw.below(1 + v / 4);
+        const std::uint64_t u = e % 3 == 0 ? draw.below(nodes)
+            : e % 3 == 1                   ? (v + draw.below(5)) % nodes
+                                           : draw.below(1 + v / 4);
         result.push_back({v, 0, static_cast<gneiss::node_id>(u)});
     }
     return graph_of(nodes, std::move(result));
@@ -81,7 +83,8 @@ inline void check_caps(const gneiss::symmetric_csr& graph, std::span<const gneis
     using namespace gneiss;
     check_assignment(parts, request.parts, graph.nodes());
     const auto counts = label_counts(request.labels), caps = label_caps(counts, request.parts, request.label_cap);
-    const std::uint64_t cap = max_weight(total_weight(request.balance, graph.nodes(), graph.arcs()), request.parts, request.imbalance);
+    const std::uint64_t cap =
+        max_weight(total_weight(request.balance, graph.nodes(), graph.arcs()), request.parts, request.imbalance);
     std::vector<std::uint64_t> weights(request.parts), labeled(request.parts * counts.size());
     for (node_id v = 0; v < graph.nodes(); ++v) {
         weights[parts[v]] += node_weight(request.balance, graph.degree(v));
@@ -89,9 +92,11 @@ inline void check_caps(const gneiss::symmetric_csr& graph, std::span<const gneis
         ++labeled[parts[v] * counts.size() + std::min<std::size_t>(request.labels[v], counts.size() - 1)];
     }
     for (const std::uint64_t weight : weights)
-        if (weight > cap) throw error(errc::over_budget, "a part weighs " + std::to_string(weight) + " of " + std::to_string(cap));
+        if (weight > cap)
+            throw error(errc::over_budget, "a part weighs " + std::to_string(weight) + " of " + std::to_string(cap));
     for (std::size_t i = 0; i < labeled.size(); ++i)
-        if (labeled[i] > caps[i % counts.size()]) throw error(errc::over_budget, "a part has too many nodes of a label");
+        if (labeled[i] > caps[i % counts.size()])
+            throw error(errc::over_budget, "a part has too many nodes of a label");
 }
 
 /// Keeps the last state; throws errc::canceled after the save of step `end_at`, like a crash there.
@@ -125,7 +130,8 @@ void keeps_caps(const Partitioner& partition) {
                     CAPTURE(imbalance);
                     CAPTURE(label_cap);
                     const auto labels = random_labels(graph.nodes(), 3, 5);
-                    const partition_request request{.parts = k, .imbalance = imbalance, .labels = labels, .label_cap = label_cap};
+                    const partition_request request{
+                        .parts = k, .imbalance = imbalance, .labels = labels, .label_cap = label_cap};
                     symmetric_stream stream(graph, 7);
                     CHECK_NOTHROW(check_caps(graph, partition(stream, request, serial_executor{}), request));
                 }

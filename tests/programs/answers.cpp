@@ -23,21 +23,27 @@ using embeddings = std::map<std::string, std::vector<double>>;
 struct likes_workshop : gneiss::test::workshop {
     std::map<std::string, std::set<std::string>> train, valid, test;
 
-    explicit likes_workshop(const std::string& program = "gneiss-marius", const std::string& flags = "") : workshop(program) {
+    explicit likes_workshop(const std::string& program = "gneiss-marius", const std::string& flags = "")
+        : workshop(program) {
         std::map<std::string, std::string> text;
         for (int user = 0; user < 30; ++user)
             for (int item = 0; item < 20; ++item) {
                 if (user % 3 != item % 3) continue;
                 const bool kept = (user * 7 + item) % 4 != 0;
                 const std::string split = kept ? "train" : (user + item) % 4 < 2 ? "valid" : "test";
-                (split == "train" ? train : split == "valid" ? valid : test)[name("user", user)].insert(name("item", item));
+                (split == "train"          ? train
+                        : split == "valid" ? valid
+                                           : test)[name("user", user)]
+                    .insert(name("item", item));
                 text[split] += name("user", user) + "\t" + name("item", item) + "\n";
             }
         for (const auto& [split, lines] : text) write(split + ".tsv", lines);
         succeed("import train.tsv --valid valid.tsv --test test.tsv --out data --partitions 4", "gneiss-data");
         succeed("train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out a " + flags);
     }
-    static std::string name(const std::string& kind, int i) { return kind + (i == 4 ? ", \"the\" " : "") + std::to_string(i); }
+    static std::string name(const std::string& kind, int i) {
+        return kind + (i == 4 ? ", \"the\" " : "") + std::to_string(i);
+    }
 
     void succeed(const std::string& arguments, const std::string& program = "") const {
         const auto got = run(arguments, program);
@@ -93,14 +99,17 @@ bool is_item(const std::string& name) { return name.starts_with("item"); }
 
 } // namespace
 
-TEST_CASE("similar nodes equal those of comparing all exported embeddings, one by one and in batches, within little memory") {
+TEST_CASE(
+    "similar nodes equal those of comparing all exported embeddings, one by one and in batches, within little memory") {
     const likes_workshop shop;
     const embeddings rows = shop.exported();
     for (const std::string measure : {"cosine --candidates all", "dot --candidates all"}) {
         const auto expected = [&](const std::string& name) {
             const auto score = [&](const std::vector<double>& row) {
                 const double product = dot(row, rows.at(name));
-                return measure.starts_with("dot") ? product : product / std::sqrt(dot(row, row) * dot(rows.at(name), rows.at(name)));
+                return measure.starts_with("dot")
+                    ? product
+                    : product / std::sqrt(dot(row, row) * dot(rows.at(name), rows.at(name)));
             };
             auto names = sorted_names(rows, score, [&](const std::string& other) { return other != name; });
             names.resize(6);
@@ -115,7 +124,8 @@ TEST_CASE("similar nodes equal those of comparing all exported embeddings, one b
         shop.write("names.csv", "item3\n\"user, \"\"the\"\" 4\"\nuser7\n");
         const auto batch = shop.json("predict a --similar-file names.txt --k 6 --measure " + measure);
         CHECK(batch == shop.json("predict a --similar-file names.csv --k 6 --memory 64MiB --measure " + measure));
-        CHECK(batch == shop.json("predict a --similar 'item3, \"user, \"\"the\"\" 4\", user7' --k 6 --measure " + measure));
+        CHECK(batch ==
+            shop.json("predict a --similar 'item3, \"user, \"\"the\"\" 4\", user7' --k 6 --measure " + measure));
         for (const auto& one_of : batch["predictions"]) CHECK(names_of(one_of["answers"]) == expected(one_of["node"]));
     }
     shop.refuses(1, "predict a --similar stranger", {"stranger"});
@@ -127,16 +137,19 @@ TEST_CASE("similar nodes equal those of comparing all exported embeddings, one b
     CHECK(shop.run("predict a --similar user7 --k 1").out.starts_with("user7\n"));
 }
 
-TEST_CASE("in a graph of users and items similar nodes are of the node's own side, one by one, in batches and out of core") {
+TEST_CASE(
+    "in a graph of users and items similar nodes are of the node's own side, one by one, in batches and out of core") {
     const likes_workshop shop;
-    const std::string flags = "train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --partitions 4 --buffer 2 --order beta-randomized";
+    const std::string flags = "train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet "
+                              "--partitions 4 --buffer 2 --order beta-randomized";
     shop.succeed(flags + " --store memory --out a --force");
     shop.succeed(flags + " --store disk --out disk");
     const embeddings rows = shop.exported();
     std::set<std::string> seen[2]; // users, items
     for (const auto& [user, items] : shop.train) seen[0].insert(user), seen[1].insert(items.begin(), items.end());
     const auto expected = [&](const std::string& name) {
-        return sorted_names(rows, [&](const std::vector<double>& row) { return dot(row, rows.at(name)); },
+        return sorted_names(
+            rows, [&](const std::vector<double>& row) { return dot(row, rows.at(name)); },
             [&](const std::string& other) { return other != name && seen[is_item(name) ? 1 : 0].contains(other); });
     };
     shop.write("names.txt", "item3\nuser7\nuser, \"the\" 4\nitem3\n");
@@ -144,17 +157,21 @@ TEST_CASE("in a graph of users and items similar nodes are of the node's own sid
     CHECK(batch["candidates"] == "range");
     for (const auto& one : batch["predictions"]) {
         CHECK(names_of(one["answers"]) == expected(one["node"]));
-        CHECK(shop.json("predict a --similar '" + std::string(one["node"] == "user, \"the\" 4" ? "\"user, \"\"the\"\" 4\"" : one["node"]) +
-                        "' --k 1000 --measure dot")["predictions"][0] == one);
+        CHECK(shop.json("predict a --similar '" +
+                  std::string(one["node"] == "user, \"the\" 4" ? "\"user, \"\"the\"\" 4\"" : one["node"]) +
+                  "' --k 1000 --measure dot")["predictions"][0] == one);
     }
     CHECK(shop.json("predict a --similar-file names.txt --k 1000 --measure dot --candidates range") == batch);
     CHECK(shop.json("predict disk --similar-file names.txt --k 1000 --measure dot --memory 64MiB") == batch);
 
-    const auto mixed = names_of(shop.json("predict a --similar user7 --k 1000 --candidates all")["predictions"][0]["answers"]);
+    const auto mixed =
+        names_of(shop.json("predict a --similar user7 --k 1000 --candidates all")["predictions"][0]["answers"]);
     CHECK(std::ranges::any_of(mixed, is_item));
     shop.write("stock.csv", "item1\n\"item, \"\"the\"\" 4\"\nuser3\nuser7\n");
-    const auto stock = names_of(shop.json("predict a --similar user7 --candidates stock.csv")["predictions"][0]["answers"]);
-    CHECK(std::set<std::string>(stock.begin(), stock.end()) == std::set<std::string>{"item1", "item, \"the\" 4", "user3"});
+    const auto stock =
+        names_of(shop.json("predict a --similar user7 --candidates stock.csv")["predictions"][0]["answers"]);
+    CHECK(std::set<std::string>(stock.begin(), stock.end()) ==
+        std::set<std::string>{"item1", "item, \"the\" 4", "user3"});
     shop.refuses(2, "predict a --similar user7 --known", {"--similar", "--known"});
 
     shop.write("unseen.tsv", "user1\titem99\n");
@@ -167,9 +184,12 @@ TEST_CASE("in a graph of users and items similar nodes are of the node's own sid
     CHECK(!nlohmann::json::parse(cold.out)["predictions"][1]["answers"].empty());
 }
 
-TEST_CASE("in a knowledge graph similar nodes are all nodes, and in range those seen at an end of a relation with the node") {
+TEST_CASE(
+    "in a knowledge graph similar nodes are all nodes, and in range those seen at an end of a relation with the node") {
     likes_workshop shop;
-    shop.write("kg.tsv", "ann\tlikes\ttea\nbob\tlikes\tcake\nann\tknows\tbob\ntea\tmade in\tJapan\ncake\tmade in\tPeru\nbob\tlives in\tPeru\n");
+    shop.write("kg.tsv",
+        "ann\tlikes\ttea\nbob\tlikes\tcake\nann\tknows\tbob\ntea\tmade in\tJapan\ncake\tmade in\tPeru\nbob\tlives "
+        "in\tPeru\n");
     shop.succeed("import kg.tsv --out kg", "gneiss-data");
     shop.succeed("train kg --dim 8 --epochs 2 --quiet --out kg-run");
     const auto found = [&](const std::string& flags) {
@@ -177,9 +197,9 @@ TEST_CASE("in a knowledge graph similar nodes are all nodes, and in range those 
         return std::set<std::string>(names.begin(), names.end());
     };
     CHECK(found("Peru") == std::set<std::string>{"ann", "bob", "tea", "cake", "Japan"});
-    CHECK(found("Peru --candidates range") == std::set<std::string>{"Japan"});           // made in; alone at lives in
-    CHECK(found("bob --candidates range") == std::set<std::string>{"ann"});              // likes
-    CHECK(found("tea --candidates range") == std::set<std::string>{"cake"});             // liked, made in
+    CHECK(found("Peru --candidates range") == std::set<std::string>{"Japan"}); // made in; alone at lives in
+    CHECK(found("bob --candidates range") == std::set<std::string>{"ann"});    // likes
+    CHECK(found("tea --candidates range") == std::set<std::string>{"cake"});   // liked, made in
 }
 
 TEST_CASE("in a graph of users and items the answers are items, and no node answers itself") {
@@ -191,11 +211,12 @@ TEST_CASE("in a graph of users and items the answers are items, and no node answ
     for (const auto& [user, items] : shop.train) seen_items.insert(items.begin(), items.end());
     const auto score = [&](const std::vector<double>& row) { return dot(row, rows.at("user7")); };
     const auto known = [&](const std::string& name) {
-        return shop.train.at("user7").contains(name) || (shop.valid.contains("user7") && shop.valid.at("user7").contains(name)) ||
-               (shop.test.contains("user7") && shop.test.at("user7").contains(name));
+        return shop.train.at("user7").contains(name) ||
+            (shop.valid.contains("user7") && shop.valid.at("user7").contains(name)) ||
+            (shop.test.contains("user7") && shop.test.at("user7").contains(name));
     };
     CHECK(names_of(got["predictions"][0]["answers"]) ==
-          sorted_names(rows, score, [&](const std::string& name) { return seen_items.contains(name) && !known(name); }));
+        sorted_names(rows, score, [&](const std::string& name) { return seen_items.contains(name) && !known(name); }));
     const auto heads = shop.json("predict a --tail item3 --k 1000");
     for (const auto& a : heads["predictions"][0]["answers"]) CHECK(!is_item(a["node"]));
 
@@ -204,13 +225,16 @@ TEST_CASE("in a graph of users and items the answers are items, and no node answ
     const auto others = names_of(all["predictions"][0]["answers"]);
     CHECK(std::ranges::find(others, "user8") != others.end());
     CHECK(std::ranges::find(others, "user7") == others.end());
-    const auto with = names_of(shop.json("predict a --head user7 --k 1000 --candidates all --self")["predictions"][0]["answers"]);
+    const auto with =
+        names_of(shop.json("predict a --head user7 --k 1000 --candidates all --self")["predictions"][0]["answers"]);
     CHECK(std::ranges::find(with, "user7") != with.end());
     CHECK(with.size() == others.size() + 1);
 
     shop.write("stock.csv", "item1\n\"item, \"\"the\"\" 4\"\nuser3\n");
-    const auto stock = names_of(shop.json("predict a --head user8 --known --candidates stock.csv")["predictions"][0]["answers"]);
-    CHECK(std::set<std::string>(stock.begin(), stock.end()) == std::set<std::string>{"item1", "item, \"the\" 4", "user3"});
+    const auto stock =
+        names_of(shop.json("predict a --head user8 --known --candidates stock.csv")["predictions"][0]["answers"]);
+    CHECK(std::set<std::string>(stock.begin(), stock.end()) ==
+        std::set<std::string>{"item1", "item, \"the\" 4", "user3"});
     shop.write("stock.csv", "item1\nitem99\n");
     shop.refuses(1, "predict a --head user8 --candidates stock.csv", {"stock.csv: line 2, column 1", "item99"});
     shop.refuses(1, "predict a --head user8 --candidates nothing.txt", {"nothing.txt"});
@@ -253,10 +277,12 @@ TEST_CASE("eval in range ranks among the nodes seen at that end; recall and NDCG
                 ++queries;
             }
         const auto score = [&](const std::vector<double>& row) { return dot(row, rows.at(user)); };
-        const auto best = sorted_names(rows, score, [&](const std::string& name) { return seen[1].contains(name) && !known(user, name, false); });
+        const auto best = sorted_names(
+            rows, score, [&](const std::string& name) { return seen[1].contains(name) && !known(user, name, false); });
         double hits = 0, gain = 0, ideal = 0;
         for (std::size_t i = 0; i < 2; ++i) {
-            if (i < best.size() && items.contains(best[i])) hits += 1, gain += 1 / std::log2(2. + static_cast<double>(i));
+            if (i < best.size() && items.contains(best[i]))
+                hits += 1, gain += 1 / std::log2(2. + static_cast<double>(i));
             if (i < items.size()) ideal += 1 / std::log2(2. + static_cast<double>(i));
         }
         recall += hits / static_cast<double>(items.size());
@@ -264,7 +290,8 @@ TEST_CASE("eval in range ranks among the nodes seen at that end; recall and NDCG
     }
     const auto got = shop.json("eval a --candidates range --k 2,5")["metrics"]["test"];
     CHECK(got["mrr"].get<double>() == doctest::Approx(reciprocals / queries).epsilon(1e-9));
-    CHECK(got["recall@2"].get<double>() == doctest::Approx(recall / static_cast<double>(shop.test.size())).epsilon(1e-9));
+    CHECK(
+        got["recall@2"].get<double>() == doctest::Approx(recall / static_cast<double>(shop.test.size())).epsilon(1e-9));
     CHECK(got["ndcg@2"].get<double>() == doctest::Approx(ndcg / static_cast<double>(shop.test.size())).epsilon(1e-9));
     CHECK(got["recall@5"] >= got["recall@2"]);
     const auto all = shop.json("eval a")["metrics"]["test"];
@@ -279,24 +306,30 @@ TEST_CASE("eval in range ranks among the nodes seen at that end; recall and NDCG
     CHECK(shop.json("eval a --candidates all")["metrics"]["test"] == all);
 
     // A run trained with --candidates draws its negatives among them and evaluates so by itself.
-    shop.succeed("train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out b --candidates range");
+    shop.succeed(
+        "train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out b --candidates range");
     const auto ranged = nlohmann::json::parse(shop.read("b/run.json"));
     CHECK(shop.json("eval b --candidates range")["metrics"]["test"] == ranged["metrics"]["test"]);
     CHECK(shop.json("eval b --k 2,5")["metrics"]["test"]["mrr"] == ranged["metrics"]["test"]["mrr"]);
     CHECK(shop.json("eval b --candidates all")["metrics"]["test"]["mrr"] != all["mrr"]); // the embeddings differ
     CHECK(ranged["plan"]["parts"]["candidates"].get<std::uint64_t>() > 0);
     CHECK(!nlohmann::json::parse(shop.read("a/run.json"))["plan"]["parts"].contains("candidates"));
-    shop.succeed("train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out disk --candidates range --store disk --partitions 4 --buffer 2");
-    shop.succeed("train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out memory --candidates range --store memory --partitions 4 --buffer 2");
-    CHECK(nlohmann::json::parse(shop.read("disk/run.json"))["metrics"] == nlohmann::json::parse(shop.read("memory/run.json"))["metrics"]);
+    shop.succeed("train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out disk "
+                 "--candidates range --store disk --partitions 4 --buffer 2");
+    shop.succeed("train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out memory "
+                 "--candidates range --store memory --partitions 4 --buffer 2");
+    CHECK(nlohmann::json::parse(shop.read("disk/run.json"))["metrics"] ==
+        nlohmann::json::parse(shop.read("memory/run.json"))["metrics"]);
     const auto resumed = shop.run("train data --resume --out b --candidates all");
     CHECK(resumed.code == 2);
     CHECK(resumed.err.find("candidates") != std::string::npos);
-    shop.refuses(2, "train data --quiet --out new --candidates range --negatives all", {"--negatives all", "--candidates range"});
+    shop.refuses(2, "train data --quiet --out new --candidates range --negatives all",
+        {"--negatives all", "--candidates range"});
     shop.write("items.txt", "item1\nitem99\n");
     shop.refuses(1, "train data --quiet --out new --candidates items.txt", {"items.txt: line 2, column 1", "item99"});
     shop.refuses(2, "eval a --candidates range --eval-negatives 5", {"--candidates", "--eval-negatives"});
-    shop.refuses(2, "train data --quiet --out new --candidates range --eval-candidates x.tsv", {"--candidates", "--eval-candidates"});
+    shop.refuses(2, "train data --quiet --out new --candidates range --eval-candidates x.tsv",
+        {"--candidates", "--eval-candidates"});
 }
 
 TEST_CASE("gneiss-mariusgnn compares and ranks the outputs of its network in the same way") {
@@ -305,15 +338,20 @@ TEST_CASE("gneiss-mariusgnn compares and ranks the outputs of its network in the
     const auto score = [&](const std::vector<double>& row) { return dot(row, rows.at("user7")); };
     std::set<std::string> users;
     for (const auto& [user, items] : shop.train) users.insert(user);
-    auto expected = sorted_names(rows, score, [&](const std::string& name) { return name != "user7" && users.contains(name); });
+    auto expected =
+        sorted_names(rows, score, [&](const std::string& name) { return name != "user7" && users.contains(name); });
     expected.resize(6);
-    CHECK(names_of(shop.json("predict a --similar user7 --k 6 --measure dot")["predictions"][0]["answers"]) == expected);
+    CHECK(
+        names_of(shop.json("predict a --similar user7 --k 6 --measure dot")["predictions"][0]["answers"]) == expected);
     const auto tails = shop.json("predict a --head user7 --k 1000");
     for (const auto& a : tails["predictions"][0]["answers"]) CHECK(is_item(a["node"]));
     CHECK(shop.json("eval a --k 10 --candidates range")["metrics"]["test"].contains("ndcg@10"));
-    shop.succeed("train data --task link --inputs rows --layers sage:8 --fanout 5 --dim 8 --batch 16 --negatives 10 --epochs 2 --quiet --out b --candidates range");
-    CHECK(nlohmann::json::parse(shop.read("b/run.json"))["metrics"] != nlohmann::json::parse(shop.read("a/run.json"))["metrics"]);
-    shop.refuses(2, "train data --task link --inputs rows --layers sage:8 --reshuffle 1 --out new --candidates range", {"--candidates", "--reshuffle"});
+    shop.succeed("train data --task link --inputs rows --layers sage:8 --fanout 5 --dim 8 --batch 16 --negatives 10 "
+                 "--epochs 2 --quiet --out b --candidates range");
+    CHECK(nlohmann::json::parse(shop.read("b/run.json"))["metrics"] !=
+        nlohmann::json::parse(shop.read("a/run.json"))["metrics"]);
+    shop.refuses(2, "train data --task link --inputs rows --layers sage:8 --reshuffle 1 --out new --candidates range",
+        {"--candidates", "--reshuffle"});
 }
 
 } // namespace test_programs_answers

@@ -59,7 +59,8 @@ TEST_CASE("import, inspect, verify and export agree, and print JSON") {
     CHECK(nlohmann::json::parse(shop.run("verify data --json").out)["ok"] == true);
     CHECK(shop.run("export data --out text").code == 0);
     CHECK(shop.run("import text --out data --force").code == 0);
-    CHECK(shop.run("export data --out text/ --force").code == 0); // the slash must not put the new export into the old one
+    CHECK(shop.run("export data --out text/ --force").code ==
+        0); // the slash must not put the new export into the old one
     CHECK(shop.read("text/valid.tsv") == "a\tr\tc\n");
     shop.write("more.tsv", "x\tr\ty\n");
     CHECK(nlohmann::json::parse(shop.run("import train.tsv --out several more.tsv --json").out)["edges"] == 4);
@@ -88,16 +89,19 @@ TEST_CASE("command line errors are reported, exit 2") {
     shop.refuses(2, "import some.tsv --label-column class --out new", {"--label-column needs --labels"});
     shop.refuses(2, "import some.tsv --missing mean --out new", {"--missing needs --features"});
     shop.refuses(2, "generate rmat --nodes 10 --edges 10 --mixing .1 --out new", {"--mixing"});
-    shop.refuses(2, "generate geometric --nodes 10 --edges 10 --mixing .1 --out new", {"--mixing belongs to planted and lfr"});
+    shop.refuses(
+        2, "generate geometric --nodes 10 --edges 10 --mixing .1 --out new", {"--mixing belongs to planted and lfr"});
     shop.refuses(2, "generate lfr --nodes 100 --edges 500 --a .5 --out new", {"--a belongs to rmat"});
     shop.refuses(2, "generate rmat --nodes -3 --edges 10 --out new", {"nodes"});
     shop.refuses(2, "generate rmat --edges 10 --out new", {"--nodes is missing"});
     shop.refuses(2, "generate rmat --nodes 10 --edges 10 --users 5 --out new", {"--users belongs to bipartite"});
     shop.refuses(2, "generate rmat --nodes 10 --edges 10 --project 5 --out new", {"--project belongs to planted"});
-    shop.refuses(2, "generate planted --nodes 10 --edges 10 --feature-type f16 --out new", {"--feature-type needs --num-features"});
+    shop.refuses(2, "generate planted --nodes 10 --edges 10 --feature-type f16 --out new",
+        {"--feature-type needs --num-features"});
     shop.refuses(2, "generate bipartite --users 5 --edges 10 --out new", {"--items is missing"});
     shop.refuses(2, "generate bipartite --nodes 5 --users 5 --items 5 --edges 10 --out new", {"--nodes belongs to"});
-    shop.refuses(2, "generate bipartite --users 50 --items 50 --edges 10 --undirected --out new", {"--undirected", "users to items"});
+    shop.refuses(2, "generate bipartite --users 50 --items 50 --edges 10 --undirected --out new",
+        {"--undirected", "users to items"});
     shop.refuses(2, "get nothing --out new", {"nothing"});
     CHECK(shop.run("--help").out.find("import") != std::string::npos);
 }
@@ -135,9 +139,11 @@ TEST_CASE("numbers of classes and of features that differ from the files are ref
     shop.write("a.tsv", "a\tb\nb\tc\n");
     shop.write("y.tsv", "a\tred\nb\tblue\nc\tred\n");
     shop.write("x.tsv", "a\t1\t2\nb\t3\t4\nc\t5\t6\n");
-    shop.refuses(1, "import a.tsv --labels y.tsv --num-classes 1 --out new", {"y.tsv", "has 2 names of classes, the number of classes is said to be 1"});
+    shop.refuses(1, "import a.tsv --labels y.tsv --num-classes 1 --out new",
+        {"y.tsv", "has 2 names of classes, the number of classes is said to be 1"});
     CHECK(shop.run("import a.tsv --labels y.tsv --num-classes 3 --out three").code == 0);
-    shop.refuses(1, "import a.tsv --features x.tsv --num-features 7 --out new", {"x.tsv", "has 2 columns of features, their number is said to be 7"});
+    shop.refuses(1, "import a.tsv --features x.tsv --num-features 7 --out new",
+        {"x.tsv", "has 2 columns of features, their number is said to be 7"});
     CHECK(shop.run("import a.tsv --features x.tsv --num-features 2 --out two").code == 0);
     shop.refuses(2, "import a.tsv --features x.tsv --num-features 4294967296 --out new", {"num-features"});
 }
@@ -145,7 +151,8 @@ TEST_CASE("numbers of classes and of features that differ from the files are ref
 TEST_CASE("a command that writes where another one does is refused, exit 2") {
     const workshop shop;
     shop.write("a.tsv", triples);
-    REQUIRE(shop.run("generate planted --nodes 60 --edges 200 --classes 3 --task node --train-fraction .5 --out data").code == 0);
+    REQUIRE(shop.run("generate planted --nodes 60 --edges 200 --classes 3 --task node --train-fraction .5 --out data")
+                .code == 0);
     const auto refused = [&](const std::string& command, const std::string& partial) {
         CAPTURE(command);
         fs::create_directories(shop / partial);
@@ -155,7 +162,7 @@ TEST_CASE("a command that writes where another one does is refused, exit 2") {
         CAPTURE(got.err);
         CHECK(got.code == 2);
         CHECK(got.err.find("another process is writing here") != std::string::npos);
-        CHECK(fs::exists(shop / partial)); // the other's
+        CHECK(fs::exists(shop / partial));  // the other's
         CHECK(shop.run(command).code == 0); // left by a killed process
         CHECK(!fs::exists(shop / partial));
     };
@@ -164,7 +171,8 @@ TEST_CASE("a command that writes where another one does is refused, exit 2") {
     refused("reorder data --training-first --out ordered", "ordered.partial");
     shop.write("ordered/device.profile", "rates that training on large datasets keeps");
     refused("reorder data --training-first --out ordered --force", ".ordered.new");
-    for (const char* file : {"imported/.gneiss-lock", "text/.gneiss-lock", "ordered/.gneiss-lock"}) CHECK(!fs::exists(shop / file));
+    for (const char* file : {"imported/.gneiss-lock", "text/.gneiss-lock", "ordered/.gneiss-lock"})
+        CHECK(!fs::exists(shop / file));
 }
 
 TEST_CASE("a first line that looks like a header and is read as an edge is reported, and only then") {
@@ -174,7 +182,8 @@ TEST_CASE("a first line that looks like a header and is read as an edge is repor
         const auto got = shop.run("import " + flags + " --force --out data --json");
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
-        return std::pair(nlohmann::json::parse(got.out)["edges"].get<int>(), got.err.find("looks like a header") != std::string::npos);
+        return std::pair(nlohmann::json::parse(got.out)["edges"].get<int>(),
+            got.err.find("looks like a header") != std::string::npos);
     };
     CHECK(edges("named.csv") == std::pair(3, true));
     CHECK(edges("named.csv --header") == std::pair(2, false));
@@ -200,18 +209,24 @@ TEST_CASE("a dataset records whether every edge is stored both ways, and so do t
     for (int i = 0; i < 60; ++i) edges += std::to_string(i) + "\t" + std::to_string(i * 7 % 61) + "\n";
     shop.write("edges.tsv", edges);
     shop.write("loops.tsv", "0\t0\n1\t1\n2\t2\n0\t1\n");
-    const auto both_ways = [&](const std::string& name) { return nlohmann::json::parse(shop.run("inspect " + name + " --json").out)["both_ways"]; };
+    const auto both_ways = [&](const std::string& name) {
+        return nlohmann::json::parse(shop.run("inspect " + name + " --json").out)["both_ways"];
+    };
     for (const bool undirected : {false, true})
         for (int seed = 0; seed < 3; ++seed)
             for (const std::string file : {"edges.tsv", "loops.tsv"}) {
-                REQUIRE(shop.run("import " + file + " --out data --force --ids int --seed " + std::to_string(seed) + (undirected ? " --undirected" : "")).code == 0);
+                REQUIRE(shop.run("import " + file + " --out data --force --ids int --seed " + std::to_string(seed) +
+                                (undirected ? " --undirected" : ""))
+                            .code == 0);
                 CHECK(both_ways("data") == undirected);
             }
     CHECK(shop.run("inspect data").out.find("every training edge") != std::string::npos);
     REQUIRE(shop.run("import edges.tsv --out directed").code == 0);
     REQUIRE(shop.run("expand directed --factor 2 --out expanded").code == 0);
     CHECK(both_ways("expanded") == false);
-    REQUIRE(shop.run("generate planted --nodes 300 --edges 2000 --undirected --num-features 3 --task node --out planted").code == 0);
+    REQUIRE(
+        shop.run("generate planted --nodes 300 --edges 2000 --undirected --num-features 3 --task node --out planted")
+            .code == 0);
     CHECK(both_ways("planted") == true);
     REQUIRE(shop.run("convert planted --feature-type f16 --out converted").code == 0);
     CHECK(both_ways("converted") == true);
@@ -225,7 +240,7 @@ TEST_CASE("generated graphs are the same for one seed, and valid") {
     for (const std::string name : {"one", "two"})
         REQUIRE(shop.run("generate planted --nodes 500 --edges 4000 --relations 3 --train-fraction .8 --seed 4 "
                          "--memory 64MiB --out " +
-                         name + (name == "one" ? " --threads 1" : " --threads 2"))
+                        name + (name == "one" ? " --threads 1" : " --threads 2"))
                     .code == 0);
     CHECK(shop.run("verify one").code == 0);
     for (const char* file : {"edges.out.npy", "edges.in.npy", "valid.npy", "test.npy", "node_to_row.npy"})
@@ -236,11 +251,16 @@ TEST_CASE("generated graphs are the same for one seed, and valid") {
     CHECK(shop.run("generate lfr --nodes 1000 --edges 5000 --mixing .2 --undirected --task node --out five").code == 0);
     CHECK(shop.run("verify four").code == 0);
     CHECK(nlohmann::json::parse(shop.run("inspect five --json").out)["classes"] > 1);
-    CHECK(shop.run("generate planted --nodes 500 --edges 4000 --classes 4 --communities 20 --task node --out planted").code == 0);
+    CHECK(shop.run("generate planted --nodes 500 --edges 4000 --classes 4 --communities 20 --task node --out planted")
+              .code == 0);
     CHECK(nlohmann::json::parse(shop.run("inspect planted --json").out)["classes"] == 4);
     CHECK(shop.run("generate planted --nodes 500 --edges 4000 --out six").code == 0); // a directory may have any name
-    shop.refuses(2, "generate planted --nodes 500 --edges 4000 --classes 4 --communities 3 --task node --out seven", {"classes"});
-    CHECK(shop.run("generate bipartite --users 700 --items 50 --edges 4000 --train-fraction .8 --memory 48MiB --out likes").code == 0);
+    shop.refuses(2, "generate planted --nodes 500 --edges 4000 --classes 4 --communities 3 --task node --out seven",
+        {"classes"});
+    CHECK(
+        shop.run(
+                "generate bipartite --users 700 --items 50 --edges 4000 --train-fraction .8 --memory 48MiB --out likes")
+            .code == 0);
     const auto likes = nlohmann::json::parse(shop.run("inspect likes --json").out);
     CHECK(likes["nodes"] == 750);
     CHECK(likes["edges"] == 4000);
@@ -257,9 +277,12 @@ TEST_CASE("generated graphs are the same for one seed, and valid") {
 
 TEST_CASE("no pair of an undirected generated graph is in two splits") {
     const workshop shop;
-    for (const std::string kind : {"rmat --nodes 2000 --edges 20000", "planted --nodes 2000 --edges 20000 --relations 3", "geometric --nodes 2000 --edges 20000"}) {
+    for (const std::string kind : {"rmat --nodes 2000 --edges 20000",
+             "planted --nodes 2000 --edges 20000 --relations 3", "geometric --nodes 2000 --edges 20000"}) {
         CAPTURE(kind);
-        REQUIRE(shop.run("generate " + kind + " --undirected --train-fraction .8 --task link --out data --force").code == 0);
+        REQUIRE(
+            shop.run("generate " + kind + " --undirected --train-fraction .8 --task link --out data --force").code ==
+            0);
         REQUIRE(shop.run("export data --out text --force").code == 0);
         std::map<std::vector<std::string>, std::set<std::string>> splits; // by pair
         for (const std::string split : {"train", "valid", "test"}) {
@@ -282,14 +305,17 @@ TEST_CASE("verify warns of pairs in two splits, exit 0") {
     shop.write("train.tsv", "a\tb\nb\tc\nc\td\n");
     shop.write("test.tsv", "b\ta\nb\tc\na\td\n");
     for (const bool undirected : {false, true}) {
-        REQUIRE(shop.run("import train.tsv --test test.tsv --force --out data" + std::string(undirected ? " --undirected" : "")).code == 0);
+        REQUIRE(shop.run("import train.tsv --test test.tsv --force --out data" +
+                        std::string(undirected ? " --undirected" : ""))
+                    .code == 0);
         const auto result = nlohmann::json::parse(shop.run("verify data --json").out);
         CHECK(result["ok"] == true);
         CHECK(result["undirected"] == undirected);
         CHECK(result["pairs_in_two_splits"] == (undirected ? 2 : 1));
         const outcome shown = shop.run("verify data");
         CHECK(shown.code == 0);
-        CHECK(shown.err.find("warning: pairs in two splits: " + std::string(undirected ? "2" : "1")) != std::string::npos);
+        CHECK(shown.err.find("warning: pairs in two splits: " + std::string(undirected ? "2" : "1")) !=
+            std::string::npos);
     }
     REQUIRE(shop.run("import train.tsv --force --out data").code == 0);
     CHECK(shop.run("verify data").err.find("warning") == std::string::npos);
@@ -332,17 +358,22 @@ TEST_CASE("what import guessed is a warning, also under --quiet and in --json; c
     CHECK(result["comment_lines"] == 3);
     CHECK_FALSE(result.contains("warnings"));
     const std::string talk = shop.run("import snap.txt --out data --force").err;
-    for (const char* part : {"after comments, the first of which is \"# Directed graph\"\n", "lines skipped as comments: 3\n"})
+    for (const char* part :
+        {"after comments, the first of which is \"# Directed graph\"\n", "lines skipped as comments: 3\n"})
         CHECK(talk.find(part) != std::string::npos);
     shop.write("hash.tsv", "# x\ty\n#\tb\n");
-    CHECK(nlohmann::json::parse(shop.run("import hash.tsv --comment none --out data --force --json").out)["edges"] == 2);
+    CHECK(
+        nlohmann::json::parse(shop.run("import hash.tsv --comment none --out data --force --json").out)["edges"] == 2);
     shop.write("ui.csv", "user,item\n1,1\n2,1\n");
     shop.write("weights.csv", "source,target,weight\na,b,1.5\nc,b,2\n");
     shop.write("train.tsv", "a\tb\n");
     shop.write("Test.tsv", "b\ta\n");
     shop.write("both.tsv", "a\tb\nb\ta\n");
     shop.write("blanks.csv", "a,b\na , b\n");
-    for (const auto& [arguments, part] : {std::pair{"ui.csv", "looks like a header"}, {"ui.csv --header", "--bipartite"}, {"weights.csv", "looks like a header"}, {"train.tsv Test.tsv", "Test.tsv trains"}, {"both.tsv --undirected", "--deduplicate"}, {"blanks.csv", "names that begin or end with a blank: 2"}}) {
+    for (const auto& [arguments, part] :
+        {std::pair{"ui.csv", "looks like a header"}, {"ui.csv --header", "--bipartite"},
+            {"weights.csv", "looks like a header"}, {"train.tsv Test.tsv", "Test.tsv trains"},
+            {"both.tsv --undirected", "--deduplicate"}, {"blanks.csv", "names that begin or end with a blank: 2"}}) {
         CAPTURE(arguments);
         const outcome got = shop.run("import " + std::string(arguments) + " --out data --force --json --quiet");
         CHECK(got.code == 0);
@@ -350,7 +381,9 @@ TEST_CASE("what import guessed is a warning, also under --quiet and in --json; c
         bool found = false;
         const auto parsed = nlohmann::json::parse(got.out);
         for (const auto& warning : parsed["warnings"])
-            found = found || (warning.get<std::string>().find(part) != std::string::npos && got.err.find(warning.get<std::string>()) != std::string::npos);
+            found = found ||
+                (warning.get<std::string>().find(part) != std::string::npos &&
+                    got.err.find(warning.get<std::string>()) != std::string::npos);
         CHECK(found);
     }
     const outcome kinds = shop.run("import ui.csv --header --bipartite --out data --force");
@@ -404,7 +437,7 @@ TEST_CASE(
     shop.write("ids.dict", "0\t1\n1\t0\n");
     shop.write("pairs.tsv", "0\t1\n");
     CHECK(imported("pairs.tsv --entities ids.dict").find("warning: ids.dict: either column may be the ids") !=
-          std::string::npos);
+        std::string::npos);
     const auto result =
         nlohmann::json::parse(shop.run("import pairs.tsv --entities ids.dict --out data --force --json").out);
     REQUIRE(result["warnings"].size() == 1);
@@ -420,15 +453,16 @@ TEST_CASE("wrong lines are listed before the error, and skipped within a limit")
     shop.write("e.tsv", "a\tb\nc\nb\tc\nd\n");
     const outcome refused = shop.run("import e.tsv --out new --quiet");
     CHECK(refused.code == 1);
-    CHECK(refused.err == "wrong: e.tsv: line 2, column 2: found 1 field where 2 are expected\n"
-                         "wrong: e.tsv: line 4, column 2: found 1 field where 2 are expected\n"
-                         "error: e.tsv: line 2, column 2: found 1 field where 2 are expected\n");
+    CHECK(refused.err ==
+        "wrong: e.tsv: line 2, column 2: found 1 field where 2 are expected\n"
+        "wrong: e.tsv: line 4, column 2: found 1 field where 2 are expected\n"
+        "error: e.tsv: line 2, column 2: found 1 field where 2 are expected\n");
     CHECK(!fs::exists(shop / "new.partial"));
     const outcome skipped = shop.run("import e.tsv --out data --skip-bad 2 --json");
     REQUIRE(skipped.code == 0);
     CHECK(nlohmann::json::parse(skipped.out)["skipped_lines"] == 2);
     CHECK(shop.read("data/skipped.tsv") ==
-          "e.tsv\t2\tfound 1 field where 2 are expected\ne.tsv\t4\tfound 1 field where 2 are expected\n");
+        "e.tsv\t2\tfound 1 field where 2 are expected\ne.tsv\t4\tfound 1 field where 2 are expected\n");
     CHECK(shop.run("verify data").code == 0);
     shop.refuses(1, "import e.tsv --out new --skip-bad 1", {"e.tsv: line 2"});
 }
@@ -507,16 +541,20 @@ TEST_CASE("export, then import of the directory, gives the same classes, targets
         REQUIRE(shop.run("import text --task node --force --out again " + back).code == 0);
         for (const char* array : {"labels", "targets", "split", "class_names.bytes", "class_names.offsets"}) {
             CAPTURE(array);
-            CHECK(shop.read("data/" + std::string(array) + ".npy") == shop.read("again/" + std::string(array) + ".npy"));
+            CHECK(
+                shop.read("data/" + std::string(array) + ".npy") == shop.read("again/" + std::string(array) + ".npy"));
         }
     };
     shop.write("l.csv", "a,x;y,train\nb,x,valid\nc,z,test\n");
-    again("--labels l.csv --split l.csv --split-column 2 --label-separator ';' --node-task multilabel", "--node-task multilabel");
+    again("--labels l.csv --split l.csv --split-column 2 --label-separator ';' --node-task multilabel",
+        "--node-task multilabel");
     shop.write("r.tsv", "a\t1.5\t2.5\t0\nb\t2\t3\t1\nc\t4\t\t2\n");
-    const std::string regression = "--labels r.tsv --label-columns 1,2 --node-task regression --split r.tsv --split-column 3";
+    const std::string regression =
+        "--labels r.tsv --label-columns 1,2 --node-task regression --split r.tsv --split-column 3";
     again(regression, "--node-task regression");
     again(regression, "--node-task regression --label-columns 1,2");
-    again("--labels r.tsv --label-columns 1 --node-task regression --split r.tsv --split-column 3", "--node-task regression");
+    again("--labels r.tsv --label-columns 1 --node-task regression --split r.tsv --split-column 3",
+        "--node-task regression");
     again("--labels r.tsv --label-columns 1,2 --node-task regression", "--node-task regression");
     const auto refused = [&](const std::string& table, const std::string& flags, const std::string& part) {
         shop.write("l.csv", table);
@@ -524,11 +562,13 @@ TEST_CASE("export, then import of the directory, gives the same classes, targets
         shop.refuses(1, "export data --out new", {"labels.tsv", part, "npy"});
         CHECK(shop.run("export data --format npy --force --out arrays").code == 0);
     };
-    refused("a,red|big;blue\nb,blue\nc,green;red|big\n", "--node-task multilabel --label-separator ';'", "'red|big' has '|'");
+    refused("a,red|big;blue\nb,blue\nc,green;red|big\n", "--node-task multilabel --label-separator ';'",
+        "'red|big' has '|'");
     refused("node,x,y\na,1,\nb,0,1\nc,1,1\n", "--header --node-task multilabel --label-columns x,y", "unknown");
     shop.write("l.csv", "a,\"x\ty|z\"\nb,z\nc,x\n"); // no file has a tab between tabs
     REQUIRE(shop.run("import e.tsv --labels l.csv --task node --force --out data --node-task multilabel").code == 0);
-    for (const char* format : {"tsv", "npy"}) shop.refuses(1, "export data --out new --format " + std::string(format), {"a tab", "import with other names"});
+    for (const char* format : {"tsv", "npy"})
+        shop.refuses(1, "export data --out new --format " + std::string(format), {"a tab", "import with other names"});
 }
 
 TEST_CASE("a split is a file or three masks, and a word that stands for no part is named") {
@@ -543,19 +583,23 @@ TEST_CASE("a split is a file or three masks, and a word that stands for no part 
     const auto array = [&](const std::string& name, const std::string& type, const std::string& bytes) {
         std::string head = "{'descr': '|" + type + "', 'fortran_order': False, 'shape': (3,), }";
         head += std::string(117 - head.size(), ' ') + "\n";
-        shop.write(name, std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(head.size()) + std::string(1, '\0') + head + bytes);
+        shop.write(name,
+            std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(head.size()) + std::string(1, '\0') + head + bytes);
     };
     array("y.npy", "i1", std::string("\0\1\0", 3));
     array("train.npy", "b1", std::string("\1\0\0", 3));
     array("valid.npy", "b1", std::string("\0\1\0", 3));
     array("test.npy", "b1", std::string("\0\0\1", 3));
-    const outcome masks = shop.run("import e.csv --labels y.npy --split train.npy,valid.npy,test.npy --out b --json --quiet");
+    const outcome masks =
+        shop.run("import e.csv --labels y.npy --split train.npy,valid.npy,test.npy --out b --json --quiet");
     CHECK(masks.err.empty());
     REQUIRE(masks.code == 0);
     const auto made = nlohmann::json::parse(masks.out);
     CHECK((made["train_nodes"] == 1 && made["valid_nodes"] == 1 && made["test_nodes"] == 1));
-    shop.refuses(1, "import e.csv --labels y.npy --split train.npy --out new", {"train.npy", "mask", "--split TRAIN.npy,VALID.npy,TEST.npy"});
-    shop.refuses(1, "import e.csv --labels y.npy --split train.npy,train.npy,test.npy --out new", {"node 0 is in this mask and in train.npy"});
+    shop.refuses(1, "import e.csv --labels y.npy --split train.npy --out new",
+        {"train.npy", "mask", "--split TRAIN.npy,VALID.npy,TEST.npy"});
+    shop.refuses(1, "import e.csv --labels y.npy --split train.npy,train.npy,test.npy --out new",
+        {"node 0 is in this mask and in train.npy"});
     shop.refuses(2, "import e.csv --labels y.npy --split train.npy,valid.npy --out new", {"three masks"});
 }
 
@@ -581,15 +625,19 @@ TEST_CASE("reorder changes the order of rows, and keeps the dataset's contents b
     std::string edges, labels;
     for (int i = 0; i < 40; ++i) {
         edges += "n" + std::to_string(i) + "\tr\tn" + std::to_string(i * i % 40) + "\n";
-        labels += "n" + std::to_string(i) + "\tc" + std::to_string(i % 3) + "\t" + (i % 4 == 0 ? "train" : "test") + "\n";
+        labels +=
+            "n" + std::to_string(i) + "\tc" + std::to_string(i % 3) + "\t" + (i % 4 == 0 ? "train" : "test") + "\n";
     }
     shop.write("edges.tsv", edges);
     shop.write("labels.tsv", labels);
-    REQUIRE(shop.run("import edges.tsv --labels labels.tsv --split labels.tsv --split-column 2 --partitions 4 --out data").code == 0);
+    REQUIRE(
+        shop.run("import edges.tsv --labels labels.tsv --split labels.tsv --split-column 2 --partitions 4 --out data")
+            .code == 0);
     const auto sorted = [&](const std::string& file) {
         std::string text = shop.read(file);
         std::vector<std::string> lines;
-        for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) lines.push_back(text.substr(at, text.find('\n', at) - at));
+        for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
+            lines.push_back(text.substr(at, text.find('\n', at) - at));
         std::ranges::sort(lines);
         return lines;
     };
@@ -602,13 +650,16 @@ TEST_CASE("reorder changes the order of rows, and keeps the dataset's contents b
     CHECK(shop.run("verify new-rows").code == 0);
     // A file inside the dataset that --force replaces is no input.
     shop.write("data/parts.npy", "by");
-    shop.refuses(2, "reorder new-rows --by data/parts.npy --out data --force", {"--force would remove data/parts.npy", "another --out"});
+    shop.refuses(2, "reorder new-rows --by data/parts.npy --out data --force",
+        {"--force would remove data/parts.npy", "another --out"});
     shop.write("data/edges.tsv", edges);
-    shop.refuses(2, "import data/../data/edges.tsv --out data --force", {"--force would remove", "edges.tsv", "which this command reads"});
+    shop.refuses(2, "import data/../data/edges.tsv --out data --force",
+        {"--force would remove", "edges.tsv", "which this command reads"});
     CHECK(shop.read("data/edges.tsv") == edges);
     // Nor anything else that is not the dataset's: a user's files, another dataset.
     fs::remove(shop / "data/parts.npy");
-    shop.refuses(2, "import edges.tsv --out data --force", {"--force would remove data/edges.tsv, which is not part of the dataset"});
+    shop.refuses(2, "import edges.tsv --out data --force",
+        {"--force would remove data/edges.tsv, which is not part of the dataset"});
     fs::remove(shop / "data/edges.tsv");
     REQUIRE(shop.run("import edges.tsv --out data/inner").code == 0);
     shop.refuses(2, "import edges.tsv --out data --force", {"--force would remove data/inner"});

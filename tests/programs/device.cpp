@@ -1,5 +1,5 @@
-// Runs the trainers with --device cuda as users do, on the emulator: programs emulated-gneiss-NAME, whose device is one CPU
-// thread that runs every kernel.
+// Runs the trainers with --device cuda as users do, on the emulator: programs emulated-gneiss-NAME, whose device is one
+// CPU thread that runs every kernel.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,8 +20,10 @@ using nlohmann::json;
 /// A dataset "data" of communities with features, in three partitions.
 struct device_workshop : gneiss::test::workshop {
     device_workshop() : workshop("emulated-gneiss-mariusgnn") {
-        const auto result = run("generate planted --nodes 200 --edges 1200 --classes 4 --undirected --partitions 3 --out data --seed 5 --task node "
-                              "--num-features 8 --feature-signal 2 --train-fraction .3", "gneiss-data");
+        const auto result = run("generate planted --nodes 200 --edges 1200 --classes 4 --undirected --partitions 3 "
+                                "--out data --seed 5 --task node "
+                                "--num-features 8 --feature-signal 2 --train-fraction .3",
+            "gneiss-data");
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
     }
@@ -49,20 +51,24 @@ void check_same_course(const json& device, const json& cpu) {
     }
 }
 
-const std::string classes = "--epochs 2 --layers sage:8:dropout=.1,sage --fanout 3,3 --batch 30 --early-stop 0 --seed 3 ";
-const std::string links = "--epochs 2 --decoder distmult --dim 8 --batch 200 --negatives 20 --chunks 2 --seed 3 --eval-negatives 20 --eval-edges 20 ";
+const std::string classes =
+    "--epochs 2 --layers sage:8:dropout=.1,sage --fanout 3,3 --batch 30 --early-stop 0 --seed 3 ";
+const std::string links = "--epochs 2 --decoder distmult --dim 8 --batch 200 --negatives 20 --chunks 2 --seed 3 "
+                          "--eval-negatives 20 --eval-edges 20 ";
 
 } // namespace
 
 TEST_CASE("each trainer's loss on the device equals that on the CPU, epoch by epoch") {
     const device_workshop shop;
-    const auto compare = [&](const std::string& trainer, const std::string& arguments, const std::string& on_device = "") {
+    const auto compare = [&](const std::string& trainer, const std::string& arguments,
+                             const std::string& on_device = "") {
         CAPTURE(trainer);
         CAPTURE(arguments);
         fs::remove_all(shop / "cpu");
         fs::remove_all(shop / "device");
         const json cpu = shop.train("gneiss-" + trainer, arguments + " --out cpu");
-        const json device = shop.train("emulated-gneiss-" + trainer, arguments + on_device + " --device cuda --out device");
+        const json device =
+            shop.train("emulated-gneiss-" + trainer, arguments + on_device + " --device cuda --out device");
         check_same_course(device, cpu);
     };
     const std::string four = "--layers sage:8,sage --fanout 3,3 --epochs 2 --batch 30 --early-stop 0 --seed 3 ";
@@ -73,12 +79,14 @@ TEST_CASE("each trainer's loss on the device equals that on the CPU, epoch by ep
     compare("marius", links + "--staleness 0 --no-eval");
     compare("marius", links + "--staleness 0 --no-eval", " --store device");
     compare("mariusgnn", links + "--task link --inputs rows --layers sage:8 --fanout 3 --staleness 0 --no-eval");
-    compare("mariusgnn", links + "--task link --inputs rows --layers sage:8 --fanout 3 --staleness 0 --no-eval", " --store device");
+    compare("mariusgnn", links + "--task link --inputs rows --layers sage:8 --fanout 3 --staleness 0 --no-eval",
+        " --store device");
 }
 
 TEST_CASE("a checkpoint moves a run from the device to the CPU and back") {
     const device_workshop shop;
-    const std::string base = "train data --layers sage:8,sage --fanout 3,3 --batch 30 --early-stop 0 --seed 3 --task node --staleness 0 --no-eval --epochs 40 --checkpoint-every 1epoch "
+    const std::string base = "train data --layers sage:8,sage --fanout 3,3 --batch 30 --early-stop 0 --seed 3 --task "
+                             "node --staleness 0 --no-eval --epochs 40 --checkpoint-every 1epoch "
                              "--quiet --out run --resume ";
     int code = 130;
     for (int attempt = 0; attempt < 60 && code != 0; ++attempt) {
@@ -99,12 +107,15 @@ TEST_CASE("device errors are reported: too little memory, no device, flags witho
     const device_workshop shop;
     const std::string to = " --out new --quiet " + classes;
     shop.refuses(3, "train data --task node --device cuda --device-memory 2KiB" + to, {"weights", "2.00 KiB"});
-    shop.refuses(2, "train data --task link --inputs rows --store device --out new", {"--store device is for --device cuda"});
+    shop.refuses(
+        2, "train data --task link --inputs rows --store device --out new", {"--store device is for --device cuda"});
     shop.refuses(2, "train data --task node --device-memory 1GiB" + to, {"--device-memory"});
     shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
-    shop.refuses(2, "train data --task node --device cuda --sample-on gpu --training-first true" + to, {"--sample-on gpu does not work with --training-first true"});
+    shop.refuses(2, "train data --task node --device cuda --sample-on gpu --training-first true" + to,
+        {"--sample-on gpu does not work with --training-first true"});
     // Programs of this build, with hidden devices.
-    const auto got = shop.run("train data --task node --device cuda" + to, "gneiss-mariusgnn", "env CUDA_VISIBLE_DEVICES=");
+    const auto got =
+        shop.run("train data --task node --device cuda" + to, "gneiss-mariusgnn", "env CUDA_VISIBLE_DEVICES=");
     CHECK(got.code == 1);
     CHECK(got.err.find("error: --device cuda: ") != std::string::npos);
     CHECK(got.err.find("leave the flag out") != std::string::npos);
@@ -117,26 +128,32 @@ TEST_CASE("node tasks that only the CPU trains are refused with --device cuda, b
     shop.write("x.tsv", "a\t1\nb\t2\nc\t3\n");
     shop.write("sets.tsv", "a\tred|blue\nb\tred\nc\tblue\n");
     shop.write("numbers.tsv", "a\t1.5\nb\t-2\nc\t4\n");
-    for (const std::string task : {"multilabel --labels sets.tsv --out multilabel", "regression --labels numbers.tsv --out regression"})
+    for (const std::string task :
+        {"multilabel --labels sets.tsv --out multilabel", "regression --labels numbers.tsv --out regression"})
         REQUIRE(shop.run("import e.tsv --undirected --features x.tsv --node-task " + task, "gneiss-data").code == 0);
     for (const std::string trainer : {"mariusgnn", "ginex", "hanoi"}) {
         const auto refused = [&](const std::string& arguments, const std::string& what) {
             CAPTURE(trainer);
             CAPTURE(arguments);
-            const auto got = shop.run("train " + arguments + " --epochs 1 --layers sage:4,sage --fanout 2,2 --quiet --out new", "emulated-gneiss-" + trainer);
+            const auto got =
+                shop.run("train " + arguments + " --epochs 1 --layers sage:4,sage --fanout 2,2 --quiet --out new",
+                    "emulated-gneiss-" + trainer);
             CAPTURE(got.err);
             CHECK(got.code == 2);
             CHECK(got.out.empty());
             CHECK(got.err.find("error: " + what + " is for --device cpu") == 0);
             CHECK_FALSE(fs::exists(shop / "new"));
         };
-        for (const std::string task : {"multilabel", "regression"}) refused(task + " --device cuda", "--node-task " + task);
+        for (const std::string task : {"multilabel", "regression"})
+            refused(task + " --device cuda", "--node-task " + task);
         refused("data --device cuda --class-weights balanced", "--class-weights");
         if (trainer != "ginex") refused("data --device cuda --coverage-correction true", "--coverage-correction true");
     }
     // The CPU trains them.
     for (const std::string task : {"multilabel", "regression"}) {
-        const auto got = shop.run("train " + task + " --epochs 1 --layers sage:4,sage --fanout 2,2 --quiet --out " + task + "-run", "emulated-gneiss-ginex");
+        const auto got =
+            shop.run("train " + task + " --epochs 1 --layers sage:4,sage --fanout 2,2 --quiet --out " + task + "-run",
+                "emulated-gneiss-ginex");
         CAPTURE(got.err);
         CHECK(got.code == 0);
     }

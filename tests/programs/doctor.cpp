@@ -41,7 +41,8 @@ TEST_CASE("doctor reports facts, checks and its time in JSON, and leaves no file
     CHECK(disk["path"] == fs::canonical(shop / "disk").string());
     CHECK(disk["free_bytes"] > 0);
     CHECK(disk["direct"].is_boolean());
-    for (const char* rate : {"read_bytes_per_second", "reads_per_second", "write_bytes_per_second"}) CHECK(disk[rate] > 0);
+    for (const char* rate : {"read_bytes_per_second", "reads_per_second", "write_bytes_per_second"})
+        CHECK(disk[rate] > 0);
     std::size_t problems = 0, notes = 0;
     for (const auto& check : result["checks"]) {
         problems += check["status"] == "problem";
@@ -50,8 +51,10 @@ TEST_CASE("doctor reports facts, checks and its time in JSON, and leaves no file
     }
     CHECK(result["problems"] == problems);
     CHECK(result["notes"] == notes);
-    for (const char* name : {"CPUs", "memory", "pages", "locked memory", "io_uring", "GPU", "disk", "free space", "direct I/O", "sequential I/O", "random reads"})
-        CHECK(std::ranges::count(result["checks"], name, [](const auto& check) { return check["name"].template get<std::string>(); }) == 1);
+    for (const char* name : {"CPUs", "memory", "pages", "locked memory", "io_uring", "GPU", "disk", "free space",
+             "direct I/O", "sequential I/O", "random reads"})
+        CHECK(std::ranges::count(result["checks"], name,
+                  [](const auto& check) { return check["name"].template get<std::string>(); }) == 1);
 }
 
 TEST_CASE("doctor prints a line per check, and advice below") {

@@ -57,9 +57,13 @@ void write_graph(const workshop& shop, const std::string& prefix, bool sparse) {
     for (int i = 0; i < 40; ++i) {
         const std::string name = prefix + std::to_string(i);
         for (int k = 1; k <= 3; ++k)
-            ((3 * i + k) % 8 == 0 ? valid : train) +=
-                name + "\t" + (i % 2 == 0 ? "likes" : "knows") + "\t" + prefix + std::to_string((i * i + 7 * k) % 40) + "\n";
-        labels += name + "\t" + (i % 3 == 0 ? "red" : "blue") + "\t" + (i % 4 == 0 ? "train" : i % 4 == 1 ? "valid" : "test") + "\n";
+            ((3 * i + k) % 8 == 0 ? valid : train) += name + "\t" + (i % 2 == 0 ? "likes" : "knows") + "\t" + prefix +
+                std::to_string((i * i + 7 * k) % 40) + "\n";
+        labels += name + "\t" + (i % 3 == 0 ? "red" : "blue") + "\t" +
+            (i % 4 == 0          ? "train"
+                    : i % 4 == 1 ? "valid"
+                                 : "test") +
+            "\n";
         features += name;
         for (int c = 0; c < 6; ++c)
             if (!sparse)

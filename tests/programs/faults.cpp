@@ -1,5 +1,5 @@
-// Runs user commands on a failing machine: system calls that fail or kill at every position, damaged files, a full disk,
-// io_uring forbidden, signals. Every run ends in a typed error or the right answer, and saved state loads.
+// Runs user commands on a failing machine: system calls that fail or kill at every position, damaged files, a full
+// disk, io_uring forbidden, signals. Every run ends in a typed error or the right answer, and saved state loads.
 #include <doctest/doctest.h>
 
 #include <sys/mount.h>
@@ -38,7 +38,7 @@ struct fault_workshop : gneiss::test::workshop {
         for (unsigned v = 0; v < 60; ++v)
             for (unsigned r = 0; r < 3; ++r) {
                 const std::string line = "node" + std::to_string(v) + "\tring" + std::to_string(r) + "\tnode" +
-                                         std::to_string((v + 1 + 5 * r) % 60) + "\n";
+                    std::to_string((v + 1 + 5 * r) % 60) + "\n";
                 (v % 10 == r ? (v % 20 == r ? valid : test) : train) += line;
             }
         write("train.tsv", train);
@@ -62,7 +62,8 @@ struct fault_workshop : gneiss::test::workshop {
         file_map found;
         for (const auto& entry : fs::recursive_directory_iterator(*this / name))
             if (entry.is_regular_file() && entry.path().filename() != gneiss::directory_mark)
-                found[fs::relative(entry.path(), *this / name).string()] = read(fs::relative(entry.path(), path()).string());
+                found[fs::relative(entry.path(), *this / name).string()] =
+                    read(fs::relative(entry.path(), path()).string());
         return found;
     }
     [[nodiscard]] file_map parameters(const std::string& run_name = "run") const {
@@ -72,15 +73,16 @@ struct fault_workshop : gneiss::test::workshop {
         CHECK(result.code == 0);
         return result.code == 0 ? contents("exported") : file_map{};
     }
-    /// Resumes training into "run". Checks that it succeeds, and that epochs which the checkpoint has keep their lines, with
-    /// their times: a training from the start would report others. Returns the number of these lines.
+    /// Resumes training into "run". Checks that it succeeds, and that epochs which the checkpoint has keep their lines,
+    /// with their times: a training from the start would report others. Returns the number of these lines.
     [[nodiscard]] std::uint64_t resume(const std::string& command, const std::string& program = "") const {
         const fs::path saved = *this / "run/checkpoint/checkpoint.bin";
         const std::uint64_t epochs = fs::exists(saved) ? gneiss::load_checkpoint(saved).position.epoch : 0;
         const std::string lines = read("run/metrics.jsonl");
         std::size_t length = 0;
         std::uint64_t kept = 0;
-        for (std::size_t end = 0; kept < epochs && (end = lines.find('\n', length)) != std::string::npos; ++kept) length = end + 1;
+        for (std::size_t end = 0; kept < epochs && (end = lines.find('\n', length)) != std::string::npos; ++kept)
+            length = end + 1;
         const program_outcome resumed = run(command + " --resume", program);
         CAPTURE(resumed.err);
         CHECK(resumed.code == 0);
@@ -98,20 +100,21 @@ struct fault_workshop : gneiss::test::workshop {
     }
 };
 
-/// Returns the environment in which call `at` fails. A run that takes a minute hangs: it is killed, which every check rejects.
+/// Returns the environment in which call `at` fails. A run that takes a minute hangs: it is killed, which every check
+/// rejects.
 std::string struck(const std::string& kind, std::uint64_t at, bool sticky) {
     return "timeout -s ABRT 60 env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD='" GNEISS_FAULT_SHIM
            "' GNEISS_FAULT_LOG=fault.log GNEISS_FAULT=" +
-           kind + ":" + std::to_string(at) + (sticky ? ":sticky" : "");
+        kind + ":" + std::to_string(at) + (sticky ? ":sticky" : "");
 }
 
 const std::vector<std::string> calls_that_fail{"eio", "enospc", "short", "zero", "eintr", "eagain", "kill", "torn"};
 
-/// Calls `body(struck(…), deadly)` for N = first, first + stride … until a run meets no fault. The first N of kinds differ, so
-/// that they strike different calls. Returns the number of runs.
+/// Calls `body(struck(…), deadly)` for N = first, first + stride … until a run meets no fault. The first N of kinds
+/// differ, so that they strike different calls. Returns the number of runs.
 template <class Body>
-std::uint64_t sweep(const fault_workshop& shop, std::uint64_t stride, Body&& body, const std::vector<std::string>& kinds = calls_that_fail,
-    bool also_sticky = true) {
+std::uint64_t sweep(const fault_workshop& shop, std::uint64_t stride, Body&& body,
+    const std::vector<std::string>& kinds = calls_that_fail, bool also_sticky = true) {
     const auto is_deadly = [](const std::string& kind) { return kind == "kill" || kind == "torn"; };
     std::vector<std::pair<std::string, bool>> all;
     for (const std::string& kind : kinds) {
@@ -152,8 +155,10 @@ std::uint64_t sweep_import(std::uint64_t stride) {
         shop.remove({"data", "data.partial", ".data.old"});
         const program_outcome got = shop.data(import_command, before);
         if (got.code != 0) {
-            if (deadly) CHECK((got.code == 137 || got.code == -1));
-            else shop.check_message(got);
+            if (deadly)
+                CHECK((got.code == 137 || got.code == -1));
+            else
+                shop.check_message(got);
             if (!fs::exists(shop / "data")) CHECK(shop.data(import_command).code == 0); // the same command resumes
         }
         CHECK(shop.files("data") == whole);
@@ -162,7 +167,8 @@ std::uint64_t sweep_import(std::uint64_t stride) {
 }
 
 /// Checks that `command` makes `out` completely or not at all, and that a success prints what an unharmed run prints.
-std::uint64_t sweep_output(std::uint64_t stride, const std::string& program, const std::string& command, const char* out) {
+std::uint64_t sweep_output(
+    std::uint64_t stride, const std::string& program, const std::string& command, const char* out) {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
     if (program == "gneiss-marius") REQUIRE(shop.run(train_command).code == 0);
@@ -175,10 +181,14 @@ std::uint64_t sweep_output(std::uint64_t stride, const std::string& program, con
     return sweep(shop, stride, [&](const std::string& before, bool deadly) {
         if (*out != '\0') shop.remove({out});
         const program_outcome got = shop.run(command, program, before);
-        if (got.code == 0) CHECK(without_time(got.out) == printed);
-        else if (!deadly) shop.check_message(got);
-        if (*out != '\0' && fs::exists(shop / out)) CHECK(shop.files(out) == whole);
-        else if (*out != '\0') CHECK(got.code != 0);
+        if (got.code == 0)
+            CHECK(without_time(got.out) == printed);
+        else if (!deadly)
+            shop.check_message(got);
+        if (*out != '\0' && fs::exists(shop / out))
+            CHECK(shop.files(out) == whole);
+        else if (*out != '\0')
+            CHECK(got.code != 0);
         return got.code == 0;
     });
 }
@@ -187,15 +197,18 @@ std::uint64_t sweep_output(std::uint64_t stride, const std::string& program, con
 std::uint64_t sweep_partition(std::uint64_t stride) {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
-    const std::string command = "partition data --partitioner fennel --passes 3 --partitions 4 --graph disk --threads 1 --quiet --out parts.npy";
+    const std::string command = "partition data --partitioner fennel --passes 3 --partitions 4 --graph disk --threads "
+                                "1 --quiet --out parts.npy";
     REQUIRE(shop.data(command).code == 0);
     const std::string whole = shop.read("parts.npy");
     return sweep(shop, stride, [&](const std::string& before, bool deadly) {
         shop.remove({"parts.npy", "data/csc-in", "data/csc-out"});
         const program_outcome got = shop.data(command, before);
         if (got.code != 0) {
-            if (deadly) CHECK((got.code == 137 || got.code == -1));
-            else shop.check_message(got);
+            if (deadly)
+                CHECK((got.code == 137 || got.code == -1));
+            else
+                shop.check_message(got);
             if (!fs::exists(shop / "parts.npy")) { // otherwise a later step failed
                 const program_outcome again = shop.data(command);
                 CAPTURE(again.err);
@@ -212,39 +225,49 @@ struct training_sweep {
     std::uint64_t runs = 0, continued = 0; ///< continued: epochs that resumed runs had concluded before
 };
 
-training_sweep sweep_training(std::uint64_t stride, const std::vector<std::string>& kinds = calls_that_fail, bool also_sticky = true) {
+training_sweep sweep_training(
+    std::uint64_t stride, const std::vector<std::string>& kinds = calls_that_fail, bool also_sticky = true) {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
     REQUIRE(shop.run(train_command).code == 0);
     const file_map whole = shop.parameters();
     training_sweep result;
-    result.runs = sweep(shop, stride, [&](const std::string& before, bool deadly) {
-        shop.remove({"run"});
-        const program_outcome got = shop.run(train_command, "", before);
-        if (got.code != 0) {
-            if (deadly) CHECK((got.code == 137 || got.code == -1));
-            else shop.check_message(got);
-            if (fs::exists(shop / "run/checkpoint/checkpoint.bin")) (void)shop.parameters(); // the prior checkpoint loads
-            result.continued += shop.resume(train_command);
-        }
-        CHECK(shop.parameters() == whole);
-        CHECK(std::ranges::count(shop.read("run/metrics.jsonl"), '\n') == 2);
-        return got.code == 0;
-    }, kinds, also_sticky);
+    result.runs = sweep(
+        shop, stride,
+        [&](const std::string& before, bool deadly) {
+            shop.remove({"run"});
+            const program_outcome got = shop.run(train_command, "", before);
+            if (got.code != 0) {
+                if (deadly)
+                    CHECK((got.code == 137 || got.code == -1));
+                else
+                    shop.check_message(got);
+                if (fs::exists(shop / "run/checkpoint/checkpoint.bin"))
+                    (void)shop.parameters(); // the prior checkpoint loads
+                result.continued += shop.resume(train_command);
+            }
+            CHECK(shop.parameters() == whole);
+            CHECK(std::ranges::count(shop.read("run/metrics.jsonl"), '\n') == 2);
+            return got.code == 0;
+        },
+        kinds, also_sticky);
     return result;
 }
 
 /// Training of a GNN. Adjacency files, caches, run files and a run's own partitions are rebuilt each time.
 struct gnn_trainer {
     std::string program, flags;
-    std::string dataset = "planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction .3 --partitions 3";
+    std::string dataset =
+        "planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction .3 --partitions 3";
 
     void make_dataset(const fault_workshop& shop) const {
         REQUIRE(shop.data("generate " + dataset + " --out data --seed 5 --quiet").code == 0);
     }
     [[nodiscard]] std::string train(const std::string& out = "run") const {
-        return "train data --out " + out + " --epochs 2 --fanout 3,3 --batch 15 --threads 1 --seed 3 --no-eval --no-report "
-               "--checkpoint-every 1epoch --quiet --io-engine threads --memory 256MiB " + flags;
+        return "train data --out " + out +
+            " --epochs 2 --fanout 3,3 --batch 15 --threads 1 --seed 3 --no-eval --no-report "
+            "--checkpoint-every 1epoch --quiet --io-engine threads --memory 256MiB " +
+            flags;
     }
     /// Returns the exported results of a successful run.
     [[nodiscard]] file_map exported(const fault_workshop& shop, const std::string& run = "run") const {
@@ -256,8 +279,8 @@ struct gnn_trainer {
     }
 };
 
-training_sweep sweep_graph_training(std::uint64_t stride, const gnn_trainer& of, const std::vector<std::string>& kinds = calls_that_fail,
-    bool also_sticky = true) {
+training_sweep sweep_graph_training(std::uint64_t stride, const gnn_trainer& of,
+    const std::vector<std::string>& kinds = calls_that_fail, bool also_sticky = true) {
     const fault_workshop shop;
     of.make_dataset(shop);
     const std::string train = of.train();
@@ -267,38 +290,51 @@ training_sweep sweep_graph_training(std::uint64_t stride, const gnn_trainer& of,
     const file_map whole = of.exported(shop);
     REQUIRE(!whole.empty());
     training_sweep result;
-    result.runs = sweep(shop, stride, [&](const std::string& before, bool deadly) {
-        shop.remove({"run", "data/csc-in", "data/csc-out", "data/device.profile"});
-        const program_outcome got = shop.run(train, of.program, before);
-        if (got.code != 0) {
-            if (deadly) CHECK((got.code == 137 || got.code == -1));
-            else shop.check_message(got);
-            result.continued += shop.resume(train, of.program);
-            CHECK_FALSE(fs::exists(shop / "run/superbatches"));
-        }
-        CHECK(of.exported(shop) == whole);
-        return got.code == 0;
-    }, kinds, also_sticky);
+    result.runs = sweep(
+        shop, stride,
+        [&](const std::string& before, bool deadly) {
+            shop.remove({"run", "data/csc-in", "data/csc-out", "data/device.profile"});
+            const program_outcome got = shop.run(train, of.program, before);
+            if (got.code != 0) {
+                if (deadly)
+                    CHECK((got.code == 137 || got.code == -1));
+                else
+                    shop.check_message(got);
+                result.continued += shop.resume(train, of.program);
+                CHECK_FALSE(fs::exists(shop / "run/superbatches"));
+            }
+            CHECK(of.exported(shop) == whole);
+            return got.code == 0;
+        },
+        kinds, also_sticky);
     return result;
 }
-const gnn_trainer in_turns{"gneiss-ginex", "--layers sage:8,sage --topology disk --feature-cache belady --pipeline alternate --superbatch 3 --direction in"};
-const gnn_trainer by_superbatches{"gneiss-ginex", "--layers sage:8,sage --topology disk --feature-cache belady --pipeline overlap --superbatch 3 --gather scan --direction in"};
-const gnn_trainer by_macro_batches{"gneiss-hanoi", "--layers sage:8,sage --partitioner random --partitions 4 --macro 2 --hubs 0 --reuse 1 --direction in"};
-const gnn_trainer classes_in_a_buffer{"gneiss-mariusgnn", "--layers sage:8,sage --inputs both --dim 4 --store disk --buffer 2 --staleness 0 --direction in"};
+const gnn_trainer in_turns{"gneiss-ginex",
+    "--layers sage:8,sage --topology disk --feature-cache belady --pipeline alternate --superbatch 3 --direction in"};
+const gnn_trainer by_superbatches{"gneiss-ginex",
+    "--layers sage:8,sage --topology disk --feature-cache belady --pipeline overlap --superbatch 3 --gather scan "
+    "--direction in"};
+const gnn_trainer by_macro_batches{"gneiss-hanoi",
+    "--layers sage:8,sage --partitioner random --partitions 4 --macro 2 --hubs 0 --reuse 1 --direction in"};
+const gnn_trainer classes_in_a_buffer{"gneiss-mariusgnn",
+    "--layers sage:8,sage --inputs both --dim 4 --store disk --buffer 2 --staleness 0 --direction in"};
 const gnn_trainer links_in_a_buffer{"gneiss-mariusgnn",
-    "--task link --layers sage:8,gat:4x2 --dim 4 --decoder distmult --negatives 5 --store disk --buffer 2 --order comet --staleness 0",
+    "--task link --layers sage:8,gat:4x2 --dim 4 --decoder distmult --negatives 5 --store disk --buffer 2 --order "
+    "comet --staleness 0",
     "rmat --nodes 90 --edges 300 --relations 2 --partitions 4"};
 
 /// Damages each file of `folder` in turn and calls `check(name, what)`.
 template <class Check>
-std::uint64_t damage_files(const fault_workshop& shop, const std::string& folder, std::uint64_t flips, std::uint64_t cuts, Check&& check) {
+std::uint64_t damage_files(
+    const fault_workshop& shop, const std::string& folder, std::uint64_t flips, std::uint64_t cuts, Check&& check) {
     std::uint64_t tried = 0;
     gneiss::random_stream draw(gneiss::random_key(17, gneiss::random_domain::user));
     for (const auto& [name, whole] : shop.files(folder)) {
         CAPTURE(name);
         for (std::uint64_t i = 0; i < flips && !whole.empty(); ++i, ++tried) {
             std::string damaged = whole; // the first bytes, the start of the data, then anywhere
-            const std::size_t at = static_cast<std::size_t>(i < flips / 2 ? i % whole.size() : draw.below(whole.size()));
+            const std::size_t at =
+                static_cast<std::size_t>(i < flips / 2 ? i % whole.size() : draw.below(whole.size()));
             CAPTURE(at);
             damaged[at] = static_cast<char>(damaged[at] ^ (1 << draw.below(8)));
             shop.write(name, damaged);
@@ -331,8 +367,10 @@ std::uint64_t damage_dataset(std::uint64_t flips, std::uint64_t cuts) {
             if (inspected.code != 0) shop.check_message(inspected);
         }
         const program_outcome used = shop.run(export_run); // names are checked on use
-        if (used.code != 0) shop.check_message(used);
-        else CHECK(shop.files("exported") == exported);
+        if (used.code != 0)
+            shop.check_message(used);
+        else
+            CHECK(shop.files("exported") == exported);
         CHECK((used.code != 0 || name.find("names") == std::string::npos));
     });
 }
@@ -345,8 +383,10 @@ std::uint64_t damage_run(std::uint64_t flips, std::uint64_t cuts) {
     return damage_files(shop, "run", flips, cuts, [&](const std::string& name, std::size_t) {
         shop.remove({"exported", "exported.new"});
         const program_outcome got = shop.run("export run --out exported");
-        if (got.code != 0) shop.check_message(got);
-        else CHECK(shop.contents("exported") == whole); // the damage is in unread bytes: another slot, a text
+        if (got.code != 0)
+            shop.check_message(got);
+        else
+            CHECK(shop.contents("exported") == whole); // the damage is in unread bytes: another slot, a text
         if (name.find("checkpoint.bin") != std::string::npos) CHECK(got.code == 1);
     });
 }
@@ -360,8 +400,10 @@ std::uint64_t damage_graph_run(const gnn_trainer& of, std::uint64_t flips, std::
     return damage_files(shop, "run", flips, cuts, [&](const std::string& name, std::size_t) {
         shop.remove({"exported", "exported.new"});
         const program_outcome got = shop.run("export run --out exported", of.program);
-        if (got.code != 0) shop.check_message(got);
-        else CHECK(shop.files("exported") == whole);
+        if (got.code != 0)
+            shop.check_message(got);
+        else
+            CHECK(shop.files("exported") == whole);
         if (name.find("checkpoint.bin") != std::string::npos) CHECK(got.code == 1);
     });
 }
@@ -372,17 +414,18 @@ int signal_everywhere(std::uint64_t step) {
     REQUIRE(shop.data(import_command).code == 0);
     REQUIRE(shop.run(train_command).code == 0);
     const file_map dataset = shop.files("data"), parameters = shop.parameters();
-    const std::string elsewhere = std::string(import_command).replace(import_command.find("--out data"), 10, "--out again");
+    const std::string elsewhere =
+        std::string(import_command).replace(import_command.find("--out data"), 10, "--out again");
     const std::string train = std::string(train_command).replace(train_command.find("--out run"), 9, "--out other");
     int runs = 0, stopped = 0;
     for (const std::string signal : {"int", "term"})
-        for (const auto& [program, command, out] :
-            {std::tuple{"gneiss-data", elsewhere, "again"}, std::tuple{"gneiss-marius", train, "other"},
-                std::tuple{"gneiss-marius", std::string("eval run"), ""},
-                std::tuple{"gneiss-marius", std::string("predict run --head node5 --relation ring0"), ""},
-                std::tuple{"gneiss-marius", std::string("export run --out text"), "text"},
-                std::tuple{"gneiss-data", std::string("export data --out text"), "text"},
-                std::tuple{"gneiss-data", std::string("generate rmat --nodes 99 --edges 500 --out text --threads 1 --quiet"), "text"}}) {
+        for (const auto& [program, command, out] : {std::tuple{"gneiss-data", elsewhere, "again"},
+                 std::tuple{"gneiss-marius", train, "other"}, std::tuple{"gneiss-marius", std::string("eval run"), ""},
+                 std::tuple{"gneiss-marius", std::string("predict run --head node5 --relation ring0"), ""},
+                 std::tuple{"gneiss-marius", std::string("export run --out text"), "text"},
+                 std::tuple{"gneiss-data", std::string("export data --out text"), "text"},
+                 std::tuple{"gneiss-data",
+                     std::string("generate rmat --nodes 99 --edges 500 --out text --threads 1 --quiet"), "text"}}) {
             CAPTURE(signal);
             CAPTURE(command);
             const bool training = std::string(out) == "other";
@@ -408,7 +451,8 @@ int signal_everywhere(std::uint64_t step) {
                     CHECK(!fs::exists(shop / out));
                 }
                 for (const char* left : {"text.partial", "text.new"})
-                    if (!before_it_listened && std::string(command).find("generate") == std::string::npos) CHECK(!fs::exists(shop / left));
+                    if (!before_it_listened && std::string(command).find("generate") == std::string::npos)
+                        CHECK(!fs::exists(shop / left));
             }
         }
     CHECK(stopped > runs / 4); // a thread forwards the signal: the runs for which it is too late vary
@@ -421,7 +465,8 @@ int signal_everywhere(std::uint64_t step) {
 TEST_CASE("a failed or killing system call during import: an error, and the same command resumes to the same dataset") {
     CHECK(sweep_import(59) > 30);
 }
-TEST_CASE("a failed or killing system call during training: an error, the checkpoint loads, a resume ends in the same bits") {
+TEST_CASE(
+    "a failed or killing system call during training: an error, the checkpoint loads, a resume ends in the same bits") {
     const training_sweep done = sweep_training(97);
     CHECK(done.runs > 25);
     CHECK(done.continued > 0);
@@ -441,10 +486,12 @@ TEST_CASE("every system call of training fails or kills once" * doctest::test_su
 }
 TEST_CASE("every system call of exports, verify, eval and predict fails or kills once" * doctest::test_suite("long")) {
     MESSAGE("export of edges: ", sweep_output(1, "gneiss-data", "export data --out text", "text"), " runs");
-    MESSAGE("export of embeddings: ", sweep_output(1, "gneiss-marius", "export run --out exported", "exported"), " runs");
+    MESSAGE(
+        "export of embeddings: ", sweep_output(1, "gneiss-marius", "export run --out exported", "exported"), " runs");
     MESSAGE("verify: ", sweep_output(1, "gneiss-data", "verify data", ""), " runs");
     MESSAGE("eval: ", sweep_output(1, "gneiss-marius", "eval run --threads 1", ""), " runs");
-    MESSAGE("predict: ", sweep_output(1, "gneiss-marius", "predict run --head node5 --relation ring0 --threads 1", ""), " runs");
+    MESSAGE("predict: ", sweep_output(1, "gneiss-marius", "predict run --head node5 --relation ring0 --threads 1", ""),
+        " runs");
 }
 
 TEST_CASE("a fault at any point of partitioning is reported, and the same command resumes to the same parts") {
@@ -457,8 +504,8 @@ TEST_CASE("faults at every point of partitioning" * doctest::test_suite("long"))
 TEST_CASE("a fault at any point of GNN training is reported, and a resume ends in the same bits") {
     std::uint64_t continued = 0;
     using strided = std::pair<const gnn_trainer*, std::uint64_t>;
-    for (const auto& [of, stride] : {strided(&by_superbatches, 241), strided(&by_macro_batches, 331), strided(&classes_in_a_buffer, 149),
-             strided(&links_in_a_buffer, 211)}) {
+    for (const auto& [of, stride] : {strided(&by_superbatches, 241), strided(&by_macro_batches, 331),
+             strided(&classes_in_a_buffer, 149), strided(&links_in_a_buffer, 211)}) {
         CAPTURE(of->flags);
         const training_sweep done = sweep_graph_training(stride, *of);
         CHECK(done.runs > 15);
@@ -466,7 +513,8 @@ TEST_CASE("a fault at any point of GNN training is reported, and a resume ends i
     }
     CHECK(continued > 5);
 }
-TEST_CASE("if the system refuses a thread, training ends in an error instead of a hang, and a resume in the same bits") {
+TEST_CASE(
+    "if the system refuses a thread, training ends in an error instead of a hang, and a resume in the same bits") {
     CHECK(sweep_training(1, {"thread"}, false).runs > 10);
     CHECK(sweep_graph_training(1, in_turns, {"thread"}).runs > 20);
     CHECK(sweep_graph_training(2, links_in_a_buffer, {"thread"}, false).runs > 10);
@@ -502,15 +550,17 @@ TEST_CASE("a hundred kills at random moments of training, a hundred of an import
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
     const file_map dataset = shop.files("data");
-    const std::string train = "train data --out run --epochs 40 --staleness 0 --store disk --buffer 2 --threads 1 --dim 8 --batch 16 "
-                              "--negatives 10 --no-eval --no-report --checkpoint-every 1epoch --quiet --seed 5";
+    const std::string train =
+        "train data --out run --epochs 40 --staleness 0 --store disk --buffer 2 --threads 1 --dim 8 --batch 16 "
+        "--negatives 10 --no-eval --no-report --checkpoint-every 1epoch --quiet --seed 5";
     const auto began = std::chrono::steady_clock::now();
     REQUIRE(shop.run(train).code == 0);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     const file_map whole = shop.parameters();
     gneiss::random_stream draw(gneiss::random_key(23, gneiss::random_domain::user));
     const auto kill_after = [&](double most) {
-        return "timeout --preserve-status --foreground -s KILL " + std::to_string(0.002 + most * static_cast<double>(draw.below(1000)) / 1000);
+        return "timeout --preserve-status --foreground -s KILL " +
+            std::to_string(0.002 + most * static_cast<double>(draw.below(1000)) / 1000);
     };
     int killed = 0, finished = 0;
     shop.remove({"run"});
@@ -553,9 +603,9 @@ TEST_CASE("a hundred kills at random moments of training, a hundred of an import
 
 namespace {
 
-/// Runs a training that is disturbed, and resumed until it ends: by a kill at a random file system call or moment, or by little
-/// address space, in which memory is refused somewhere. Checks that the result is that of an undisturbed run, bit by bit. Returns
-/// the number of disturbed processes.
+/// Runs a training that is disturbed, and resumed until it ends: by a kill at a random file system call or moment, or
+/// by little address space, in which memory is refused somewhere. Checks that the result is that of an undisturbed run,
+/// bit by bit. Returns the number of disturbed processes.
 int disturb(const fault_workshop& shop, const std::string& train, const std::string& program, int times) {
     const auto result_of = [&](const std::string& name) {
         shop.remove({"exported", "exported.new"});
@@ -582,15 +632,20 @@ int disturb(const fault_workshop& shop, const std::string& train, const std::str
         shop.remove({"run"});
         for (int process = 0; process < 4; ++process) {
             std::string before = struck("kill", 1 + draw.below(calls), false);
-            if (i % 3 == 1) before = "timeout --preserve-status --foreground -s KILL " + std::to_string(.002 + seconds * static_cast<double>(draw.below(1000)) / 1000);
-            if (i % 3 == 2 && !gneiss::detail::sanitized) before = "ulimit -v " + std::to_string(60000 + draw.below(600000)) + "; timeout -s ABRT 60"; // KiB
+            if (i % 3 == 1)
+                before = "timeout --preserve-status --foreground -s KILL " +
+                    std::to_string(.002 + seconds * static_cast<double>(draw.below(1000)) / 1000);
+            if (i % 3 == 2 && !gneiss::detail::sanitized)
+                before = "ulimit -v " + std::to_string(60000 + draw.below(600000)) + "; timeout -s ABRT 60"; // KiB
             CAPTURE(before);
             const program_outcome got = shop.run(train + " --resume", program, before);
             CAPTURE(got.err);
             if (got.code == 0) break;
             ++disturbed;
-            if (before.starts_with("ulimit")) shop.check_message(got);
-            else CHECK((got.code == 137 || got.code == -1));
+            if (before.starts_with("ulimit"))
+                shop.check_message(got);
+            else
+                CHECK((got.code == 137 || got.code == -1));
         }
         REQUIRE(shop.run(train + " --resume", program).code == 0);
         CHECK(result_of("run") == whole);
@@ -609,7 +664,8 @@ int disturb_marius(int times) {
     return disturb(shop, validating(train_command) + " --lr 1 --lr-schedule constant", "", times);
 }
 void disturb_gnn_trainers(int times) {
-    for (const gnn_trainer* of : {&in_turns, &by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer}) {
+    for (const gnn_trainer* of :
+        {&in_turns, &by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer}) {
         CAPTURE(of->flags);
         const fault_workshop shop;
         gnn_trainer with_splits = *of;
@@ -621,8 +677,11 @@ void disturb_gnn_trainers(int times) {
 
 } // namespace
 
-TEST_CASE("a run killed or refused memory at random ends in the bits of an undisturbed one") { CHECK(disturb_marius(6) > 6); }
-TEST_CASE("each trainer, killed or refused memory at many random moments, ends in the bits of an undisturbed run" * doctest::test_suite("long")) {
+TEST_CASE("a run killed or refused memory at random ends in the bits of an undisturbed one") {
+    CHECK(disturb_marius(6) > 6);
+}
+TEST_CASE("each trainer, killed or refused memory at many random moments, ends in the bits of an undisturbed run" *
+    doctest::test_suite("long")) {
     MESSAGE("gneiss-marius: ", disturb_marius(90), " processes");
     disturb_gnn_trainers(60);
 }
@@ -655,8 +714,8 @@ TEST_CASE("a full disk is reported and leaves no partial output, and with space 
     const std::string export_data = "export data --out text";
     REQUIRE(shop.data(export_data).code == 0);
     const file_map parameters = shop.parameters();
-    const std::map<std::string, file_map> whole{{"data", shop.contents("data")}, {"run", parameters}, {"exported", parameters},
-        {"text", shop.contents("text")}};
+    const std::map<std::string, file_map> whole{{"data", shop.contents("data")}, {"run", parameters},
+        {"exported", parameters}, {"text", shop.contents("text")}};
     const std::string small = (shop / "small").string();
     if (::mount("none", small.c_str(), "tmpfs", 0, "size=64k") != 0) {
         MESSAGE("left out: only root may mount a small disk");
@@ -735,19 +794,23 @@ TEST_CASE("a limit of the size of files is an error that names it, and without i
     REQUIRE(shop.run(train_command).code == 0);
     REQUIRE(shop.data("export data --out text").code == 0);
     const file_map parameters = shop.parameters();
-    const std::map<std::string, file_map> whole{{"data", shop.contents("data")}, {"run", parameters}, {"exported", parameters}, {"text", shop.contents("text")}};
+    const std::map<std::string, file_map> whole{{"data", shop.contents("data")}, {"run", parameters},
+        {"exported", parameters}, {"text", shop.contents("text")}};
     fs::rename(shop / "data", shop / "kept");
     int refused = 0;
     for (const std::string size : {"2", "8", "20", "40"}) // KiB
         for (const auto& [program, command, out] :
             {std::tuple{"gneiss-data", import_command, "data"}, std::tuple{"gneiss-marius", train_command, "run"},
-                std::tuple{"gneiss-marius", std::string("export run --out exported"), "exported"}, std::tuple{"gneiss-data", std::string("export data --out text"), "text"}}) {
+                std::tuple{"gneiss-marius", std::string("export run --out exported"), "exported"},
+                std::tuple{"gneiss-data", std::string("export data --out text"), "text"}}) {
             CAPTURE(size);
             CAPTURE(command);
             const bool training = std::string(out) == "run";
             shop.remove({out});
-            if (std::string(out) != "data" && !fs::exists(shop / "data")) fs::copy(shop / "kept", shop / "data", fs::copy_options::recursive);
-            const program_outcome got = shop.run(command, program, "bash -c 'ulimit -f " + size + "; exec \"$0\" \"$@\"'");
+            if (std::string(out) != "data" && !fs::exists(shop / "data"))
+                fs::copy(shop / "kept", shop / "data", fs::copy_options::recursive);
+            const program_outcome got =
+                shop.run(command, program, "bash -c 'ulimit -f " + size + "; exec \"$0\" \"$@\"'");
             if (got.code != 0) {
                 ++refused;
                 CHECK(got.code == 3);
@@ -772,7 +835,8 @@ TEST_CASE("a run ends as always if its progress or its result is not read, and e
         CAPTURE(streams);
         shop.remove({"run"});
         // The reader ends at once.
-        const program_outcome got = shop.run(train, "", "bash -c '\"$0\" \"$@\" " + streams + " | true; exit ${PIPESTATUS[0]}'");
+        const program_outcome got =
+            shop.run(train, "", "bash -c '\"$0\" \"$@\" " + streams + " | true; exit ${PIPESTATUS[0]}'");
         CHECK(got.code == (streams == "2>result.txt" ? 1 : 0)); // the result could not be written
         if (got.code != 0) CHECK(shop.read("result.txt").find("error: standard output") != std::string::npos);
         CHECK(shop.read("run/run.json").find("\"done\"") != std::string::npos);

@@ -45,8 +45,10 @@ TEST_CASE("gneiss-data verifies datasets of 56c2978 and exports the same bytes a
 
 TEST_CASE("each trainer trains a dataset of 56c2978") {
     const fixture_workshop shop("gneiss-marius");
-    const std::string network = "--epochs 1 --layers sage:8,sage --fanout 3,3 --batch 20 --memory 256MiB --quiet --out ";
-    shop.succeed("train link --epochs 1 --dim 8 --negatives 10 --store disk --buffer 2 --memory 256MiB --quiet --out a");
+    const std::string network =
+        "--epochs 1 --layers sage:8,sage --fanout 3,3 --batch 20 --memory 256MiB --quiet --out ";
+    shop.succeed(
+        "train link --epochs 1 --dim 8 --negatives 10 --store disk --buffer 2 --memory 256MiB --quiet --out a");
     shop.succeed("train node " + network + "b", "gneiss-mariusgnn");
     shop.succeed("train node " + network + "c", "gneiss-ginex");
     shop.succeed("train node --partitioner given " + network + "d", "gneiss-hanoi");
@@ -60,7 +62,8 @@ TEST_CASE("a checkpoint of another version is refused in one sentence, by each c
     file.seekp(8);
     file.put(99);
     file.close();
-    const std::string sentence = "checkpoint.bin: is a checkpoint of version 99, and this program reads version 1 only: use the program that wrote it, or train again";
+    const std::string sentence = "checkpoint.bin: is a checkpoint of version 99, and this program reads version 1 "
+                                 "only: use the program that wrote it, or train again";
     shop.refuses(1, "eval a", {sentence});
     shop.refuses(1, "export a --out new", {sentence});
     fs::remove(shop / "a/run.json"); // otherwise it is a finished run

@@ -1,5 +1,5 @@
-// Runs gneiss-data get against a server of this machine, with small archives in the layouts that are published, and trains what
-// it makes.
+// Runs gneiss-data get against a server of this machine, with small archives in the layouts that are published, and
+// trains what it makes.
 #include <doctest/doctest.h>
 
 #include <zlib.h>
@@ -54,7 +54,8 @@ struct workshop : gneiss::test::workshop {
         return lines;
     }
     void trains(const std::string& program, const std::string& flags) const {
-        const auto got = run("train data --epochs 1 --memory 128MiB --threads 2 --no-report --json --force --out run " + flags, program);
+        const auto got = run(
+            "train data --epochs 1 --memory 128MiB --threads 2 --no-report --json --force --out run " + flags, program);
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
         CHECK(nlohmann::json::parse(got.out)["status"] == "done");
@@ -70,16 +71,19 @@ std::string lines(const std::function<std::string(std::int64_t)>& line, std::int
     return text;
 }
 
-/// Returns the members of an archive of OGB for node classification: a ring, the split by the id, and a node without edges.
+/// Returns the members of an archive of OGB for node classification: a ring, the split by the id, and a node without
+/// edges.
 std::map<std::string, std::string> node_members(const std::string& folder, const std::string& split) {
     const auto part = [](std::int64_t rest) {
         return gzip(lines([rest](std::int64_t i) { return std::to_string(4 * i + rest); }, nodes / 4));
     };
-    return {{folder + "/RELEASE_v1.txt", ""},
-        {folder + "/mapping/README.md", "names"},
-        {folder + "/raw/edge.csv.gz", gzip(lines([](std::int64_t v) { return std::to_string(v) + "," + std::to_string((v + 1) % nodes); }))},
-        {folder + "/raw/node-feat.csv.gz", gzip(lines([](std::int64_t v) { return std::to_string(v) + ".5,-1"; }, nodes + 1))},
-        {folder + "/raw/node-label.csv.gz", gzip(lines([](std::int64_t v) { return std::to_string(v % 3); }, nodes + 1))},
+    return {{folder + "/RELEASE_v1.txt", ""}, {folder + "/mapping/README.md", "names"},
+        {folder + "/raw/edge.csv.gz",
+            gzip(lines([](std::int64_t v) { return std::to_string(v) + "," + std::to_string((v + 1) % nodes); }))},
+        {folder + "/raw/node-feat.csv.gz",
+            gzip(lines([](std::int64_t v) { return std::to_string(v) + ".5,-1"; }, nodes + 1))},
+        {folder + "/raw/node-label.csv.gz",
+            gzip(lines([](std::int64_t v) { return std::to_string(v % 3); }, nodes + 1))},
         {folder + "/raw/num-node-list.csv.gz", gzip(std::to_string(nodes + 1) + "\n")},
         {folder + "/raw/num-edge-list.csv.gz", gzip(std::to_string(nodes) + "\n")},
         {folder + "/split/" + split + "/train.csv.gz", part(0)},
@@ -96,8 +100,11 @@ std::vector<std::int64_t> ids(const std::function<std::int64_t(std::int64_t)>& o
 } // namespace
 
 TEST_CASE("triples in three files keep their split, and train") {
-    const std::string train = lines([](std::int64_t v) { return "/m/" + std::to_string(v) + "\tnext\t/m/" + std::to_string((v + 1) % nodes) + "\r"; });
-    http_server server({{"/kg/train.txt", train}, {"/kg/valid.txt", "/m/1\tnext\t/m/3\r\n"}, {"/kg/test.txt", "/m/2\tnext\t/m/9\r\n/m/3\tnext\t/m/9\r\n"}});
+    const std::string train = lines([](std::int64_t v) {
+        return "/m/" + std::to_string(v) + "\tnext\t/m/" + std::to_string((v + 1) % nodes) + "\r";
+    });
+    http_server server({{"/kg/train.txt", train}, {"/kg/valid.txt", "/m/1\tnext\t/m/3\r\n"},
+        {"/kg/test.txt", "/m/2\tnext\t/m/9\r\n/m/3\tnext\t/m/9\r\n"}});
     const workshop shop;
     for (const std::string name : {"fb15k", "fb15k-237", "wn18rr"}) {
         const auto result = shop.get(name + " --mirror " + server.url() + "/kg/ --no-verify");
@@ -108,13 +115,15 @@ TEST_CASE("triples in three files keep their split, and train") {
         CHECK(nlohmann::json::parse(shop.run("inspect data --json").out)["name"] == name);
     }
     CHECK(shop.exported("test.tsv") == std::vector<std::string>{"/m/2\tnext\t/m/9", "/m/3\tnext\t/m/9"});
-    CHECK(shop.read("data/manifest.json").find("KnowledgeGraphEmbedding/raw/master/data/wn18rr/valid.txt: 16 bytes, SHA-256 ") != std::string::npos);
+    CHECK(
+        shop.read("data/manifest.json")
+            .find("KnowledgeGraphEmbedding/raw/master/data/wn18rr/valid.txt: 16 bytes, SHA-256 ") != std::string::npos);
     shop.trains("gneiss-marius", "--dim 8");
 }
 
 TEST_CASE("a list of edges with comments is split 90/5/5") {
     const std::string text = "# Directed graph\n# FromNodeId\tToNodeId\n" +
-                             lines([](std::int64_t v) { return std::to_string(v % 50) + "\t" + std::to_string((7 * v + 1) % 53); }, 2000);
+        lines([](std::int64_t v) { return std::to_string(v % 50) + "\t" + std::to_string((7 * v + 1) % 53); }, 2000);
     http_server server({{"/soc-LiveJournal1.txt.gz", gzip(text)}, {"/twitter-2010.txt.gz", gzip(text)}});
     const workshop shop;
     for (const std::string name : {"livejournal", "twitter"}) {
@@ -150,10 +159,13 @@ TEST_CASE("ogbl-citation2 has its split, features and nodes without edges") {
     const auto edges = [](std::int64_t step, std::int64_t count) {
         return torch_archive(pickle_of({{"source_node", ids([](std::int64_t v) { return v; }, count)},
             {"target_node", ids([step](std::int64_t v) { return (v + step) % nodes; }, count)},
-            {"target_node_neg", ids([](std::int64_t v) { return v % nodes; }, 4 * count), {static_cast<std::uint8_t>(count), 4}}}));
+            {"target_node_neg", ids([](std::int64_t v) { return v % nodes; }, 4 * count),
+                {static_cast<std::uint8_t>(count), 4}}}));
     };
     auto members = node_members("citation-v2", "time");
-    std::erase_if(members, [](const auto& one) { return one.first.find("/split/") != std::string::npos || one.first.find("label") != std::string::npos; });
+    std::erase_if(members, [](const auto& one) {
+        return one.first.find("/split/") != std::string::npos || one.first.find("label") != std::string::npos;
+    });
     members["citation-v2/raw/node_year.csv.gz"] = gzip(lines([](std::int64_t) { return "2000"; }, nodes + 1));
     members["citation-v2/split/time/train.pt"] = edges(1, nodes);
     members["citation-v2/split/time/valid.pt"] = edges(2, 3);
@@ -177,12 +189,16 @@ TEST_CASE("ogbl-wikikg2 has its triples, from files of torch.save in either form
     const auto triples = [](std::int64_t step, std::int64_t count) {
         const auto lists = ids([](std::int64_t v) { return v % nodes; }, 3 * count);
         const std::vector<std::uint8_t> shape{static_cast<std::uint8_t>(count), 3};
-        return std::vector<gneiss::test::saved_array>{{"head_neg", lists, shape}, {"tail_neg", lists, shape}, {"head", ids([](std::int64_t v) { return v; }, count)},
-            {"relation", ids([](std::int64_t v) { return v % 2; }, count)}, {"tail", ids([step](std::int64_t v) { return (v + step) % nodes; }, count)}};
+        return std::vector<gneiss::test::saved_array>{{"head_neg", lists, shape}, {"tail_neg", lists, shape},
+            {"head", ids([](std::int64_t v) { return v; }, count)},
+            {"relation", ids([](std::int64_t v) { return v % 2; }, count)},
+            {"tail", ids([step](std::int64_t v) { return (v + step) % nodes; }, count)}};
     };
     http_server server({{"/wikikg-v2.zip",
-        archive({{"wikikg-v2/raw/edge.csv.gz", gzip("0,1\n")}, {"wikikg-v2/raw/num-node-list.csv.gz", gzip(std::to_string(nodes) + "\n")},
-                    {"wikikg-v2/raw/edge_reltype.csv.gz", gzip("0\n")}, {"wikikg-v2/split/time/train.pt", torch_archive(pickle_of(triples(1, nodes)))},
+        archive({{"wikikg-v2/raw/edge.csv.gz", gzip("0,1\n")},
+                    {"wikikg-v2/raw/num-node-list.csv.gz", gzip(std::to_string(nodes) + "\n")},
+                    {"wikikg-v2/raw/edge_reltype.csv.gz", gzip("0\n")},
+                    {"wikikg-v2/split/time/train.pt", torch_archive(pickle_of(triples(1, nodes)))},
                     {"wikikg-v2/split/time/valid.pt", gneiss::test::torch_stream(pickle_of(triples(2, 2)))},
                     {"wikikg-v2/split/time/test.pt", gneiss::test::torch_tensors(triples(3, 2))}},
             false)}});
@@ -198,10 +214,18 @@ TEST_CASE("ogbl-wikikg2 has its triples, from files of torch.save in either form
 
 TEST_CASE("members of other archives are read through unzip") {
     const auto triples = [](std::int64_t first) {
-        return lines([first](std::int64_t v) { return std::to_string(v) + "\t" + std::to_string((v + first) % nodes) + "\t" + std::to_string(v % 2); });
+        return lines([first](std::int64_t v) {
+            return std::to_string(v) + "\t" + std::to_string((v + first) % nodes) + "\t" + std::to_string(v % 2);
+        });
     };
-    http_server server({{"/Freebase.zip", archive({{"Freebase/train.txt", triples(1)}, {"Freebase/valid.txt", triples(2)}, {"Freebase/test.txt", triples(3)}}, true)},
-        {"/wikikg90m-v2.zip", archive({{"wikikg90m-v2/processed/train_hrt.npy", gneiss::test::npy_of(ids([](std::int64_t i) { return i % 7; }, 600), "(200, 3)")}}, true)}});
+    http_server server({{"/Freebase.zip",
+                            archive({{"Freebase/train.txt", triples(1)}, {"Freebase/valid.txt", triples(2)},
+                                        {"Freebase/test.txt", triples(3)}},
+                                true)},
+        {"/wikikg90m-v2.zip",
+            archive({{"wikikg90m-v2/processed/train_hrt.npy",
+                        gneiss::test::npy_of(ids([](std::int64_t i) { return i % 7; }, 600), "(200, 3)")}},
+                true)}});
     const workshop shop;
     CHECK(shop.get("freebase86m --no-verify --mirror " + server.url())["relations"] == 2);
     CHECK(shop.exported("valid.tsv")[1] == "1\t1\t3"); // head, relation, tail
@@ -217,7 +241,8 @@ TEST_CASE("a download that is cut resumes by itself, or by the same command") {
         shop.write("new.download/.gneiss-lock", ""); // the command's own
         shop.write("new.download/arxiv.zip.part", packed.substr(0, 1000));
         shop.refuses(1, "get ogbn-arxiv --no-verify --out new --mirror " + server.url(),
-            {"cannot download http://127.0.0.1", "/arxiv.zip", "ends early", "resumes after the 1000 B", "new.download/arxiv.zip.part"});
+            {"cannot download http://127.0.0.1", "/arxiv.zip", "ends early", "resumes after the 1000 B",
+                "new.download/arxiv.zip.part"});
     }
     http_server server({{"/arxiv.zip", packed}});
     server.cut = 1500;
@@ -231,48 +256,61 @@ TEST_CASE("a download that is cut resumes by itself, or by the same command") {
 }
 
 TEST_CASE("files of another content, absent files and an absent network are one-line errors with a remedy") {
-    http_server server({{"/arxiv.zip", archive({{"arxiv/RELEASE_v1.txt", ""}}, false)}, {"/soc-LiveJournal1.txt.gz", "0\t1\n"}, {"/citation-v2.zip", "PK"}});
+    http_server server({{"/arxiv.zip", archive({{"arxiv/RELEASE_v1.txt", ""}}, false)},
+        {"/soc-LiveJournal1.txt.gz", "0\t1\n"}, {"/citation-v2.zip", "PK"}});
     const workshop shop;
     const std::string mirror = " --out new --mirror " + server.url();
-    shop.refuses(1, "get ogbn-arxiv" + mirror, {"arxiv.zip", "has 138 bytes, the published file has 83058288", "is removed", "--no-verify"});
+    shop.refuses(1, "get ogbn-arxiv" + mirror,
+        {"arxiv.zip", "has 138 bytes, the published file has 83058288", "is removed", "--no-verify"});
     CHECK_FALSE(fs::exists(shop / "new.download/arxiv.zip"));
-    shop.refuses(1, "get ogbn-arxiv --no-verify" + mirror, {"arxiv.zip", "has no arxiv/raw", "is it the published archive?"});
-    shop.refuses(1, "get ogbl-citation2 --unchecked" + mirror, {"citation-v2.zip", "cannot be unpacked", "is the archive complete"});
+    shop.refuses(
+        1, "get ogbn-arxiv --no-verify" + mirror, {"arxiv.zip", "has no arxiv/raw", "is it the published archive?"});
+    shop.refuses(1, "get ogbl-citation2 --unchecked" + mirror,
+        {"citation-v2.zip", "cannot be unpacked", "is the archive complete"});
     shop.refuses(1, "get fb15k" + mirror, {"/train.txt: the server answers HTTP 404", "--from"});
     shop.refuses(1, "get livejournal --out new --mirror http://127.0.0.1:1",
         {"cannot download http://127.0.0.1:1/soc-LiveJournal1.txt.gz", "is there a network?", "--from FILE"});
     shop.write("mine.gz", "0\t1\n1\t2\n");
-    shop.refuses(1, "get livejournal --out new --from mine.gz", {"mine.gz", "has 8 bytes, the published file has 259619239", "--no-verify accepts it"});
-    shop.refuses(1, "get livejournal --out new --from none.gz", {"none.gz", "no such file", "https://snap.stanford.edu/data/soc-LiveJournal1.txt.gz"});
-    shop.refuses(2, "get wn18rr --out new --from mine.gz", {"--from", "name a directory that holds train.txt, valid.txt and test.txt"});
+    shop.refuses(1, "get livejournal --out new --from mine.gz",
+        {"mine.gz", "has 8 bytes, the published file has 259619239", "--no-verify accepts it"});
+    shop.refuses(1, "get livejournal --out new --from none.gz",
+        {"none.gz", "no such file", "https://snap.stanford.edu/data/soc-LiveJournal1.txt.gz"});
+    shop.refuses(2, "get wn18rr --out new --from mine.gz",
+        {"--from", "name a directory that holds train.txt, valid.txt and test.txt"});
     CHECK(shop.run("get livejournal --out data --from mine.gz --no-verify").code == 0);
     CHECK(shop.read("mine.gz") == "0\t1\n1\t2\n");
     // A file of the published size and another checksum.
     shop.write("train.txt", std::string(3135377, '\n'));
-    shop.refuses(1, "get wn18rr --out new --from .", {"train.txt", "its SHA-256 is", "038612e783c215ee5f3ca9fbfca27b8d0739be1028fe4ee7c174aecf0b83d5df"});
+    shop.refuses(1, "get wn18rr --out new --from .",
+        {"train.txt", "its SHA-256 is", "038612e783c215ee5f3ca9fbfca27b8d0739be1028fe4ee7c174aecf0b83d5df"});
 }
 
 TEST_CASE("a graph without a published checksum is downloaded if the user says so") {
-    const std::string text = lines([](std::int64_t v) { return std::to_string(v) + "\t" + std::to_string((v + 1) % nodes); });
+    const std::string text =
+        lines([](std::int64_t v) { return std::to_string(v) + "\t" + std::to_string((v + 1) % nodes); });
     http_server server({{"/twitter-2010.txt.gz", gzip(text)}});
     const workshop shop;
     for (const std::string name : {"twitter", "ogbl-citation2", "ogbl-wikikg2", "freebase86m", "wikikg90mv2"})
-        shop.refuses(2, "get " + name + " --out new --mirror " + server.url(), {"no checksum of " + name + " is published", "--unchecked", "--from PATH"});
+        shop.refuses(2, "get " + name + " --out new --mirror " + server.url(),
+            {"no checksum of " + name + " is published", "--unchecked", "--from PATH"});
     CHECK(server.requests().empty());
-    shop.refuses(1, "get twitter --unchecked --out new --mirror " + server.url(), {"the published file has 5501785223"}); // what is published is compared
+    shop.refuses(1, "get twitter --unchecked --out new --mirror " + server.url(),
+        {"the published file has 5501785223"}); // what is published is compared
     CHECK(server.requests().size() == 1);
 }
 
 TEST_CASE("flags that a graph does not use are refused") {
     const workshop shop;
-    shop.refuses(2, "get debian --from x --out new", {"--from, --mirror, --no-verify and --unchecked: debian is not downloaded"});
+    shop.refuses(2, "get debian --from x --out new",
+        {"--from, --mirror, --no-verify and --unchecked: debian is not downloaded"});
     shop.refuses(2, "get wordnet --no-verify --out new", {"wordnet is not downloaded"});
     shop.refuses(2, "get fb15k --candidates c --out new", {"--candidates: none are published with fb15k"});
     shop.refuses(2, "get fb15k --from x --mirror http://a --out new", {"--from and --mirror exclude each other"});
     shop.refuses(2, "get fb15k --task node --out new", {"--task node: fb15k is published for --task link"});
     shop.refuses(2, "get ogbn-arxiv --task link --out new", {"--task link: ogbn-arxiv is published for --task node"});
     shop.refuses(2, "get livejournal --project 8 --out new", {"--project", "livejournal has no node features"});
-    shop.refuses(2, "get debian --feature-type f16 --out new", {"--feature-type", "debian has no node features without --task node"});
+    shop.refuses(2, "get debian --feature-type f16 --out new",
+        {"--feature-type", "debian has no node features without --task node"});
 }
 
 } // namespace test_programs_get

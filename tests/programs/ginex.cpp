@@ -20,8 +20,10 @@ using gneiss::test::program_outcome;
 /// A dataset "data" with classes and features that a GNN can learn.
 struct ginex_workshop : gneiss::test::workshop {
     explicit ginex_workshop(const std::string& kind = "--nodes 600 --edges 5000") : workshop("gneiss-ginex") {
-        const auto result = run("generate planted " + kind + " --classes 4 --undirected --partitions 3 --out data --seed 5 --task node --num-features 8 "
-                              "--feature-signal 2 --train-fraction .3", "gneiss-data");
+        const auto result = run("generate planted " + kind +
+                " --classes 4 --undirected --partitions 3 --out data --seed 5 --task node --num-features 8 "
+                "--feature-signal 2 --train-fraction .3",
+            "gneiss-data");
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
     }
@@ -48,13 +50,17 @@ struct ginex_workshop : gneiss::test::workshop {
     }
     /// Replaces "data" by nodes of which a fifth trains.
     void generate(const std::string& size) const {
-        REQUIRE(run("generate planted --nodes 30000 --classes 4 --partitions 4 --out data --force --seed 5 --task node --train-fraction .2 --quiet " + size,
-                    "gneiss-data").code == 0);
+        REQUIRE(run("generate planted --nodes 30000 --classes 4 --partitions 4 --out data --force --seed 5 --task node "
+                    "--train-fraction .2 --quiet " +
+                        size,
+                    "gneiss-data")
+                    .code == 0);
     }
     /// Returns the probabilities that a run predicts for all nodes, bit for bit.
     [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "gneiss-ginex") const {
         fs::remove_all(*this / "exported");
-        const auto got = run("export " + name + " --out exported" + (program == "gneiss-ginex" ? "" : " --what predictions"), program);
+        const auto got = run(
+            "export " + name + " --out exported" + (program == "gneiss-ginex" ? "" : " --what predictions"), program);
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
         return read("exported/predictions.npy");
@@ -67,16 +73,19 @@ const std::string task = "--epochs 4 --layers sage:16,sage --fanout 5,5 --batch 
 
 TEST_CASE("classes are learned and reported under the contract's keys") {
     const ginex_workshop shop;
-    const auto run = shop.train("--out a --epochs 20 --topology disk --feature-cache belady --superbatch 3 --memory 256MiB");
+    const auto run =
+        shop.train("--out a --epochs 20 --topology disk --feature-cache belady --superbatch 3 --memory 256MiB");
     CHECK(run == nlohmann::json::parse(shop.read("a/run.json")));
     CHECK(run["program"] == "gneiss-ginex");
     CHECK(run["status"] == "done");
-    for (const char* key : {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "hit_rate", "read_bytes", "read_requests",
-             "gather_bytes", "sample_bytes", "sample_scanned_bytes", "scanned_bytes", "dealt_bytes", "valid"})
+    for (const char* key : {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "hit_rate",
+             "read_bytes", "read_requests", "gather_bytes", "sample_bytes", "sample_scanned_bytes", "scanned_bytes",
+             "dealt_bytes", "valid"})
         CHECK(run["epochs"][0].contains(key));
     for (const char* key : {"sample", "changeset", "load", "gather", "update", "compute"}) { // may overlap epochs
         CAPTURE(key);
-        CHECK(std::ranges::any_of(run["epochs"], [&](const auto& epoch) { return epoch["stage_seconds"].contains(key); }));
+        CHECK(std::ranges::any_of(
+            run["epochs"], [&](const auto& epoch) { return epoch["stage_seconds"].contains(key); }));
     }
     CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
     CHECK(shop.read("a/report.html").find("Plan of an epoch") == std::string::npos);
@@ -96,7 +105,8 @@ TEST_CASE("what does not apply or is not counted is absent") {
     const std::string flags = task + "--no-eval --no-report --force --out run ";
     const auto run = shop.train(flags + "--preset pyg+");
     CHECK(run["plan"].contains("parts"));
-    for (const char* key : {"states", "swaps", "swap_bound", "read_bytes", "write_bytes"}) CHECK_FALSE(run["plan"].contains(key));
+    for (const char* key : {"states", "swaps", "swap_bound", "read_bytes", "write_bytes"})
+        CHECK_FALSE(run["plan"].contains(key));
     for (const char* key : {"gather_bytes", "sample_bytes"}) CHECK_FALSE(run["epochs"][0].contains(key));
     const auto mapped_lists = shop.train(flags + "--topology mmap --feature-cache static");
     CHECK(mapped_lists["epochs"][0].contains("gather_bytes"));
@@ -107,20 +117,32 @@ TEST_CASE("what does not apply or is not counted is absent") {
     CHECK(planned.out.find("an epoch: ") == std::string::npos);
 }
 
-TEST_CASE("every topology, cache, pipeline, preset, engine and thread count trains the bits of gneiss-mariusgnn in memory") {
+TEST_CASE(
+    "every topology, cache, pipeline, preset, engine and thread count trains the bits of gneiss-mariusgnn in memory") {
     const ginex_workshop shop;
-    const auto oracle = shop.run("train data " + task + "--task node --sampler neighbor --store memory --order memory --staleness 0 --direction in --no-eval --quiet --out oracle", "gneiss-mariusgnn");
+    const auto oracle = shop.run("train data " + task +
+            "--task node --sampler neighbor --store memory --order memory --staleness 0 --direction in --no-eval "
+            "--quiet --out oracle",
+        "gneiss-mariusgnn");
     CAPTURE(oracle.err);
     REQUIRE(oracle.code == 0);
     const std::string expected = shop.predictions("oracle", "gneiss-mariusgnn");
-    for (const std::string options : {"--preset pyg+", "--preset ali+pg", "--preset ginex-pg --superbatch 4", "--preset ginex --superbatch 4", "--preset memory",
-             "--topology disk --feature-cache belady --pipeline overlap --superbatch 2 --threads 1", "--topology disk --feature-cache lru --pipeline overlap --superbatch 3",
-             "--topology memory --feature-cache s3fifo --io-engine threads", "--topology disk --feature-cache none --pipeline conventional --threads 2",
-             "--topology disk --feature-cache belady --superbatch 3 --gather scan", "--preset ginex --superbatch 4 --gather scan --threads 2",
-             "--topology memory --feature-cache belady --superbatch 2 --gather scan --io-engine threads", "--topology disk --feature-cache belady --gather random",
-             "--topology disk --feature-cache belady --superbatch 4 --neighbor-reads scan --threads 1", "--preset ginex --superbatch 4 --neighbor-reads scan",
-             "--topology disk --feature-cache static --pipeline overlap --superbatch 5 --neighbor-reads scan --io-engine threads",
-             "--topology disk --feature-cache belady --carry off --cache-split 0 --neighbor-rank visits", "--topology mmap --feature-cache static"}) {
+    for (const std::string options :
+        {"--preset pyg+", "--preset ali+pg", "--preset ginex-pg --superbatch 4", "--preset ginex --superbatch 4",
+            "--preset memory", "--topology disk --feature-cache belady --pipeline overlap --superbatch 2 --threads 1",
+            "--topology disk --feature-cache lru --pipeline overlap --superbatch 3",
+            "--topology memory --feature-cache s3fifo --io-engine threads",
+            "--topology disk --feature-cache none --pipeline conventional --threads 2",
+            "--topology disk --feature-cache belady --superbatch 3 --gather scan",
+            "--preset ginex --superbatch 4 --gather scan --threads 2",
+            "--topology memory --feature-cache belady --superbatch 2 --gather scan --io-engine threads",
+            "--topology disk --feature-cache belady --gather random",
+            "--topology disk --feature-cache belady --superbatch 4 --neighbor-reads scan --threads 1",
+            "--preset ginex --superbatch 4 --neighbor-reads scan",
+            "--topology disk --feature-cache static --pipeline overlap --superbatch 5 --neighbor-reads scan "
+            "--io-engine threads",
+            "--topology disk --feature-cache belady --carry off --cache-split 0 --neighbor-rank visits",
+            "--topology mmap --feature-cache static"}) {
         CAPTURE(options);
         (void)shop.train(task + "--direction in --no-eval --memory 256MiB --force --out run " + options);
         CHECK(shop.predictions("run") == expected);
@@ -129,16 +151,19 @@ TEST_CASE("every topology, cache, pipeline, preset, engine and thread count trai
 
 TEST_CASE("an interrupted run resumes to the bits of an uninterrupted one, even with another cache") {
     const ginex_workshop shop("--nodes 3000 --edges 30000");
-    const std::string base = "--epochs 12 --layers sage:32,sage --fanout 8,8 --batch 20 --no-eval --seed 3 --topology disk --memory 256MiB ";
+    const std::string base =
+        "--epochs 12 --layers sage:32,sage --fanout 8,8 --batch 20 --no-eval --seed 3 --topology disk --memory 256MiB ";
     (void)shop.train(base + "--feature-cache belady --superbatch 7 --out whole");
     const std::string expected = shop.predictions("whole");
     for (const std::string signal : {"INT", "TERM", "KILL"})
-        for (const std::string cache : {"--feature-cache belady --pipeline overlap --superbatch 7", "--feature-cache belady --pipeline alternate --superbatch 5",
+        for (const std::string cache : {"--feature-cache belady --pipeline overlap --superbatch 7",
+                 "--feature-cache belady --pipeline alternate --superbatch 5",
                  "--feature-cache belady --pipeline overlap --superbatch 7 --gather scan --neighbor-reads scan"}) {
             CAPTURE(signal);
             CAPTURE(cache);
             fs::remove_all(shop / "cut");
-            const auto got = shop.run_stopped("train data " + base + cache + " --checkpoint-every .05s --quiet --out cut --resume", signal);
+            const auto got = shop.run_stopped(
+                "train data " + base + cache + " --checkpoint-every .05s --quiet --out cut --resume", signal);
             CHECK(got.code == 0);
             CHECK(shop.predictions("cut") == expected);
             CHECK_FALSE(fs::exists(shop / "cut/superbatches"));
@@ -167,7 +192,8 @@ TEST_CASE("an interrupted run resumes to the bits of an uninterrupted one, even 
 TEST_CASE("rows dealt out are read in one pass, and their bytes are reported") {
     const ginex_workshop shop;
     shop.generate("--edges 200000 --num-features 256");
-    const std::string flags = "train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 200 --no-eval --topology disk --feature-cache belady --superbatch 40 "
+    const std::string flags = "train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 200 --no-eval "
+                              "--topology disk --feature-cache belady --superbatch 40 "
                               "--memory 96MiB --no-report --force --out run --json --gather ";
     const auto [scan, random, chosen] = shop.by_each_way(flags);
     CAPTURE(scan.err);
@@ -182,19 +208,22 @@ TEST_CASE("rows dealt out are read in one pass, and their bytes are reported") {
         CHECK(epoch["scanned_bytes"] > 0);
         CHECK(epoch["scanned_bytes"] <= 30000 * 1024 + 8192);
         CHECK(epoch["dealt_bytes"] == epoch["write_bytes"]);
-        CHECK(epoch["read_bytes"] == epoch["gather_bytes"].get<std::uint64_t>() + epoch["sample_bytes"].get<std::uint64_t>());
+        CHECK(epoch["read_bytes"] ==
+            epoch["gather_bytes"].get<std::uint64_t>() + epoch["sample_bytes"].get<std::uint64_t>());
         CHECK_FALSE(at_random["epochs"][e].contains("dealt_bytes"));
     }
     CHECK(by_scan["plan"]["parts"].contains("dealing out rows"));
     CHECK_FALSE(at_random["plan"]["parts"].contains("dealing out rows"));
-    shop.refuses(2, "train data --quiet --out new --feature-cache static --gather scan", {"--gather scan", "belady", "static"});
+    shop.refuses(
+        2, "train data --quiet --out new --feature-cache static --gather scan", {"--gather scan", "belady", "static"});
     shop.refuses(2, "train data --quiet --out new --gather scan", {"--gather scan", "belady", "memory"}); // all fits
 }
 
 TEST_CASE("neighbors of superbatches are read in passes, and their bytes are reported") {
     const ginex_workshop shop;
     shop.generate("--edges 600000 --num-features 16");
-    const std::string flags = "train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 200 --no-eval --topology disk --feature-cache belady --superbatch 40 "
+    const std::string flags = "train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 200 --no-eval "
+                              "--topology disk --feature-cache belady --superbatch 40 "
                               "--memory 96MiB --cache-split 0 --no-report --force --out run --json --neighbor-reads ";
     const auto [scan, random, chosen] = shop.by_each_way(flags);
     CAPTURE(scan.err);
@@ -220,15 +249,20 @@ TEST_CASE("neighbors of superbatches are read in passes, and their bytes are rep
     CHECK(at_places > 10 * scanned);
     CHECK(by_scan["plan"]["parts"].contains("change sets, or neighbors in passes"));
     CHECK_FALSE(at_random["plan"]["parts"].contains("change sets, or neighbors in passes"));
-    shop.refuses(2, "train data --quiet --out new --topology memory --neighbor-reads scan", {"--neighbor-reads scan", "disk", "memory"});
-    shop.refuses(2, "train data --quiet --out new --pipeline conventional --neighbor-reads scan", {"--neighbor-reads scan", "superbatches", "conventional"});
+    shop.refuses(2, "train data --quiet --out new --topology memory --neighbor-reads scan",
+        {"--neighbor-reads scan", "disk", "memory"});
+    shop.refuses(2, "train data --quiet --out new --pipeline conventional --neighbor-reads scan",
+        {"--neighbor-reads scan", "superbatches", "conventional"});
     shop.refuses(2, "train data --quiet --out new --neighbor-reads scan", {"--neighbor-reads scan", "disk", "memory"});
 }
 
 TEST_CASE("a dry run leaves no files, and its plan is that of the run") {
     const ginex_workshop shop("--nodes 3000 --edges 30000");
-    const std::string flags = "train data --layers sage:8,sage --fanout 5,5 --topology disk --feature-cache belady --memory 256MiB --direction both --json --quiet ";
-    const auto entries = [&](const fs::path& of) { return std::distance(fs::directory_iterator(of), fs::directory_iterator()); };
+    const std::string flags = "train data --layers sage:8,sage --fanout 5,5 --topology disk --feature-cache belady "
+                              "--memory 256MiB --direction both --json --quiet ";
+    const auto entries = [&](const fs::path& of) {
+        return std::distance(fs::directory_iterator(of), fs::directory_iterator());
+    };
     const auto here = entries(shop / "."), in_data = entries(shop / "data");
     const program_outcome planned = shop.run(flags + "--dry-run");
     CAPTURE(planned.err);
@@ -252,11 +286,14 @@ TEST_CASE("superbatches use their file budget within 3 %, and the last one the r
         return value * (unit.starts_with("KiB") ? 1024 : unit.starts_with("MiB") ? 1024 * 1024 : 1);
     };
     for (const std::string options : {"--pipeline overlap", "--pipeline alternate"}) {
-        const auto got = shop.run("train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 25 --no-eval --topology disk --feature-cache belady "
-                                  "--memory 160MiB --run-files 900KiB --no-report --force --out run " + options);
+        const auto got = shop.run("train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 25 --no-eval "
+                                  "--topology disk --feature-cache belady "
+                                  "--memory 160MiB --run-files 900KiB --no-report --force --out run " +
+            options);
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
-        const double planned = reported(got.err, "planned "), largest = reported(got.err, "files of the largest superbatch: ");
+        const double planned = reported(got.err, "planned "),
+                     largest = reported(got.err, "files of the largest superbatch: ");
         CHECK(largest > planned * .965); // printed in three digits
         CHECK(largest < planned * 1.035);
         CHECK(planned > .9 * 450 * 1024); // half of the files, less than a batch of it unused
@@ -266,12 +303,18 @@ TEST_CASE("superbatches use their file budget within 3 %, and the last one the r
 
 TEST_CASE("the caches have the memory of evaluation until training ends, if evaluation runs only then") {
     const ginex_workshop shop;
-    REQUIRE(shop.run("generate planted --nodes 30000 --edges 100000 --classes 4 --undirected --partitions 4 --out data --force --seed 5 --task node "
-                     "--num-features 256 --train-fraction .1 --quiet", "gneiss-data").code == 0);
-    const std::string options = "--epochs 2 --layers sage:8,sage --fanout 5,5 --batch 50 --topology disk --feature-cache belady --memory 76MiB --out run --force ";
-    for (const std::string pipeline : {"--pipeline overlap ", "--pipeline alternate ", "--feature-cache lru --pipeline conventional "}) {
+    REQUIRE(shop.run("generate planted --nodes 30000 --edges 100000 --classes 4 --undirected --partitions 4 --out data "
+                     "--force --seed 5 --task node "
+                     "--num-features 256 --train-fraction .1 --quiet",
+                    "gneiss-data")
+                .code == 0);
+    const std::string options = "--epochs 2 --layers sage:8,sage --fanout 5,5 --batch 50 --topology disk "
+                                "--feature-cache belady --memory 76MiB --out run --force ";
+    for (const std::string pipeline :
+        {"--pipeline overlap ", "--pipeline alternate ", "--feature-cache lru --pipeline conventional "}) {
         CAPTURE(pipeline);
-        const auto each = shop.train(options + pipeline + "--eval-every 1"), once = shop.train(options + pipeline + "--eval-every 0");
+        const auto each = shop.train(options + pipeline + "--eval-every 1"),
+                   once = shop.train(options + pipeline + "--eval-every 0");
         CHECK(once["metrics"]["test"] == each["metrics"]["test"]);
         CHECK(once["epochs"][1]["loss"] == each["epochs"][1]["loss"]);
         CHECK(once["epochs"][1]["hit_rate"] > each["epochs"][1]["hit_rate"]);
@@ -282,15 +325,18 @@ TEST_CASE("the caches have the memory of evaluation until training ends, if eval
 TEST_CASE("small batches vary: batches larger than all of the profile fit") {
     for (const std::string seed : {"1", "2", "3"}) {
         const ginex_workshop shop("--nodes 300 --edges 2000");
-        (void)shop.train("--epochs 12 --layers sage:8,sage --fanout 3,3 --batch 8 --no-eval --topology disk --feature-cache belady --superbatch 3 "
-                         "--memory 256MiB --out run --seed " + seed);
+        (void)shop.train("--epochs 12 --layers sage:8,sage --fanout 3,3 --batch 8 --no-eval --topology disk "
+                         "--feature-cache belady --superbatch 3 "
+                         "--memory 256MiB --out run --seed " +
+            seed);
     }
 }
 
 TEST_CASE("impossible options are refused in one line that says what to do") {
     const ginex_workshop shop;
     const std::string base = "train data --quiet --out new ";
-    shop.refuses(2, base + "--feature-cache belady --pipeline conventional", {"--feature-cache belady", "superbatches"});
+    shop.refuses(
+        2, base + "--feature-cache belady --pipeline conventional", {"--feature-cache belady", "superbatches"});
     shop.refuses(2, base + "--feature-cache lru --pipeline alternate", {"lru", "alternate"});
     shop.refuses(2, base + "--preset ginex --feature-cache static", {"--preset ginex", "belady", "static"});
     shop.refuses(2, base + "--fanout 5 --layers sage:16,sage", {"fan-out"});
@@ -303,7 +349,8 @@ TEST_CASE("impossible options are refused in one line that says what to do") {
 
 TEST_CASE("a stale or damaged adjacency file is reported, and rebuilt once it is removed") {
     const ginex_workshop shop;
-    const std::string flags = task + "--topology disk --feature-cache belady --no-eval --memory 256MiB --force --out run";
+    const std::string flags =
+        task + "--topology disk --feature-cache belady --no-eval --memory 256MiB --force --out run";
     (void)shop.train(flags);
     const std::string expected = shop.predictions("run");
     const fs::path lists = shop / "data/csc-in/neighbours.npy";

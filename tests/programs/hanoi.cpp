@@ -26,9 +26,14 @@ using gneiss::test::program_outcome;
 struct hanoi_workshop : gneiss::test::workshop {
     std::uint64_t nodes;
 
-    explicit hanoi_workshop(std::uint64_t count = 600, const std::string& more = "--partitions 6", int features = 8) : workshop("gneiss-hanoi"), nodes(count) {
-        succeed("generate planted --nodes " + std::to_string(nodes) + " --edges " + std::to_string(9 * nodes) + " --classes 4 --undirected --out data --seed 5 "
-                "--task node --num-features " + std::to_string(features) + " --feature-signal 2 --train-fraction .3 " + more, "gneiss-data");
+    explicit hanoi_workshop(std::uint64_t count = 600, const std::string& more = "--partitions 6", int features = 8)
+        : workshop("gneiss-hanoi"),
+          nodes(count) {
+        succeed("generate planted --nodes " + std::to_string(nodes) + " --edges " + std::to_string(9 * nodes) +
+                " --classes 4 --undirected --out data --seed 5 "
+                "--task node --num-features " +
+                std::to_string(features) + " --feature-signal 2 --train-fraction .3 " + more,
+            "gneiss-data");
     }
     void succeed(const std::string& arguments, const std::string& program = "") const {
         const program_outcome got = run(arguments, program);
@@ -47,7 +52,8 @@ struct hanoi_workshop : gneiss::test::workshop {
     /// Returns the probabilities that a run predicts for all nodes, bit for bit.
     [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "gneiss-hanoi") const {
         fs::remove_all(*this / "exported");
-        succeed("export " + name + " --out exported" + (program == "gneiss-hanoi" ? "" : " --what predictions"), program);
+        succeed(
+            "export " + name + " --out exported" + (program == "gneiss-hanoi" ? "" : " --what predictions"), program);
         return read("exported/predictions.npy");
     }
     [[nodiscard]] std::uint64_t training_nodes() const {
@@ -70,7 +76,8 @@ struct hanoi_workshop : gneiss::test::workshop {
 
 /// Flags of a training of some epochs.
 std::string task_of(int epochs) {
-    return " --epochs " + std::to_string(epochs) + " --layers sage:16,sage --fanout 5,5 --batch 20 --early-stop 0 --seed 3 --no-eval --memory 256MiB --force ";
+    return " --epochs " + std::to_string(epochs) +
+        " --layers sage:16,sage --fanout 5,5 --batch 20 --early-stop 0 --seed 3 --no-eval --memory 256MiB --force ";
 }
 const std::string task = task_of(4);
 
@@ -79,13 +86,15 @@ const std::string task = task_of(4);
 TEST_CASE("classes are learned on macro-batches with hubs and reported under the contract's keys") {
     const hanoi_workshop shop;
     shop.partition(8);
-    const auto run = shop.train("data --assignment parts.npy --hubs hubs.npy --macro 3 --out a --epochs 15 --memory 256MiB");
+    const auto run =
+        shop.train("data --assignment parts.npy --hubs hubs.npy --macro 3 --out a --epochs 15 --memory 256MiB");
     CHECK(run == nlohmann::json::parse(shop.read("a/run.json")));
     CHECK(run["program"] == "gneiss-hanoi");
     CHECK(run["status"] == "done");
     CHECK(run["plan"]["states"] == 3);
     CHECK(run["config"]["macro"] == 3);
-    for (const char* key : {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "read_bytes", "valid"})
+    for (const char* key :
+        {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "read_bytes", "valid"})
         CHECK(run["epochs"][0].contains(key));
     CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
     CHECK(fs::exists(shop / "a/report.html"));
@@ -100,7 +109,10 @@ TEST_CASE("classes are learned on macro-batches with hubs and reported under the
 
 TEST_CASE("one macro-batch of everything equals training in memory, and any engine and threads give a plan's bits") {
     const hanoi_workshop shop;
-    shop.succeed("train data " + task + "--task node --sampler neighbor --store memory --order memory --staleness 0 --direction in --quiet --out oracle", "gneiss-mariusgnn");
+    shop.succeed("train data " + task +
+            "--task node --sampler neighbor --store memory --order memory --staleness 0 --direction in --quiet --out "
+            "oracle",
+        "gneiss-mariusgnn");
     (void)shop.train("data" + task + "--direction in --partitioner given --out whole");
     CHECK(shop.predictions("whole") == shop.predictions("oracle", "gneiss-mariusgnn"));
     shop.partition(7);
@@ -114,11 +126,13 @@ TEST_CASE("one macro-batch of everything equals training in memory, and any engi
         CHECK(shop.predictions("run") == expected);
     }
     // Partitioning within the run gives the same; no hubs or random partitions do not.
-    (void)shop.train("data" + task + "--macro 2 --reuse 1 --assignment parts.npy --hubs hubs.npy --direction both --out other");
+    (void)shop.train(
+        "data" + task + "--macro 2 --reuse 1 --assignment parts.npy --hubs hubs.npy --direction both --out other");
     CHECK(fs::exists(shop / "other/checkpoint/graph"));
     (void)shop.train("parted" + task + "--macro 2 --reuse 1 --hubs 0 --out none");
     CHECK(shop.predictions("none") != expected);
-    const auto random = shop.train("parted" + task + "--macro 2 --reuse 1 --hubs 0 --partitioner random --partitions 7 --out random");
+    const auto random =
+        shop.train("parted" + task + "--macro 2 --reuse 1 --hubs 0 --partitioner random --partitions 7 --out random");
     CHECK(random["plan"]["states"] == 4);
     CHECK(shop.predictions("random") != expected);
 }
@@ -135,7 +149,8 @@ TEST_CASE("macro-batches are repeated on a slow disk, and the record replays to 
     CHECK(most <= 3);
     for (const auto& epoch : slow["epochs"]) examples += epoch["examples"].get<std::uint64_t>();
     CHECK(examples > 2 * shop.training_nodes());
-    // Passes are reported for every epoch; without reuse the trainer idles until each macro-batch arrives, the first included.
+    // Passes are reported for every epoch; without reuse the trainer idles until each macro-batch arrives, the first
+    // included.
     const auto once = shop.train(base + "--throttle 4MiB --reuse 1 --out once");
     for (const auto& epoch : once["epochs"]) CHECK(epoch["wait_seconds"].get<double>() > 0);
     for (std::size_t e = 0; e < 2; ++e) CHECK(slow["epochs"][e]["passes"] == record["passes"][e]);
@@ -152,14 +167,18 @@ TEST_CASE("the modeled cost of I/O is reported with the measured one, for the th
     const auto run = shop.train(base + "--macro 2 --throttle 8MiB --out some");
     auto cost = run["io_cost"];
     const auto at = [&](const char* key) { return cost[key].get<double>(); };
-    const double beta = at("miss_ratio"), batch = at("batch_bytes"), macro = at("macro_batch_bytes"), k = at("batches_of_macro_batch");
+    const double beta = at("miss_ratio"), batch = at("batch_bytes"), macro = at("macro_batch_bytes"),
+                 k = at("batches_of_macro_batch");
     CHECK(beta > 0);
     CHECK(beta < 1); // memory for two macro-batches of six
     CHECK(at("low_bytes_per_second") <= 8 << 20);
     CHECK(at("low_random_bytes_per_second") <= 64 * 32 + 1); // rows of 8 floats, 128 KiB each by the slow disk's count
     CHECK(at("high_bytes_per_second") > 1e7);
-    CHECK(at("single_stage_seconds") == doctest::Approx((1 - beta) / at("high_bytes_per_second") * batch + beta / at("low_random_bytes_per_second") * batch));
-    CHECK(at("two_stage_seconds") == doctest::Approx(batch / at("high_bytes_per_second") + macro / k / at("low_bytes_per_second")));
+    CHECK(at("single_stage_seconds") ==
+        doctest::Approx(
+            (1 - beta) / at("high_bytes_per_second") * batch + beta / at("low_random_bytes_per_second") * batch));
+    CHECK(at("two_stage_seconds") ==
+        doctest::Approx(batch / at("high_bytes_per_second") + macro / k / at("low_bytes_per_second")));
     CHECK(at("ratio") == doctest::Approx(macro / (beta * k * batch)));
     double seconds = 0, read = 0, passes = 0, waited = 0;
     for (const auto& epoch : run["epochs"]) {
@@ -182,11 +201,13 @@ TEST_CASE("the modeled cost of I/O is reported with the measured one, for the th
 TEST_CASE("a run interrupted within a macro-batch resumes to the bits of an uninterrupted one, with hubs and without") {
     const hanoi_workshop shop(3000, "--partitions 8");
     shop.partition(8);
-    const std::string base = "data --assignment parts.npy --macro 3 --reuse 1 --epochs 10 --layers sage:32,sage --fanout 8,8 --batch 20 --no-eval --seed 3 "
+    const std::string base = "data --assignment parts.npy --macro 3 --reuse 1 --epochs 10 --layers sage:32,sage "
+                             "--fanout 8,8 --batch 20 --no-eval --seed 3 "
                              "--memory 256MiB ";
     const auto losses = [&](const std::string& run) {
         std::vector<double> result;
-        for (const auto& epoch : nlohmann::json::parse(shop.read(run + "/run.json"))["epochs"]) result.push_back(epoch["loss"]);
+        for (const auto& epoch : nlohmann::json::parse(shop.read(run + "/run.json"))["epochs"])
+            result.push_back(epoch["loss"]);
         return result;
     };
     for (const std::string hubs : {"--hubs hubs.npy ", "--hubs 0 "}) {
@@ -197,7 +218,9 @@ TEST_CASE("a run interrupted within a macro-batch resumes to the bits of an unin
         for (const std::string signal : {"INT", "KILL"}) {
             CAPTURE(signal);
             fs::remove_all(shop / "cut");
-            CHECK(shop.run_stopped("train " + base + hubs + "--checkpoint-every .05s --quiet --out cut --resume", signal).code == 0);
+            CHECK(
+                shop.run_stopped("train " + base + hubs + "--checkpoint-every .05s --quiet --out cut --resume", signal)
+                    .code == 0);
             CHECK(shop.predictions("cut") == expected);
             CHECK(losses("cut") == losses("whole"));
         }
@@ -213,11 +236,14 @@ TEST_CASE("a run makes partitions and hubs itself, by any partitioner, and repor
     for (std::string name; names >> name; ++methods) {
         if (name.ends_with(',')) name.pop_back();
         CAPTURE(name);
-        const std::string asked = name + " --partitions 5 --seed 3 " + (name == "gap" ? "--passes 2 --label-cap 1.05 " : "");
+        const std::string asked =
+            name + " --partitions 5 --seed 3 " + (name == "gap" ? "--passes 2 --label-cap 1.05 " : "");
         const auto run = shop.train("data" + task + "--macro 2 --reuse 1 --out run --partitioner " + asked);
-        const auto alone = nlohmann::json::parse(shop.run("partition data --json --partitioner " + asked, "gneiss-data").out);
+        const auto alone =
+            nlohmann::json::parse(shop.run("partition data --json --partitioner " + asked, "gneiss-data").out);
         const auto& done = run["preprocessing"];
-        for (const char* key : {"cut", "node_imbalance", "edge_imbalance", "label_imbalance"}) CHECK(done["partition"][key] == alone[key]);
+        for (const char* key : {"cut", "node_imbalance", "edge_imbalance", "label_imbalance"})
+            CHECK(done["partition"][key] == alone[key]);
         CHECK(done["partition"]["method"] == name);
         CHECK(done["hubs"]["hubs"] == 6); // 1 %
         CHECK(done["hubs"]["steps"] == 2);
@@ -248,7 +274,9 @@ TEST_CASE("by default no hubs are pinned where a tenth of the walks does not end
     CHECK(!fs::exists(shop / "run/checkpoint/hubs.npy"));
     (void)shop.train("data" + task + "--macro 2 --reuse 1 --partitioner gap --partitions 5 --hubs 0 --out none");
     CHECK(shop.predictions("run") == shop.predictions("none"));
-    CHECK(shop.train("data" + task + "--macro 2 --reuse 1 --partitioner gap --partitions 5 --hubs 1% --out run")["preprocessing"]["reorder"]["pinned_nodes"] == 6);
+    CHECK(shop.train("data" + task +
+              "--macro 2 --reuse 1 --partitioner gap --partitions 5 --hubs 1% --out run")["preprocessing"]["reorder"]
+                                                                                         ["pinned_nodes"] == 6);
 }
 
 TEST_CASE("one command trains the same bits as the four separate ones, at any threads") {
@@ -276,30 +304,39 @@ TEST_CASE("the partitioner's flags give the partitions of gneiss-data partition,
     const std::string common = "--partitioner gap --partitions 7 --seed 3 --label-cap 1.05 ";
     std::vector<std::string> seen;
     shop.partition(7);
-    for (const std::string flags : {"--passes 3", "--passes 3 --imbalance .2 --gamma 2", "--passes 1 --initial parts.npy", "--passes 3 --balance edges"}) {
+    for (const std::string flags : {"--passes 3", "--passes 3 --imbalance .2 --gamma 2",
+             "--passes 1 --initial parts.npy", "--passes 3 --balance edges"}) {
         CAPTURE(flags);
         const auto run = shop.train("data" + task + common + "--macro 2 --reuse 1 --out run --force " + flags);
-        const auto alone = nlohmann::json::parse(shop.run("partition data --json " + common + flags, "gneiss-data").out);
-        for (const char* key : {"cut", "node_imbalance", "edge_imbalance", "label_imbalance"}) CHECK(run["preprocessing"]["partition"][key] == alone[key]);
-        seen.push_back(alone["cut"].dump() + " " + alone["edge_imbalance"].dump() + " " + alone["label_imbalance"].dump());
+        const auto alone =
+            nlohmann::json::parse(shop.run("partition data --json " + common + flags, "gneiss-data").out);
+        for (const char* key : {"cut", "node_imbalance", "edge_imbalance", "label_imbalance"})
+            CHECK(run["preprocessing"]["partition"][key] == alone[key]);
+        seen.push_back(
+            alone["cut"].dump() + " " + alone["edge_imbalance"].dump() + " " + alone["label_imbalance"].dump());
         // The run's configuration repeats it.
         const auto again = shop.train("data --config run/config.toml --out again --force");
         CHECK(again["preprocessing"]["partition"]["cut"] == alone["cut"]);
     }
     std::ranges::sort(seen);
     CHECK(std::ranges::unique(seen).empty());
-    shop.refuses(2, "train data --quiet --out new --partitioner multilevel --partitions 4 --passes 2", {"--passes", "multilevel"});
-    shop.refuses(2, "train data --quiet --out new --partitioner given --label-cap 1.05", {"--label-cap", "--partitioner given"});
-    shop.refuses(2, "train data --quiet --out new --partitions 4 --initial parts.npy", {"--initial", "names partition 6"});
+    shop.refuses(2, "train data --quiet --out new --partitioner multilevel --partitions 4 --passes 2",
+        {"--passes", "multilevel"});
+    shop.refuses(
+        2, "train data --quiet --out new --partitioner given --label-cap 1.05", {"--label-cap", "--partitioner given"});
+    shop.refuses(
+        2, "train data --quiet --out new --partitions 4 --initial parts.npy", {"--initial", "names partition 6"});
 }
 
 TEST_CASE("by default gap refines in passes, from nothing and from clusters, and keeps the fewer cut edges") {
     const hanoi_workshop shop(3000);
     const std::string common = "--partitioner gap --partitions 7 --seed 3 ";
-    const auto chosen = shop.train("data" + task + common + "--macro 2 --reuse 1 --out run")["preprocessing"]["partition"];
+    const auto chosen =
+        shop.train("data" + task + common + "--macro 2 --reuse 1 --out run")["preprocessing"]["partition"];
     std::vector<double> cuts;
     for (const std::string from : {"", "--initial semi"}) {
-        const auto alone = shop.run("partition data --json --passes 10 --label-cap 1.5 " + common + from, "gneiss-data");
+        const auto alone =
+            shop.run("partition data --json --passes 10 --label-cap 1.5 " + common + from, "gneiss-data");
         CAPTURE(alone.err);
         REQUIRE(alone.code == 0);
         cuts.push_back(nlohmann::json::parse(alone.out)["cut"]);
@@ -307,13 +344,15 @@ TEST_CASE("by default gap refines in passes, from nothing and from clusters, and
     CHECK(cuts[0] != cuts[1]);
     CHECK(chosen["cut"] == std::ranges::min(cuts));
     CHECK(chosen["label_imbalance"] <= .5);
-    for (const auto& entry : fs::directory_iterator(shop / "run/checkpoint")) CHECK(!entry.path().filename().string().starts_with("parts"));
+    for (const auto& entry : fs::directory_iterator(shop / "run/checkpoint"))
+        CHECK(!entry.path().filename().string().starts_with("parts"));
 }
 
 TEST_CASE("hubs train in the macro-batch of the partition that they left") {
     const hanoi_workshop shop;
     // Training nodes are in two of four partitions, so half of the macro-batches have none, though hubs are in all.
-    const auto run = shop.train("data --partitioner training_nodes_first --partitions 4 --hubs 20% --macro 1 --reuse 1 --out run" + task);
+    const auto run = shop.train(
+        "data --partitioner training_nodes_first --partitions 4 --hubs 20% --macro 1 --reuse 1 --out run" + task);
     for (const auto& epoch : run["epochs"]) {
         CHECK(epoch["examples"] == shop.training_nodes());
         CHECK(std::ranges::count(epoch["passes"].get<std::vector<int>>(), 0) == 2);
@@ -322,7 +361,8 @@ TEST_CASE("hubs train in the macro-batch of the partition that they left") {
     shop.succeed("verify run/checkpoint/graph", "gneiss-data");
 }
 
-TEST_CASE("by default memory decides: one macro-batch of everything, or partitions by gap; the plan reports it in advance") {
+TEST_CASE(
+    "by default memory decides: one macro-batch of everything, or partitions by gap; the plan reports it in advance") {
     const hanoi_workshop shop(20000, "--partitions 16", 256);
     const std::string small = "data --layers sage:8,sage --fanout 2,2 --batch 50 --no-eval --epochs 2 ";
     const auto planned = [&](const std::string& flags) {
@@ -335,7 +375,8 @@ TEST_CASE("by default memory decides: one macro-batch of everything, or partitio
     CHECK(whole["config"]["partitioner"] == "given");
     CHECK(whole["plan"]["states"] == 1);
     std::uint64_t needed = 0;
-    for (const auto& [part, bytes] : whole["plan"]["parts"].items()) needed += part == "evaluation" ? 0 : bytes.get<std::uint64_t>();
+    for (const auto& [part, bytes] : whole["plan"]["parts"].items())
+        needed += part == "evaluation" ? 0 : bytes.get<std::uint64_t>();
     const std::string less = "--memory " + std::to_string(needed - (std::uint64_t{8} << 20)) + "B ";
     const auto parted = planned(less);
     CHECK(parted["config"]["partitioner"] == "gap");
@@ -352,7 +393,8 @@ TEST_CASE("by default memory decides: one macro-batch of everything, or partitio
     CHECK(run["preprocessing"]["partition"]["method"] == "gap");
     if (!gneiss::detail::sanitized) CHECK(run["preprocessing"]["peak_rss_bytes"] <= run["plan"]["budget_bytes"]);
     // The error reports the most hubs that fit.
-    shop.refuses(3, "train " + small + "--quiet --partitioner gap --hubs 90% --memory 30MiB --out new", {"--hubs 90%: of 18000 nodes the most that fit are "});
+    shop.refuses(3, "train " + small + "--quiet --partitioner gap --hubs 90% --memory 30MiB --out new",
+        {"--hubs 90%: of 18000 nodes the most that fit are "});
 }
 
 TEST_CASE("a resume with a file of flags takes those that it leaves out from the run") {
@@ -360,7 +402,8 @@ TEST_CASE("a resume with a file of flags takes those that it leaves out from the
     shop.write("flags.toml", "partitioner = \"gap\"\npartitions = 5\nreuse = 1\n");
     const std::string command = "data" + task + "--config flags.toml --out run ";
     const auto first = shop.train(command);
-    const std::string resume = command.substr(0, command.find("--force")) + "--config flags.toml --out run --resume --json";
+    const std::string resume =
+        command.substr(0, command.find("--force")) + "--config flags.toml --out run --resume --json";
     const auto again = shop.run("train " + resume);
     CAPTURE(again.err);
     REQUIRE(again.code == 0);
@@ -371,23 +414,30 @@ TEST_CASE("a resume with a file of flags takes those that it leaves out from the
 
 TEST_CASE("by default gap makes one pass over a graph without communities; coverage is corrected if few nodes train") {
     const hanoi_workshop shop(3000);
-    CHECK(shop.train("data" + task + "--macro 2 --partitions 7 --reuse 1 --dry-run")["config"]["coverage-correction"] == false);
-    shop.succeed("generate planted --nodes 3000 --edges 120000 --classes 4 --undirected --mixing 1 --out even --seed 5 --task node --num-features 8 "
-                 "--train-fraction .05", "gneiss-data");
+    CHECK(shop.train("data" + task + "--macro 2 --partitions 7 --reuse 1 --dry-run")["config"]["coverage-correction"] ==
+        false);
+    shop.succeed("generate planted --nodes 3000 --edges 120000 --classes 4 --undirected --mixing 1 --out even --seed 5 "
+                 "--task node --num-features 8 "
+                 "--train-fraction .05",
+        "gneiss-data");
     const auto run = shop.train("even" + task + "--partitioner gap --partitions 7 --macro 2 --reuse 1 --out run");
     CHECK(run["config"]["coverage-correction"] == true);
     std::vector<double> cuts;
     for (const std::string passes : {"1", "10"}) {
-        const auto alone = shop.run("partition even --json --partitioner gap --partitions 7 --seed 3 --label-cap 1.5 --passes " + passes, "gneiss-data");
+        const auto alone = shop.run(
+            "partition even --json --partitioner gap --partitions 7 --seed 3 --label-cap 1.5 --passes " + passes,
+            "gneiss-data");
         CAPTURE(alone.err);
         REQUIRE(alone.code == 0);
         cuts.push_back(nlohmann::json::parse(alone.out)["cut"]);
     }
     CHECK(cuts[1] < cuts[0]);
     CHECK(run["preprocessing"]["partition"]["cut"] == cuts[0]);
-    for (const auto& entry : fs::directory_iterator(shop / "run/checkpoint")) CHECK(!entry.path().filename().string().starts_with("parts"));
+    for (const auto& entry : fs::directory_iterator(shop / "run/checkpoint"))
+        CHECK(!entry.path().filename().string().starts_with("parts"));
     // The correction is part of what is trained, with equal bits after an interruption.
-    const std::string base = "even --epochs 6 --layers sage:16,sage --fanout 5,5 --batch 5 --early-stop 0 --no-eval --memory 256MiB --partitioner random "
+    const std::string base = "even --epochs 6 --layers sage:16,sage --fanout 5,5 --batch 5 --early-stop 0 --no-eval "
+                             "--memory 256MiB --partitioner random "
                              "--partitions 6 --hubs 0 --macro 2 --reuse 1 ";
     (void)shop.train(base + "--coverage-correction false --out plain");
     (void)shop.train(base + "--out whole");
@@ -398,7 +448,8 @@ TEST_CASE("by default gap makes one pass over a graph without communities; cover
 
 TEST_CASE("a run interrupted or killed during partitioning resumes to the bits of an uninterrupted one") {
     const hanoi_workshop shop(10000, "--partitions 4");
-    const std::string base = "data --partitioner gap --passes 1 --label-cap 1.05 --partitions 24 --macro 6 --reuse 1 --epochs 1 --layers sage:8,sage --fanout 2,2 --batch 500 --no-eval "
+    const std::string base = "data --partitioner gap --passes 1 --label-cap 1.05 --partitions 24 --macro 6 --reuse 1 "
+                             "--epochs 1 --layers sage:8,sage --fanout 2,2 --batch 500 --no-eval "
                              "--memory 256MiB ";
     const auto whole = shop.train(base + "--out whole")["preprocessing"];
     const std::string expected = shop.predictions("whole");
@@ -417,7 +468,8 @@ TEST_CASE("a run interrupted or killed during partitioning resumes to the bits o
         fs::create_directories(shop / "cut/checkpoint/graph.partial");
         fs::copy(shop / "whole/config.toml", shop / "cut/config.toml");
         shop.write("cut/checkpoint/graph.partial/labels.npy", "half");
-        for (const char* marked : {"cut/", "cut/checkpoint/graph.partial/"}) shop.write(std::string(marked) + ".gneiss-lock", "");
+        for (const char* marked : {"cut/", "cut/checkpoint/graph.partial/"})
+            shop.write(std::string(marked) + ".gneiss-lock", "");
         nlohmann::json done{{"identity", identity}};
         if (killed != "at once") {
             done["partition"] = whole["partition"];
@@ -453,7 +505,9 @@ TEST_CASE("partitions without training nodes are skipped, and every training nod
     const auto run = shop.train("data --assignment parts.npy --macro 1 --reuse 1 --out run" + task);
     CHECK(run["plan"]["states"] == 5);
     for (const auto& epoch : run["epochs"]) CHECK(epoch["examples"] == shop.training_nodes());
-    const auto first = shop.train("data --partitioner training_nodes_first --partitions 8 --hubs 0 --macro 1 --reuse 1 --out run" + task); // in 3 of them
+    const auto first =
+        shop.train("data --partitioner training_nodes_first --partitions 8 --hubs 0 --macro 1 --reuse 1 --out run" +
+            task); // in 3 of them
     CHECK(first["plan"]["states"] == 8);
     for (const auto& epoch : first["epochs"]) CHECK(epoch["examples"] == shop.training_nodes());
 }
@@ -485,16 +539,20 @@ TEST_CASE("impossible options are refused in one line that says what to do") {
     const std::string small = base + "--layers sage:8,sage --fanout 2,2 --batch 50 --partitioner given --no-eval ";
     shop.refuses(3, small + "--memory 8MiB", {"larger --memory", "features"});
     // Memory for some partitions but not all: --macro reports which fit.
-    const auto plan = nlohmann::json::parse(shop.run(small + "--memory 1GiB --macro 2 --dry-run --json").out)["plan"]["parts"];
+    const auto plan =
+        nlohmann::json::parse(shop.run(small + "--memory 1GiB --macro 2 --dry-run --json").out)["plan"]["parts"];
     std::uint64_t needed = 0;
     for (const auto& [part, bytes] : plan.items()) needed += part == "evaluation" ? 0 : bytes.get<std::uint64_t>();
-    shop.refuses(3, small + "--macro 15 --memory " + std::to_string(needed + (1U << 18)) + "B", {"--macro ", " fits, 15 does not"});
+    shop.refuses(3, small + "--macro 15 --memory " + std::to_string(needed + (1U << 18)) + "B",
+        {"--macro ", " fits, 15 does not"});
     // All nodes as hubs.
     std::vector<std::uint32_t> all(shop.nodes - 1);
     for (std::uint32_t v = 0; v < all.size(); ++v) all[v] = v;
     shop.save("all.npy", all);
     shop.succeed("reorder data --hubs all.npy --out hubs --quiet", "gneiss-data");
-    shop.refuses(3, "train hubs --quiet --out new --layers sage:8,sage --fanout 2,2 --batch 50 --no-eval --memory 12MiB", {"fewer hubs (now 19999 nodes"});
+    shop.refuses(3,
+        "train hubs --quiet --out new --layers sage:8,sage --fanout 2,2 --batch 50 --no-eval --memory 12MiB",
+        {"fewer hubs (now 19999 nodes"});
 }
 
 } // namespace test_programs_hanoi

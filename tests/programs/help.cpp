@@ -15,7 +15,8 @@ namespace {
 
 using words = std::set<std::string>;
 
-const std::vector<std::string> programs{"gneiss-data", "gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi", "gneiss-study"};
+const std::vector<std::string> programs{
+    "gneiss-data", "gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi", "gneiss-study"};
 
 std::vector<std::string> lines_of(const std::string& text) {
     std::vector<std::string> lines;
@@ -28,7 +29,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 std::vector<std::string> commands_of(const std::string& help) {
     std::vector<std::string> commands;
     for (const std::string& line : lines_of(help))
-        if (line.size() > 2 && line.starts_with("  ") && line[2] >= 'a' && line[2] <= 'z') commands.push_back(line.substr(2, line.find(' ', 2) - 2));
+        if (line.size() > 2 && line.starts_with("  ") && line[2] >= 'a' && line[2] <= 'z')
+            commands.push_back(line.substr(2, line.find(' ', 2) - 2));
     return commands;
 }
 
@@ -52,8 +54,10 @@ struct workshop : gneiss::test::workshop {
     }
     /// Returns bash's completions of the last word.
     [[nodiscard]] words complete(const std::string& program, const std::string& line) const {
-        write("complete.bash", "source <('" GNEISS_PROGRAMS_DIR "/" + program + "' completion bash)\nCOMP_WORDS=(" + program + " " + line +
-                                   ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n$(complete -p " + program + " | cut -d ' ' -f 3)\nprintf '%s\\n' \"${COMPREPLY[@]}\" >words.txt\n");
+        write("complete.bash",
+            "source <('" GNEISS_PROGRAMS_DIR "/" + program + "' completion bash)\nCOMP_WORDS=(" + program + " " + line +
+                ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n$(complete -p " + program +
+                " | cut -d ' ' -f 3)\nprintf '%s\\n' \"${COMPREPLY[@]}\" >words.txt\n");
         REQUIRE(std::system(("cd '" + path().string() + "' && bash --norc complete.bash").c_str()) == 0);
         const auto lines = lines_of(read("words.txt"));
         return {lines.begin(), lines.end()};
@@ -100,9 +104,11 @@ TEST_CASE("train has many more flags than its help shows") {
     const workshop shop;
     for (const std::string program : {"gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi"}) {
         CAPTURE(program);
-        const words common = flags_of(shop.output(program, "train --help")), all = flags_of(shop.output(program, "train --help-all"));
+        const words common = flags_of(shop.output(program, "train --help")),
+                    all = flags_of(shop.output(program, "train --help-all"));
         CHECK(all.size() > common.size() + 10);
-        for (const char* flag : {"--epochs", "--memory", "--out", "--resume", "--dry-run"}) CHECK(common.contains(flag));
+        for (const char* flag : {"--epochs", "--memory", "--out", "--resume", "--dry-run"})
+            CHECK(common.contains(flag));
     }
 }
 
@@ -127,7 +133,8 @@ TEST_CASE("--version has the program's name, its commit, compiler and features")
         CHECK(lines[0].starts_with(program + " "));
         CHECK(lines[1].starts_with("commit    "));
         const std::string commit = lines[1].substr(10);
-        CHECK((commit == "none" || (commit.size() >= 12 && commit.find_first_not_of("0123456789abcdef") == std::string::npos)));
+        CHECK((commit == "none" ||
+            (commit.size() >= 12 && commit.find_first_not_of("0123456789abcdef") == std::string::npos)));
         CHECK(lines[2].starts_with("compiler  "));
         CHECK(lines[3].find("Eigen 3.") != std::string::npos);
     }

@@ -25,13 +25,15 @@ struct marius_workshop : gneiss::test::workshop {
         std::string train, valid, test;
         for (unsigned v = 0; v < 60; ++v)
             for (unsigned r = 0; r < 3; ++r) {
-                const std::string line = "node" + std::to_string(v) + "\tring" + std::to_string(r) + "\tnode" + std::to_string((v + 1 + 5 * r) % 60) + "\n";
+                const std::string line = "node" + std::to_string(v) + "\tring" + std::to_string(r) + "\tnode" +
+                    std::to_string((v + 1 + 5 * r) % 60) + "\n";
                 (v % 10 == r ? (v % 20 == r ? valid : test) : train) += line;
             }
         write("train.tsv", train);
         write("valid.tsv", valid);
         write("test.tsv", test);
-        const auto result = run("import train.tsv --valid valid.tsv --test test.tsv --out data --partitions 6", "gneiss-data");
+        const auto result =
+            run("import train.tsv --valid valid.tsv --test test.tsv --out data --partitions 6", "gneiss-data");
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
     }
@@ -49,7 +51,8 @@ constexpr const char* small = "--dim 8 --batch 16 --negatives 10 --quiet ";
 
 TEST_CASE("a run reports its results under the contract's keys, and config.toml reproduces it") {
     const marius_workshop shop;
-    const program_outcome result = shop.run(std::string("train data --out a --epochs 3 --eval-every 1 --staleness 0 --json ") + small);
+    const program_outcome result =
+        shop.run(std::string("train data --out a --epochs 3 --eval-every 1 --staleness 0 --json ") + small);
     CAPTURE(result.err);
     REQUIRE(result.code == 0);
     const auto run = nlohmann::json::parse(result.out);
@@ -58,9 +61,11 @@ TEST_CASE("a run reports its results under the contract's keys, and config.toml 
     CHECK(run["status"] == "done");
     CHECK(run["dataset"]["nodes"] == 60);
     CHECK(run["epochs"].size() == 3);
-    for (const char* key : {"epoch", "seconds", "loss", "examples", "read_bytes", "write_bytes", "stage_seconds", "staleness_max", "valid"})
+    for (const char* key : {"epoch", "seconds", "loss", "examples", "read_bytes", "write_bytes", "stage_seconds",
+             "staleness_max", "valid"})
         CHECK(run["epochs"][0].contains(key));
-    for (const char* key : {"learning_rate", "evaluation_seconds", "evaluation_read_bytes", "evaluation_write_bytes"}) CHECK(run["epochs"][0].contains(key));
+    for (const char* key : {"learning_rate", "evaluation_seconds", "evaluation_read_bytes", "evaluation_write_bytes"})
+        CHECK(run["epochs"][0].contains(key));
     CHECK(run["epochs"][2]["learning_rate"] < run["epochs"][0]["learning_rate"]);
     CHECK(run["command"].get<std::string>().starts_with("gneiss-marius train "));
     CHECK(run["evaluation"]["seconds"] > 0);
@@ -78,8 +83,10 @@ TEST_CASE("the loss is a mean over edges, whatever the reduction and the batch")
     const marius_workshop shop;
     // At this rate nothing changes, and every node is a negative: batches of any size have the same losses.
     const auto loss = [&](const std::string& flags) {
-        const program_outcome result = shop.run("train data --out a --force --dim 8 --negatives all --epochs 1 --lr 1e-30 --staleness 0 "
-                                              "--no-eval --no-report --quiet --json " + flags);
+        const program_outcome result =
+            shop.run("train data --out a --force --dim 8 --negatives all --epochs 1 --lr 1e-30 --staleness 0 "
+                     "--no-eval --no-report --quiet --json " +
+                flags);
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
         const double reported = nlohmann::json::parse(result.out)["epochs"][0]["loss"];
@@ -95,7 +102,8 @@ TEST_CASE("the loss is a mean over edges, whatever the reduction and the batch")
 
 TEST_CASE("the parameters are the same on disk or in memory, with one thread or two, by any engine") {
     const marius_workshop shop;
-    const std::string plan = std::string("train data --epochs 2 --staleness 0 --order beta --buffer 2 --no-eval ") + small;
+    const std::string plan =
+        std::string("train data --epochs 2 --staleness 0 --order beta --buffer 2 --no-eval ") + small;
     REQUIRE(shop.run(plan + "--store memory --threads 1 --out memory").code == 0);
     REQUIRE(shop.run(plan + "--store disk --threads 2 --out disk").code == 0);
     REQUIRE(shop.run(plan + "--store disk --threads 2 --io-engine threads --prefetch off --out threads").code == 0);
@@ -122,11 +130,15 @@ TEST_CASE("another number of partitions re-buckets into the run and keeps every 
 
 TEST_CASE("a resumed run may keep more partitions in memory than its file had room for") {
     const marius_workshop shop;
-    const std::string base = std::string("train data --epochs 60 --staleness 0 --partitions 8 --no-eval --checkpoint-every 1epoch --seed 3 ") + small;
+    const std::string base =
+        std::string(
+            "train data --epochs 60 --staleness 0 --partitions 8 --no-eval --checkpoint-every 1epoch --seed 3 ") +
+        small;
     const std::string tight = "--store disk --buffer 2 --order beta --prefetch off --spare-slots 0 ";
     REQUIRE(shop.run(base + tight + "--out whole").code == 0);
     const std::string expected = shop.parameters("whole");
-    for (const std::string more : {"--store memory ", "--store disk --buffer 2 --order beta --prefetch 6 --spare-slots 0 "}) {
+    for (const std::string more :
+        {"--store memory ", "--store disk --buffer 2 --order beta --prefetch 6 --spare-slots 0 "}) {
         CAPTURE(more);
         fs::remove_all(shop / "run");
         (void)shop.train_partly(base + tight, "run");
@@ -137,10 +149,13 @@ TEST_CASE("a resumed run may keep more partitions in memory than its file had ro
     }
 }
 
-TEST_CASE("an epoch whose end is a checkpoint, since the file has few slots, is validated and reported after a kill, too") {
+TEST_CASE(
+    "an epoch whose end is a checkpoint, since the file has few slots, is validated and reported after a kill, too") {
     const marius_workshop shop;
-    const std::string base = std::string("train data --epochs 80 --staleness 0 --store disk --partitions 8 --buffer 2 --order beta --prefetch off --spare-slots 3 "
-                                         "--eval-every 1 --eval-edges all --no-report --seed 3 ") + small;
+    const std::string base = std::string("train data --epochs 80 --staleness 0 --store disk --partitions 8 --buffer 2 "
+                                         "--order beta --prefetch off --spare-slots 3 "
+                                         "--eval-every 1 --eval-edges all --no-report --seed 3 ") +
+        small;
     CHECK(shop.run_stopped(base + "--resume --out run", "KILL").code == 0);
     const auto run = nlohmann::json::parse(shop.read("run/run.json"));
     CHECK(run["epochs"].size() == 80);
@@ -149,7 +164,9 @@ TEST_CASE("an epoch whose end is a checkpoint, since the file has few slots, is 
 
 TEST_CASE("a run interrupted or killed anywhere and resumed ends in the parameters of an uninterrupted one") {
     const marius_workshop shop;
-    const std::string base = std::string("train data --epochs 150 --staleness 0 --store disk --buffer 2 --no-eval --checkpoint-every 1epoch --seed 3 ") + small;
+    const std::string base = std::string("train data --epochs 150 --staleness 0 --store disk --buffer 2 --no-eval "
+                                         "--checkpoint-every 1epoch --seed 3 ") +
+        small;
     REQUIRE(shop.run(base + "--out whole").code == 0);
     const std::string expected = shop.parameters("whole");
     for (const char* signal : {"INT", "TERM", "KILL"}) {
@@ -185,7 +202,7 @@ TEST_CASE("--resume of a finished run refuses another dataset, and the same one 
     CHECK(shop.run(flags).code == 0);
     fs::copy(shop / "data", shop / "moved", fs::copy_options::recursive);
     CHECK(shop.run(std::string("train moved --epochs 2 --no-eval --out a --resume ") + small).code ==
-          0); // the same bytes
+        0); // the same bytes
     REQUIRE(shop.run("import train.tsv --out other --partitions 6", "gneiss-data").code == 0);
     shop.refuses(2, std::string("train other --epochs 2 --no-eval --out a --resume ") + small,
         {"a: was trained on another dataset", "other", "--out"});
@@ -218,18 +235,22 @@ TEST_CASE("with --early-stop the best state is the result, of eval and export to
     for (const char* split : {"valid", "test"}) {
         const auto evaluated = nlohmann::json::parse(shop.run(std::string("eval a --json --split ") + split).out);
         CHECK(evaluated["metrics"][split]["mrr"].get<double>() ==
-              doctest::Approx(run["metrics"][split]["mrr"].get<double>()).epsilon(1e-9));
+            doctest::Approx(run["metrics"][split]["mrr"].get<double>()).epsilon(1e-9));
     }
     const std::string parameters = shop.parameters("a");
     const program_outcome stopped = shop.run_stopped(flags + "--resume --out b", "INT");
     CHECK(stopped.code == 0);
     CHECK(shop.parameters("b") == parameters);
-    for (const char* never : {"--no-eval", "--eval-every 0"}) shop.refuses(2, std::string("train data --early-stop 3 --out new ") + never + " " + small, {"--early-stop", never});
+    for (const char* never : {"--no-eval", "--eval-every 0"})
+        shop.refuses(
+            2, std::string("train data --early-stop 3 --out new ") + never + " " + small, {"--early-stop", never});
 }
 
 TEST_CASE("a first validation below that of the start is a warning with advice, also after a resume") {
     const marius_workshop shop;
-    REQUIRE(shop.run("generate planted --nodes 300 --edges 12000 --train-fraction .6 --task link --out many", "gneiss-data").code == 0);
+    REQUIRE(
+        shop.run("generate planted --nodes 300 --edges 12000 --train-fraction .6 --task link --out many", "gneiss-data")
+            .code == 0);
     const std::string flags = "train many --staleness 0 --eval-every 1 --dim 8 --batch 500 --negatives 40 ";
     const program_outcome good = shop.run(flags + "--epochs 3 --json --out good");
     REQUIRE(good.code == 0);
@@ -244,10 +265,12 @@ TEST_CASE("a first validation below that of the start is a warning with advice, 
     const program_outcome worse = shop.run(bad + "--out a");
     REQUIRE(worse.code == 0);
     const auto run = nlohmann::json::parse(worse.out);
-    CHECK(run["start"]["mrr"].get<double>() == doctest::Approx(fine["metrics"]["valid"]["mrr"].get<double>()).epsilon(.1)); // of fewer edges
+    CHECK(run["start"]["mrr"].get<double>() ==
+        doctest::Approx(fine["metrics"]["valid"]["mrr"].get<double>()).epsilon(.1)); // of fewer edges
     const std::string warned = run["warnings"].dump();
     CHECK(warned.find("try a lower --lr than 100") != std::string::npos);
-    for (const auto& warning : run["warnings"]) CHECK(worse.err.find("warning: " + warning.get<std::string>()) != std::string::npos);
+    for (const auto& warning : run["warnings"])
+        CHECK(worse.err.find("warning: " + warning.get<std::string>()) != std::string::npos);
     CHECK(shop.read("a/report.html").find("try a lower --lr than 100") != std::string::npos);
 
     CHECK(shop.run_stopped(bad + "--resume --out b", "INT").code == 0);
@@ -255,16 +278,22 @@ TEST_CASE("a first validation below that of the start is a warning with advice, 
     CHECK(resumed["warnings"][0] == run["warnings"][0]);
     CHECK(resumed["start"] == run["start"]);
     // By nine edges a difference is chance, whatever the rate.
-    const auto tiny = nlohmann::json::parse(shop.run("train data --staleness 0 --eval-every 1 --epochs 1 --lr 100 --json --out tiny " + std::string(small)).out);
+    const auto tiny = nlohmann::json::parse(
+        shop.run("train data --staleness 0 --eval-every 1 --epochs 1 --lr 100 --json --out tiny " + std::string(small))
+            .out);
     CHECK(tiny.contains("start"));
     CHECK(tiny.dump().find("before training: ") == std::string::npos);
     CHECK(!nlohmann::json::parse(shop.run(flags + "--epochs 2 --eval-every 0 --json --out c").out).contains("start"));
 }
 
-TEST_CASE("validations before the last rank a fifth of training's work; final metrics and parameters do not depend on it") {
+TEST_CASE(
+    "validations before the last rank a fifth of training's work; final metrics and parameters do not depend on it") {
     const marius_workshop shop;
-    REQUIRE(shop.run("generate planted --nodes 300 --edges 12000 --train-fraction .6 --task link --out many", "gneiss-data").code == 0);
-    const std::string flags = "train many --dim 8 --batch 500 --negatives 40 --epochs 3 --eval-every 1 --staleness 0 --json ";
+    REQUIRE(
+        shop.run("generate planted --nodes 300 --edges 12000 --train-fraction .6 --task link --out many", "gneiss-data")
+            .code == 0);
+    const std::string flags =
+        "train many --dim 8 --batch 500 --negatives 40 --epochs 3 --eval-every 1 --staleness 0 --json ";
     const auto trained = [&](const std::string& more, const std::string& out) {
         const program_outcome got = shop.run(flags + more + " --out " + out);
         CAPTURE(got.err);
@@ -308,13 +337,15 @@ TEST_CASE("an existing run is not overwritten; --resume reports a finished one a
 TEST_CASE("files named by flags are found from any folder: a run stores their absolute path") {
     const marius_workshop shop;
     shop.write("order.txt", "0 0\n0 1\n1 0\n1 1\n");
-    const auto planned = shop.run("train data --order order.txt --partitions 2 --buffer 2 --store disk --dim 8 --dry-run --json");
+    const auto planned =
+        shop.run("train data --order order.txt --partitions 2 --buffer 2 --store disk --dim 8 --dry-run --json");
     CAPTURE(planned.err);
     REQUIRE(planned.code == 0);
     CHECK(nlohmann::json::parse(planned.out)["config"]["order"] == (shop / "order.txt").string());
 }
 
-TEST_CASE("a buffer of some partitions is by default in the order comet-beta, or beta-randomized if that reads far less") {
+TEST_CASE(
+    "a buffer of some partitions is by default in the order comet-beta, or beta-randomized if that reads far less") {
     const marius_workshop shop;
     const auto order_of = [&](const std::string& flags) {
         const auto planned = shop.run("train data --dim 8 --dry-run --json " + flags);
@@ -324,7 +355,8 @@ TEST_CASE("a buffer of some partitions is by default in the order comet-beta, or
     };
     for (const std::string store : {"disk", "memory"}) {
         CHECK(order_of("--partitions 32 --buffer 8 --store " + store) == "comet-beta"); // 84 swaps against 78
-        CHECK(order_of("--partitions 32 --buffer 7 --store " + store) == "beta-randomized"); // 90 swaps against 173: comet-beta uses four of seven slots
+        CHECK(order_of("--partitions 32 --buffer 7 --store " + store) ==
+            "beta-randomized"); // 90 swaps against 173: comet-beta uses four of seven slots
         CHECK(order_of("--partitions 32 --buffer 7 --order comet-beta --store " + store) == "comet-beta");
     }
     CHECK(order_of("") == "memory");
@@ -334,7 +366,8 @@ TEST_CASE("if memory is short fewer batches are in flight, and the number in mem
     const marius_workshop shop;
     REQUIRE(shop.run("generate rmat --nodes 20000 --edges 100000 --out big", "gneiss-data").code == 0);
     const auto batches = [&](const std::string& flags) {
-        const auto planned = shop.run("train big --dim 512 --negatives 2000 --batch 40 --chunks 10 --store memory --dry-run " + flags);
+        const auto planned =
+            shop.run("train big --dim 512 --negatives 2000 --batch 40 --chunks 10 --store memory --dry-run " + flags);
         CAPTURE(planned.err);
         REQUIRE(planned.code == 0);
         const std::string before = "batches: ";
@@ -352,8 +385,10 @@ TEST_CASE("if memory is short fewer batches are in flight, and the number in mem
 
 TEST_CASE("predictions are by name, ranked, and omit known edges unless requested") {
     const marius_workshop shop;
-    REQUIRE(shop.run(std::string("train data --epochs 60 --out a --no-eval --dim 32 --negatives 40 --batch 16 --quiet")).code == 0);
-    const auto got = nlohmann::json::parse(shop.run("predict a --head node5 --relation ring0 --known --k 3 --json").out);
+    REQUIRE(shop.run(std::string("train data --epochs 60 --out a --no-eval --dim 32 --negatives 40 --batch 16 --quiet"))
+                .code == 0);
+    const auto got =
+        nlohmann::json::parse(shop.run("predict a --head node5 --relation ring0 --known --k 3 --json").out);
     REQUIRE(got["predictions"][0]["answers"].size() == 3);
     CHECK(got["predictions"][0]["answers"][0]["node"] == "node6");
     CHECK(shop.run("predict a --head node5 --relation ring0").out.find("node6\n") == std::string::npos);
@@ -426,8 +461,10 @@ TEST_CASE("impossible options are refused in one line with the reason") {
     shop.refuses(1, "train nowhere" + to, {"nowhere: No such file"});
     shop.refuses(1, "train train.tsv" + to, {"train.tsv: is not a dataset but a file", "import"});
     shop.refuses(1, "train ." + to, {"is not a dataset", "manifest.json"});
-    shop.refuses(3, "train data --memory 5MiB" + to, {"budget", "5.00 MiB", "partition buffer", "what helps: a larger --memory", "--batch"});
-    shop.refuses(2, "train data --order missing.txt --store disk --buffer 2" + to, {"'missing.txt' is neither an order nor a file"});
+    shop.refuses(3, "train data --memory 5MiB" + to,
+        {"budget", "5.00 MiB", "partition buffer", "what helps: a larger --memory", "--batch"});
+    shop.refuses(2, "train data --order missing.txt --store disk --buffer 2" + to,
+        {"'missing.txt' is neither an order nor a file"});
     shop.refuses(2, "train data --order betta --store disk --buffer 2" + to, {"did you mean beta?"});
     shop.write("order.txt", "0 1\n0 x\n");
     shop.refuses(1, "train data --order order.txt --store disk --buffer 2" + to, {"order.txt", "line 2", "column 3"});
@@ -465,9 +502,11 @@ TEST_CASE("a damaged checkpoint or row file is reported, not used") {
 
 TEST_CASE("a plan spends the budget on rows: few bytes move per epoch, and half the budget is enough") {
     const gneiss::test::workshop shop("gneiss-marius");
-    REQUIRE(shop.run("generate rmat --nodes 1410000 --edges 1200000 --seed 8 --out rows --quiet", "gneiss-data").code == 0);
+    REQUIRE(
+        shop.run("generate rmat --nodes 1410000 --edges 1200000 --seed 8 --out rows --quiet", "gneiss-data").code == 0);
     const auto plan = [&](const std::string& flags) {
-        const program_outcome result = shop.run("train rows --decoder dot --dim 400 --batch 10000 --negatives 1000 --dry-run --json --quiet " + flags);
+        const program_outcome result = shop.run(
+            "train rows --decoder dot --dim 400 --batch 10000 --negatives 1000 --dry-run --json --quiet " + flags);
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
         return nlohmann::json::parse(result.out);
@@ -482,14 +521,16 @@ TEST_CASE("a plan spends the budget on rows: few bytes move per epoch, and half 
     CHECK(half["plan"]["read_bytes"].get<std::uint64_t>() > whole["plan"]["read_bytes"].get<std::uint64_t>());
     // The runner-up moves about as much, or has too many partitions; given by flags, it equals its description.
     const auto& other = whole["plan"]["runner_up"];
-    const auto given = plan("--memory 1GiB --partitions " + other["partitions"].dump() + " --buffer " + other["buffer"].dump() + " --prefetch " + other["prefetch"].dump());
+    const auto given = plan("--memory 1GiB --partitions " + other["partitions"].dump() + " --buffer " +
+        other["buffer"].dump() + " --prefetch " + other["prefetch"].dump());
     CHECK(given["plan"]["swaps"] == other["swaps"]);
     CHECK(given["config"]["buffer"] == other["buffer"]);
 }
 
 TEST_CASE("--logical is another way to set --buffer") {
     const marius_workshop shop;
-    const std::string train = std::string("train data --epochs 2 --store disk --order comet --partitions 6 --staleness 0 ") + small;
+    const std::string train =
+        std::string("train data --epochs 2 --store disk --order comet --partitions 6 --staleness 0 ") + small;
     REQUIRE(shop.run(train + "--logical 3 --out logical").code == 0);
     REQUIRE(shop.run(train + "--buffer 4 --out buffer").code == 0);
     CHECK(shop.parameters("logical") == shop.parameters("buffer"));

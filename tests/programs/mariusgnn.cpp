@@ -25,8 +25,13 @@ using gneiss::test::program_outcome;
 
 /// A dataset "data" with classes and features that a GNN can learn.
 struct gnn_workshop : gneiss::test::workshop {
-    explicit gnn_workshop(const std::string& kind = "--task node --num-features 8 --feature-signal 2 --train-fraction .3") : workshop("gneiss-mariusgnn") {
-        const auto result = run("generate planted --nodes 600 --edges 5000 --classes 4 --undirected --partitions 8 --out data --seed 5 " + kind, "gneiss-data");
+    explicit gnn_workshop(
+        const std::string& kind = "--task node --num-features 8 --feature-signal 2 --train-fraction .3")
+        : workshop("gneiss-mariusgnn") {
+        const auto result = run(
+            "generate planted --nodes 600 --edges 5000 --classes 4 --undirected --partitions 8 --out data --seed 5 " +
+                kind,
+            "gneiss-data");
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
     }
@@ -61,8 +66,10 @@ struct gnn_workshop : gneiss::test::workshop {
     }
 };
 
-const std::string node_task = "data --partitions 8 --task node --epochs 6 --staleness 0 --layers sage:16,sage --fanout 5,5 --batch 40 --early-stop 0 ";
-const std::string link_task = "data --partitions 8 --task link --inputs rows --epochs 2 --staleness 0 --dim 8 --layers sage:8 --fanout 5 --batch 300 --negatives 20 ";
+const std::string node_task = "data --partitions 8 --task node --epochs 6 --staleness 0 --layers sage:16,sage --fanout "
+                              "5,5 --batch 40 --early-stop 0 ";
+const std::string link_task = "data --partitions 8 --task link --inputs rows --epochs 2 --staleness 0 --dim 8 --layers "
+                              "sage:8 --fanout 5 --batch 300 --negatives 20 ";
 
 } // namespace
 
@@ -94,21 +101,27 @@ TEST_CASE("node classes are learned and reported under the contract's keys") {
 
 TEST_CASE("the validation before training shows the metric that --early-stop-metric names") {
     const gnn_workshop shop("--task link --train-fraction .9");
-    const auto got = shop.run("train " + link_task + "--early-stop 2 --early-stop-metric hits@10 --eval-every 1 --out a");
+    const auto got =
+        shop.run("train " + link_task + "--early-stop 2 --early-stop-metric hits@10 --eval-every 1 --out a");
     CAPTURE(got.err);
     REQUIRE(got.code == 0);
     const auto run = nlohmann::json::parse(shop.read("a/run.json"));
     std::ostringstream before;
-    before << "before training: valid hits@10 " << std::fixed << std::setprecision(4) << run.at("start").at("hits@10").get<double>() << ' ';
+    before << "before training: valid hits@10 " << std::fixed << std::setprecision(4)
+           << run.at("start").at("hits@10").get<double>() << ' ';
     CHECK((got.out + got.err).find(before.str()) != std::string::npos);
 }
 
 TEST_CASE("the loss is a mean over examples, whatever the reduction and the batch") {
     const gnn_workshop shop;
     const auto loss = [&](const std::string& flags) {
-        return shop.train("data --out a --force --epochs 1 --lr 1e-30 --staleness 0 --dropout 0 --no-eval --no-report " + flags)["epochs"][0]["loss"].get<double>();
+        return shop
+            .train("data --out a --force --epochs 1 --lr 1e-30 --staleness 0 --dropout 0 --no-eval --no-report " +
+                flags)["epochs"][0]["loss"]
+            .get<double>();
     };
-    const std::string links = "--task link --inputs features --dim 8 --layers sage:8 --fanout all --negatives all --exclude-target-edges=false ";
+    const std::string links = "--task link --inputs features --dim 8 --layers sage:8 --fanout all --negatives all "
+                              "--exclude-target-edges=false ";
     const double sum = loss(links + "--reduction sum --batch 300");
     CHECK(loss(links + "--reduction mean --batch 300") == doctest::Approx(sum).epsilon(1e-9));
     CHECK(loss(links + "--reduction mean --batch 1000") == doctest::Approx(sum).epsilon(1e-4));
@@ -122,12 +135,13 @@ TEST_CASE("a GNN learns edges over embeddings, over features, and over both") {
     for (const char* inputs : {"rows", "features", "both"}) {
         CAPTURE(inputs);
         const auto run = shop.train("data --task link --inputs " + std::string(inputs) +
-                                    " --epochs 3 --dim 16 --layers sage:16 --batch 200 --negatives 50 --out " + inputs);
+            " --epochs 3 --dim 16 --layers sage:16 --batch 200 --negatives 50 --out " + inputs);
         CHECK(run["epochs"].back()["loss"] < run["epochs"][0]["loss"]);
         seen.insert(shop.representations(inputs));
     }
     CHECK(seen.size() == 3);
-    (void)shop.train("data --task link --inputs rows --epochs 3 --dim 16 --layers sage:16 --batch 200 --negatives 50 --regularizer n3 --out n3");
+    (void)shop.train("data --task link --inputs rows --epochs 3 --dim 16 --layers sage:16 --batch 200 --negatives 50 "
+                     "--regularizer n3 --out n3");
     CHECK(shop.read("n3/config.toml").find("regularizer-weight = 0.05") != std::string::npos);
     CHECK(!seen.contains(shop.representations("n3")));
     const auto answers = nlohmann::json::parse(shop.run("predict rows --head 3 --k 4 --json").out);
@@ -136,31 +150,36 @@ TEST_CASE("a GNN learns edges over embeddings, over features, and over both") {
 
 TEST_CASE("edges are ranked by the network's outputs, over the whole graph or the resident one") {
     const gnn_workshop shop("--task link --train-fraction .9");
-    const std::string base = "data --epochs 4 --dim 16 --layers sage:16 --batch 200 --negatives 100 --staleness 0 --eval-every 1 ";
+    const std::string base =
+        "data --epochs 4 --dim 16 --layers sage:16 --batch 200 --negatives 100 --staleness 0 --eval-every 1 ";
     const auto full = shop.train(base + "--out full");
     for (const char* key : {"mrr", "hits@1", "hits@3", "hits@10"}) CHECK(full["metrics"]["test"].contains(key));
     CHECK(full["metrics"]["test"]["mrr"] > 0.03); // random: .012
     const auto again = nlohmann::json::parse(shop.run("eval full --json").out);
     CHECK(again["metrics"]["test"]["mrr"] == full["metrics"]["test"]["mrr"]);
     const auto resident = shop.train(base + "--eval-graph resident --out resident"); // everything is resident
-    CHECK(resident["metrics"]["test"]["mrr"].get<double>() == doctest::Approx(full["metrics"]["test"]["mrr"].get<double>()).epsilon(0.02));
+    CHECK(resident["metrics"]["test"]["mrr"].get<double>() ==
+        doctest::Approx(full["metrics"]["test"]["mrr"].get<double>()).epsilon(0.02));
     const auto disk = shop.train(base + "--store disk --buffer 4 --eval-graph resident --out disk");
     CHECK(disk["metrics"]["test"]["mrr"] > 0.03);
     const auto later = nlohmann::json::parse(shop.run("eval disk --eval-graph resident --json").out);
     CHECK(later["metrics"] == nlohmann::json{{"test", disk["metrics"]["test"]}});
     shop.refuses(2, "eval disk --eval-fanout 5", {"--eval-fanout", "--eval-graph resident"});
     const auto narrow = nlohmann::json::parse(shop.run("eval full --hidden-rows f16 --json").out);
-    CHECK(narrow["metrics"]["test"]["mrr"].get<double>() == doctest::Approx(full["metrics"]["test"]["mrr"].get<double>()).epsilon(0.02));
+    CHECK(narrow["metrics"]["test"]["mrr"].get<double>() ==
+        doctest::Approx(full["metrics"]["test"]["mrr"].get<double>()).epsilon(0.02));
     shop.refuses(2, "eval disk --eval-graph resident --hidden-rows f16", {"--hidden-rows", "--eval-graph full"});
 }
 
 TEST_CASE("classes are evaluated on the resident graph: all nodes, whatever an epoch leaves out") {
     const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
     REQUIRE(shop.run("reorder data --training-first --out first", "gneiss-data").code == 0);
-    const std::string options = "first --partitions 8 --epochs 20 --fanout 5,5 --layers sage:16,sage --early-stop 0 --eval-every 0 --out ";
+    const std::string options =
+        "first --partitions 8 --epochs 20 --fanout 5,5 --layers sage:16,sage --early-stop 0 --eval-every 0 --out ";
     const auto full = shop.train(options + "full --store memory");
     const auto all = shop.train(options + "all --store memory --eval-graph resident");
-    CHECK(all["metrics"]["test"]["accuracy"].get<double>() == doctest::Approx(full["metrics"]["test"]["accuracy"].get<double>()).epsilon(.01));
+    CHECK(all["metrics"]["test"]["accuracy"].get<double>() ==
+        doctest::Approx(full["metrics"]["test"]["accuracy"].get<double>()).epsilon(.01));
     const auto some = shop.train(options + "some --store disk --buffer 4 --eval-graph resident");
     CHECK(some["plan"]["states"] == 1); // half the partitions
     CHECK(some["metrics"]["test"]["accuracy"] > 0.6);
@@ -169,10 +188,14 @@ TEST_CASE("classes are evaluated on the resident graph: all nodes, whatever an e
     CHECK(later["metrics"]["test"]["accuracy"] == some["metrics"]["test"]["accuracy"]);
 }
 
-TEST_CASE("if scattered training nodes cost reads, the run places them first; it has the bits of a dataset in that order") {
+TEST_CASE(
+    "if scattered training nodes cost reads, the run places them first; it has the bits of a dataset in that order") {
     const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
-    const std::string base = " --partitions 8 --store disk --buffer 4 --epochs 40 --fanout 5,5 --layers sage:16,sage --early-stop 0 --eval-every 0 --staleness 0 --seed 5 --out ";
-    const auto chosen = [](const nlohmann::json& run) { return run["config"].value("training-first", nlohmann::json()); };
+    const std::string base = " --partitions 8 --store disk --buffer 4 --epochs 40 --fanout 5,5 --layers sage:16,sage "
+                             "--early-stop 0 --eval-every 0 --staleness 0 --seed 5 --out ";
+    const auto chosen = [](const nlohmann::json& run) {
+        return run["config"].value("training-first", nlohmann::json());
+    };
     const auto placed = shop.train("data" + base + "placed");
     CHECK(chosen(placed) == true);
     CHECK(placed["plan"]["states"] == 1);
@@ -196,9 +219,11 @@ TEST_CASE("if scattered training nodes cost reads, the run places them first; it
 
 TEST_CASE("the bits are the same on disk or in memory, with one thread or two, by any engine") {
     const gnn_workshop shop;
-    const std::string places[] = {"--store memory --threads 1", "--store disk --threads 2", "--store disk --threads 2 --io-engine threads --prefetch off"};
+    const std::string places[] = {"--store memory --threads 1", "--store disk --threads 2",
+        "--store disk --threads 2 --io-engine threads --prefetch off"};
     for (const std::string& task : {node_task + "--order training-first --inputs both --dim 8 --buffer 4 --no-eval ",
-             node_task + "--order training-first --buffer 4 --no-eval ", link_task + "--order comet --buffer 4 --no-eval ",
+             node_task + "--order training-first --buffer 4 --no-eval ",
+             link_task + "--order comet --buffer 4 --no-eval ",
              link_task + "--order comet --buffer 4 --no-eval --exclude-target-edges --sampler neighbor "}) {
         CAPTURE(task);
         std::string expected;
@@ -222,20 +247,24 @@ TEST_CASE("a disk run moves the bytes that its plan predicts") {
 
 TEST_CASE("a given buffer gets one prefetch slot per partition that its order swaps, if memory holds them") {
     const gnn_workshop shop;
-    const std::string options = "train data --partitions 16 --task link --inputs rows --epochs 2 --dim 8 --layers sage:8 --fanout 5 --store disk --buffer 8 --no-eval --dry-run --json --quiet ";
+    const std::string options = "train data --partitions 16 --task link --inputs rows --epochs 2 --dim 8 --layers "
+                                "sage:8 --fanout 5 --store disk --buffer 8 --no-eval --dry-run --json --quiet ";
     const auto slots = [&](const std::string& more) {
-        return nlohmann::json::parse(shop.run(options + more).out)["plan"]["parts"]["partition buffer"].get<std::uint64_t>() / 4096;
+        return nlohmann::json::parse(shop.run(options + more).out)["plan"]["parts"]["partition buffer"]
+                   .get<std::uint64_t>() /
+            4096;
     };
     const std::uint64_t resident = slots("--prefetch off"); // at least a page each
-    CHECK(slots("--order comet") * 8 == resident * 12); // a group of four
-    CHECK(slots("--order beta") * 8 == resident * 10);  // one, and another on its way to the disk
+    CHECK(slots("--order comet") * 8 == resident * 12);     // a group of four
+    CHECK(slots("--order beta") * 8 == resident * 10);      // one, and another on its way to the disk
     CHECK(slots("--order comet --prefetch 1") * 8 == resident * 9);
 }
 
 TEST_CASE("a run interrupted or killed anywhere and resumed ends in the bits of an uninterrupted one") {
     const gnn_workshop shop;
-    for (const std::string& task : {node_task + "--epochs 60 --inputs both --dim 8 --store disk --buffer 4 --early-stop 100 ",
-             link_task + "--epochs 12 --store disk --buffer 4 --no-eval "}) {
+    for (const std::string& task :
+        {node_task + "--epochs 60 --inputs both --dim 8 --store disk --buffer 4 --early-stop 100 ",
+            link_task + "--epochs 12 --store disk --buffer 4 --no-eval "}) {
         CAPTURE(task);
         const std::string base = task + "--checkpoint-every 1epoch --seed 3 ";
         (void)shop.train(base + "--force --out whole");
@@ -265,14 +294,16 @@ TEST_CASE("nodes in other partitions keep their embeddings, edges and names") {
     const gnn_workshop shop;
     std::string edges;
     for (unsigned e = 0; e < 900; ++e)
-        edges += "n" + std::to_string(e * 7919 % 211) + "\tr" + std::to_string(e % 3) + "\tn" + std::to_string(e * e % 197) + "\n";
+        edges += "n" + std::to_string(e * 7919 % 211) + "\tr" + std::to_string(e % 3) + "\tn" +
+            std::to_string(e * e % 197) + "\n";
     shop.write("edges.tsv", edges);
     REQUIRE(shop.run("import edges.tsv --partitions 3 --out named", "gneiss-data").code == 0);
     for (const std::string data : {"named", "data"}) {
         CAPTURE(data);
         // Nothing is learned, so that values stay initial, except for the order of sums.
-        const std::string base = data + " --task link --inputs rows --dim 8 --layers sage:8 --fanout all --batch 300 --negatives 20 "
-                                        "--partitions 6 --lr 1e-30 --row-lr 1e-30 --regularizer none --no-eval ";
+        const std::string base = data +
+            " --task link --inputs rows --dim 8 --layers sage:8 --fanout all --batch 300 --negatives 20 "
+            "--partitions 6 --lr 1e-30 --row-lr 1e-30 --regularizer none --no-eval ";
         (void)shop.train(base + "--epochs 1 --force --out first");
         const auto expected = shop.by_name("first");
         CHECK(expected.size() == (data == "data" ? 600 : 211));
@@ -283,7 +314,8 @@ TEST_CASE("nodes in other partitions keep their embeddings, edges and names") {
             REQUIRE(got.size() == expected.size());
             for (const auto& [name, row] : expected) {
                 REQUIRE(got.at(name).size() == row.size());
-                for (std::size_t i = 0; i < row.size(); ++i) REQUIRE(got.at(name)[i] == doctest::Approx(row[i]).epsilon(1e-3));
+                for (std::size_t i = 0; i < row.size(); ++i)
+                    REQUIRE(got.at(name)[i] == doctest::Approx(row[i]).epsilon(1e-3));
             }
         }
         CHECK(fs::exists(shop / "run/checkpoint/graph-3"));
@@ -341,7 +373,8 @@ TEST_CASE("with --reshuffle, disk equals memory, and a run stopped anywhere equa
     }
 }
 
-TEST_CASE("nodes move each epoch by default where a state of edges holds some partitions only, if memory suffices; a flag wins") {
+TEST_CASE("nodes move each epoch by default where a state of edges holds some partitions only, if memory suffices; a "
+          "flag wins") {
     const gnn_workshop shop;
     const std::string task = link_task + "--epochs 3 --no-eval --dry-run --json --quiet ";
     const auto chosen = [&](const std::string& flags) {
@@ -366,13 +399,16 @@ TEST_CASE("nodes move each epoch by default where a state of edges holds some pa
         std::uint64_t fails = 0, fits = 1 << 20; // KiB
         while (fits - fails > 1) {
             const std::uint64_t middle = (fails + fits) / 2;
-            (shop.run("train " + task + flags + "--memory " + std::to_string(middle) + "KiB").code == 0 ? fits : fails) = middle;
+            (shop.run("train " + task + flags + "--memory " + std::to_string(middle) + "KiB").code == 0 ? fits
+                                                                                                        : fails) =
+                middle;
         }
         return fits;
     };
     const std::string wide = "--store disk --order comet --buffer 4 --dim 4096 --threads 1 --deterministic ";
     constexpr std::uint64_t slack = 1024; // the program's own memory varies
-    const std::uint64_t resting = least(wide + "--reshuffle 0 ") + slack, moving = least(wide + "--reshuffle 1 ") + slack;
+    const std::uint64_t resting = least(wide + "--reshuffle 0 ") + slack,
+                        moving = least(wide + "--reshuffle 1 ") + slack;
     REQUIRE(resting + slack < moving);
     CHECK(chosen(wide + "--memory " + std::to_string(resting) + "KiB") == 0);
     CHECK(chosen(wide + "--memory " + std::to_string(moving) + "KiB") == 1);
@@ -396,7 +432,8 @@ TEST_CASE("nodes placed by locality keep their partitions by default") {
     makes("partition data --partitioner semi --partitions 8 --out parts.npy");
     makes("reorder data --by parts.npy --out parted");
     const auto chosen = [&](const std::string& flags) {
-        const auto got = shop.run("train " + flags + " --task link --store disk --epochs 3 --no-eval --dry-run --json --quiet");
+        const auto got =
+            shop.run("train " + flags + " --task link --store disk --epochs 3 --no-eval --dry-run --json --quiet");
         CAPTURE(flags);
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
@@ -411,7 +448,8 @@ TEST_CASE("nodes placed by locality keep their partitions by default") {
 TEST_CASE("if training nodes come first and fit, an epoch on disk is one state, even if nodes are reshuffled") {
     const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
     REQUIRE(shop.run("reorder data --training-first --out first", "gneiss-data").code == 0);
-    const std::string options = " --partitions 8 --buffer 4 --store disk --epochs 30 --fanout 5,5 --layers sage:16,sage ";
+    const std::string options =
+        " --partitions 8 --buffer 4 --store disk --epochs 30 --fanout 5,5 --layers sage:16,sage ";
     const auto scattered = shop.train("data --training-first false --out a" + options);
     CHECK(scattered["plan"]["states"] > 1);
     for (const std::string more : {"", "--reshuffle 7 "}) {
@@ -447,14 +485,17 @@ TEST_CASE("predictions cover chosen nodes or all, by name; an export holds the s
     shop.write("names.txt", "17\nsomebody\n");
     shop.refuses(1, "predict a --nodes names.txt", {"names.txt", "line 2", "somebody"});
     shop.refuses(2, "predict a --head 3", {"--head", "classes"});
-    for (const std::string flag : {"--k 3", "--candidates none.txt", "--measure dot", "--known", "--self"}) shop.refuses(2, "predict a --node 3 " + flag, {flag.substr(0, flag.find(' ')), "classes"});
+    for (const std::string flag : {"--k 3", "--candidates none.txt", "--measure dot", "--known", "--self"})
+        shop.refuses(2, "predict a --node 3 " + flag, {flag.substr(0, flag.find(' ')), "classes"});
     shop.refuses(3, "predict a --memory 1MiB", {"1.00 MiB"});
 }
 
 TEST_CASE("a run predicts nodes that were added later, from their features and edges") {
     gneiss::test::workshop shop("gneiss-mariusgnn");
     std::string edges, features, labels; // two cliques of 20 with distinct features, some labels
-    const auto node = [&](unsigned v, unsigned kind) { features += "n" + std::to_string(v) + "\t" + (kind == 0 ? "1\t0" : "0\t1") + "\n"; };
+    const auto node = [&](unsigned v, unsigned kind) {
+        features += "n" + std::to_string(v) + "\t" + (kind == 0 ? "1\t0" : "0\t1") + "\n";
+    };
     for (unsigned v = 0; v < 40; ++v) {
         node(v, v / 20);
         if (v % 2 == 0) labels += "n" + std::to_string(v) + "\t" + (v < 20 ? "red" : "blue") + "\n";
@@ -464,7 +505,9 @@ TEST_CASE("a run predicts nodes that were added later, from their features and e
         shop.write("edges.tsv", edges);
         shop.write("x.tsv", features);
         shop.write("y.tsv", labels);
-        const auto result = shop.run("import edges.tsv --undirected --features x.tsv --labels y.tsv --partitions 4 --out " + name, "gneiss-data");
+        const auto result =
+            shop.run("import edges.tsv --undirected --features x.tsv --labels y.tsv --partitions 4 --out " + name,
+                "gneiss-data");
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
     };
@@ -474,7 +517,8 @@ TEST_CASE("a run predicts nodes that were added later, from their features and e
     REQUIRE(trained.code == 0);
     node(40, 0);
     node(41, 1);
-    for (unsigned w = 0; w < 20; ++w) edges += "n40\tn" + std::to_string(w) + "\nn41\tn" + std::to_string(20 + w) + "\n";
+    for (unsigned w = 0; w < 20; ++w)
+        edges += "n40\tn" + std::to_string(w) + "\nn41\tn" + std::to_string(20 + w) + "\n";
     import("after");
     const auto got = shop.run("predict run --graph after --node n40,n41");
     CAPTURE(got.err);
@@ -484,12 +528,17 @@ TEST_CASE("a run predicts nodes that were added later, from their features and e
 
 TEST_CASE("a run stays within its declared memory, and a state's share of the graph is enough for the declaration") {
     const gnn_workshop shop;
-    REQUIRE(shop.run("generate planted --nodes 40000 --edges 400000 --classes 8 --undirected --partitions 16 --task node --num-features 64 "
-                     "--train-fraction .1 --out large", "gneiss-data").code == 0);
-    const std::string base = "train large --layers sage:32,sage --fanout 10,10 --store disk --partitions 16 --epochs 2 --quiet --json --memory ";
+    REQUIRE(shop.run("generate planted --nodes 40000 --edges 400000 --classes 8 --undirected --partitions 16 --task "
+                     "node --num-features 64 "
+                     "--train-fraction .1 --out large",
+                    "gneiss-data")
+                .code == 0);
+    const std::string base = "train large --layers sage:32,sage --fanout 10,10 --store disk --partitions 16 --epochs 2 "
+                             "--quiet --json --memory ";
     const auto plan = nlohmann::json::parse(shop.run(base + "1GiB --buffer 2 --dry-run").out)["plan"]["parts"];
     std::uint64_t needed = 0;
-    for (const char* part : {"features", "graph", "batches", "samplers", "encoder", "weights"}) needed += plan[part].get<std::uint64_t>();
+    for (const char* part : {"features", "graph", "batches", "samplers", "encoder", "weights"})
+        needed += plan[part].get<std::uint64_t>();
     CHECK(needed < 24 << 20); // the features of all nodes take 10 MiB in each of several batches
     const std::uint64_t budget = needed + plan["program"].get<std::uint64_t>() + (24 << 20);
     const auto got = shop.run(base + std::to_string(budget) + "B --out tight");
@@ -502,21 +551,30 @@ TEST_CASE("the next epoch is prefetched if memory holds it: always on request, b
     const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
     REQUIRE(shop.run("reorder data --training-first --out first", "gneiss-data").code == 0);
     const auto read = [&](const std::string& options) { // in all epochs
-        const auto run = shop.train("first --partitions 8 --buffer 4 --store disk --epochs 5 --fanout 5,5 --layers sage:16,sage --early-stop 0 --force --out run " + options);
+        const auto run = shop.train("first --partitions 8 --buffer 4 --store disk --epochs 5 --fanout 5,5 --layers "
+                                    "sage:16,sage --early-stop 0 --force --out run " +
+            options);
         std::uint64_t sum = 0;
         for (const auto& epoch : run["epochs"]) sum += epoch["read_bytes"].get<std::uint64_t>();
         return sum;
     };
     const std::uint64_t each_epoch = read("--no-eval --prefetch off"); // within the epochs, whatever the timing
-    CHECK(read("--no-eval") < each_epoch); // data shared by two epochs is read once
-    CHECK(read("--eval-every 1") < each_epoch); // validations keep the resident data
-    REQUIRE(shop.run("generate planted --nodes 40000 --edges 400000 --classes 8 --undirected --partitions 16 --task node --num-features 256 "
-                     "--train-fraction .1 --out scattered", "gneiss-data").code == 0);
+    CHECK(read("--no-eval") < each_epoch);                             // data shared by two epochs is read once
+    CHECK(read("--eval-every 1") < each_epoch);                        // validations keep the resident data
+    REQUIRE(shop.run("generate planted --nodes 40000 --edges 400000 --classes 8 --undirected --partitions 16 --task "
+                     "node --num-features 256 "
+                     "--train-fraction .1 --out scattered",
+                    "gneiss-data")
+                .code == 0);
     REQUIRE(shop.run("reorder scattered --training-first --out large", "gneiss-data").code == 0);
     const auto dry = [&](const std::string& more) {
-        return shop.run("train large --layers sage:32,sage --fanout 10,10 --store disk --partitions 16 --epochs 3 --no-eval --quiet --json --dry-run " + more);
+        return shop.run("train large --layers sage:32,sage --fanout 10,10 --store disk --partitions 16 --epochs 3 "
+                        "--no-eval --quiet --json --dry-run " +
+            more);
     };
-    const auto features = [&](const std::string& more) { return nlohmann::json::parse(dry(more).out)["plan"]["parts"]["features"].get<std::uint64_t>(); };
+    const auto features = [&](const std::string& more) {
+        return nlohmann::json::parse(dry(more).out)["plan"]["parts"]["features"].get<std::uint64_t>();
+    };
     const std::uint64_t one = features("--buffer 4 --prefetch off"), two = features("--buffer 4");
     CHECK(two > one + one / 4);
     CHECK(features("--buffer 4 --prefetch 1") == two);

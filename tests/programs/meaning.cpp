@@ -1,5 +1,5 @@
-// Checkpoints, manifests and records of a stranger: whole, with right checksums, and wrong in what they say. A command ends in a
-// result or in one line, within its time.
+// Checkpoints, manifests and records of a stranger: whole, with right checksums, and wrong in what they say. A command
+// ends in a result or in one line, within its time.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -44,19 +44,22 @@ struct shop : gneiss::test::trained_shop {
         CHECK(got.err.find("error: [json.exception") == std::string::npos); // names no file
     }
     void use_run() const {
-        for (const char* command : {"eval run --memory 256MiB --threads 1", "export run --out new --memory 256MiB --threads 1"}) ends(command);
+        for (const char* command :
+            {"eval run --memory 256MiB --threads 1", "export run --out new --memory 256MiB --threads 1"})
+            ends(command);
         ends(train + "--resume");
     }
 };
 
 /// Values of other types, and of other sizes.
-const std::array<json, 9> others{json(nullptr), json(-1), json(0), json(std::numeric_limits<std::uint64_t>::max()), json(1e300), json("x"), json::array(), json::object(),
-    json::array({json::array({json::object()})})};
+const std::array<json, 9> others{json(nullptr), json(-1), json(0), json(std::numeric_limits<std::uint64_t>::max()),
+    json(1e300), json("x"), json::array(), json::object(), json::array({json::array({json::object()})})};
 
 /// Calls visit(changed, what) for an object with each of its values, at any depth, replaced or removed.
 void for_each_change(const json& object, const std::function<void(const json&, const std::string&)>& visit) {
     std::vector<json::json_pointer> places;
-    const std::function<void(const json&, const json::json_pointer&)> walk = [&](const json& at, const json::json_pointer& path) {
+    const std::function<void(const json&, const json::json_pointer&)> walk = [&](const json& at,
+                                                                                 const json::json_pointer& path) {
         if (!path.empty()) places.push_back(path);
         if (at.is_object())
             for (const auto& [name, value] : at.items()) walk(value, path / name);
@@ -125,9 +128,14 @@ void change_checkpoints(std::size_t step) {
                 const std::string of_section = section;
                 change(section + " is missing", [&](auto& c) { c.sections.erase(of_section); });
                 change(section + " is empty", [&](auto& c) { c.sections[of_section].clear(); });
-                change(section + " is short", [&](auto& c) { if (!c.sections[of_section].empty()) c.sections[of_section].pop_back(); });
-                change(section + " is long", [&](auto& c) { c.sections[of_section].resize(c.sections[of_section].size() * 2 + 4); });
-                for (const int byte : {0, 0xff, 0x7f}) change(section + " of one byte", [&](auto& c) { std::ranges::fill(c.sections[of_section], std::byte(byte)); });
+                change(section + " is short", [&](auto& c) {
+                    if (!c.sections[of_section].empty()) c.sections[of_section].pop_back();
+                });
+                change(section + " is long",
+                    [&](auto& c) { c.sections[of_section].resize(c.sections[of_section].size() * 2 + 4); });
+                for (const int byte : {0, 0xff, 0x7f})
+                    change(section + " of one byte",
+                        [&](auto& c) { std::ranges::fill(c.sections[of_section], std::byte(byte)); });
                 const json read = json::parse(*whole.text(section), nullptr, false);
                 if (read.is_object())
                     for_each_change(read, [&](const json& changed, const std::string& what) {
@@ -154,13 +162,18 @@ void change_records(std::size_t step) {
             at.ends("report run --out new", "gneiss-study");
             at.ends("draw run --out new", "gneiss-study");
         };
-        for (const char* name : {"run/run.json", "run/metrics.jsonl", "run/timeline.jsonl", "run/checkpoint/preprocessing.json"}) {
+        for (const char* name :
+            {"run/run.json", "run/metrics.jsonl", "run/timeline.jsonl", "run/checkpoint/preprocessing.json"}) {
             const std::string text = at.read(name);
-            const json whole = json::parse(text.substr(0, std::string(name).ends_with("l") ? text.find('\n') : text.npos), nullptr, false);
-            if (whole.is_object()) for_each_change(whole, [&](const json& changed, const std::string& what) { use(name, changed.dump() + "\n", what); });
+            const json whole = json::parse(
+                text.substr(0, std::string(name).ends_with("l") ? text.find('\n') : text.npos), nullptr, false);
+            if (whole.is_object())
+                for_each_change(whole,
+                    [&](const json& changed, const std::string& what) { use(name, changed.dump() + "\n", what); });
         }
         if (std::string(of.program) != "gneiss-hanoi") continue;
-        for (const char* passes : {"[]", "[[]]", "[[],[],[]]", "[[1]]", "[[0,0,0,0,0,0]]", "[[4294967295]]", "[[1,2],3]", "{\"x\":[1]}", "[[[1]]]", "[[1.5]]"}) {
+        for (const char* passes : {"[]", "[[]]", "[[],[],[]]", "[[1]]", "[[0,0,0,0,0,0]]", "[[4294967295]]",
+                 "[[1,2],3]", "{\"x\":[1]}", "[[[1]]]", "[[1.5]]"}) {
             CAPTURE(passes);
             at.restore();
             at.write("reuse.json", std::string("{\"passes\":") + passes + "}");
@@ -184,20 +197,24 @@ void change_manifests(std::size_t step) {
             at.ends(at.train + "--force");
             at.ends(at.train + "--force --dry-run");
             at.ends("eval run --memory 256MiB --threads 1");
-            for (const char* command : {"inspect data", "verify data", "export data --out new"}) at.ends(command, "gneiss-data");
+            for (const char* command : {"inspect data", "verify data", "export data --out new"})
+                at.ends(command, "gneiss-data");
         };
-        for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{119}, std::uint64_t{1} << 31U, std::uint64_t{1} << 32U, std::uint64_t{1} << 62U, ~std::uint64_t{0}}) {
+        for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{119},
+                 std::uint64_t{1} << 31U, std::uint64_t{1} << 32U, std::uint64_t{1} << 62U, ~std::uint64_t{0}}) {
             change("nodes", [&](auto& m) { m.nodes = value; });
             change("relations", [&](auto& m) { m.relations = value; });
             change("edges", [&](auto& m) { m.train_edges = value; });
             change("valid", [&](auto& m) { m.valid_edges = value; });
-            change("classes", [&](auto& m) { m.node_attributes.classes = static_cast<decltype(m.node_attributes.classes)>(value); });
+            change("classes",
+                [&](auto& m) { m.node_attributes.classes = static_cast<decltype(m.node_attributes.classes)>(value); });
             change("training nodes", [&](auto& m) { m.node_attributes.train = value; });
             change("test nodes", [&](auto& m) { m.node_attributes.test = value; });
             change("partitions", [&](auto& m) { m.partitions = static_cast<decltype(m.partitions)>(value); });
             change("pinned", [&](auto& m) { m.pinned = static_cast<decltype(m.pinned)>(value); });
             for (std::size_t i = 0; i < whole.arrays.size(); ++i)
-                if (!whole.arrays[i].shape.empty()) change(whole.arrays[i].name, [&](auto& m) { m.arrays[i].shape.back() = value; });
+                if (!whole.arrays[i].shape.empty())
+                    change(whole.arrays[i].name, [&](auto& m) { m.arrays[i].shape.back() = value; });
         }
     }
 }

@@ -23,7 +23,7 @@ constexpr double mib = 1 << 20;
 
 /// Planned and measured memory of a run.
 struct use {
-    double training = 0;  ///< charged while batches train [bytes]
+    double training = 0;   ///< charged while batches train [bytes]
     double evaluation = 0; ///< charged for evaluation, or for a batch that runs alone: at other times
     double peak = 0, budget = 0;
     nlohmann::json run{};
@@ -36,7 +36,8 @@ use measure(const workshop& shop, const std::string& program, const std::string&
     CAPTURE(got.err);
     REQUIRE(got.code == 0);
     const auto run = nlohmann::json::parse(got.out);
-    use result{.peak = run["peak_rss_bytes"].get<double>(), .budget = run["plan"]["budget_bytes"].get<double>(), .run = run};
+    use result{
+        .peak = run["peak_rss_bytes"].get<double>(), .budget = run["plan"]["budget_bytes"].get<double>(), .run = run};
     for (const auto& [name, bytes] : run["plan"]["parts"].items())
         (name == "evaluation" || name == "a batch alone" ? result.evaluation : result.training) += bytes.get<double>();
     return result;
@@ -47,19 +48,26 @@ std::string least_budget(const workshop& shop, const std::string& program, const
     int low = 1, high = 1024; // MiB: refused, accepted
     while (high - low > 1) {
         const int middle = (low + high) / 2;
-        const bool fits = shop.run("train " + flags + "--memory " + std::to_string(middle) + "MiB --quiet --dry-run", program).code == 0;
+        const bool fits =
+            shop.run("train " + flags + "--memory " + std::to_string(middle) + "MiB --quiet --dry-run", program).code ==
+            0;
         (fits ? high : low) = middle;
     }
     return "--memory " + std::to_string(high + 6) + "MiB";
 }
 
-TEST_CASE("the charge for training is within 1.25 times its peak, the peak within the budget" * doctest::test_suite("long")) {
+TEST_CASE(
+    "the charge for training is within 1.25 times its peak, the peak within the budget" * doctest::test_suite("long")) {
     const workshop shop("gneiss-data");
     REQUIRE(shop.run("generate rmat --nodes 200000 --edges 400000 --seed 8 --out links").code == 0);
-    REQUIRE(shop.run("generate planted --nodes 300000 --edges 3000000 --classes 8 --undirected --task node --num-features 256 --feature-signal 1 "
-                     "--train-fraction .05 --seed 5 --out nodes").code == 0);
-    const std::string rows = "links --decoder dot --epochs 1 ", gnn = "--layers sage:64,sage --fanout 10,10 --epochs 1 ";
-    const std::string wide = rows + "--dim 400 --batch 10000 --negatives 1000 ", neighbors = rows + "--task link --inputs rows --dim 200 --fanout 10 --batch 5000 ";
+    REQUIRE(shop.run("generate planted --nodes 300000 --edges 3000000 --classes 8 --undirected --task node "
+                     "--num-features 256 --feature-signal 1 "
+                     "--train-fraction .05 --seed 5 --out nodes")
+                .code == 0);
+    const std::string rows = "links --decoder dot --epochs 1 ",
+                      gnn = "--layers sage:64,sage --fanout 10,10 --epochs 1 ";
+    const std::string wide = rows + "--dim 400 --batch 10000 --negatives 1000 ",
+                      neighbors = rows + "--task link --inputs rows --dim 200 --fanout 10 --batch 5000 ";
     const struct {
         std::string program, flags;
     } runs[] = {
@@ -76,13 +84,15 @@ TEST_CASE("the charge for training is within 1.25 times its peak, the peak withi
         {"gneiss-hanoi", "nodes " + gnn + "--memory 384MiB"},
         {"gneiss-hanoi", "nodes " + gnn + "--memory 1GiB"},
     };
-    MESSAGE("\n                    charged for\n  budget  training  evaluation, a batch alone     peak  training / peak [MiB]");
+    MESSAGE("\n                    charged for\n  budget  training  evaluation, a batch alone     peak  training / "
+            "peak [MiB]");
     for (const auto& [program, flags] : runs) {
         CAPTURE(flags);
         const use of = measure(shop, program, flags + " --no-eval");
         std::ostringstream line; // a line for each run, since the table takes minutes
-        line << std::fixed << std::setprecision(0) << std::setw(8) << of.budget / mib << std::setw(10) << of.training / mib << std::setw(27) << of.evaluation / mib
-              << std::setw(9) << of.peak / mib << std::setprecision(2) << std::setw(17) << of.training / of.peak << "  " << program << ' ' << flags;
+        line << std::fixed << std::setprecision(0) << std::setw(8) << of.budget / mib << std::setw(10)
+             << of.training / mib << std::setw(27) << of.evaluation / mib << std::setw(9) << of.peak / mib
+             << std::setprecision(2) << std::setw(17) << of.training / of.peak << "  " << program << ' ' << flags;
         MESSAGE(line.str());
         CHECK(of.training + of.evaluation <= of.budget);
         if (!gneiss::detail::sanitized) CHECK(of.peak <= of.budget);
@@ -99,15 +109,20 @@ std::vector<double> losses(const nlohmann::json& run) {
 
 TEST_CASE("a budget at the least plan trains, and to the result of a roomy one") {
     const workshop shop("gneiss-data");
-    REQUIRE(shop.run("generate planted --nodes 20000 --edges 100000 --classes 8 --undirected --task node --num-features 64 --feature-signal 1 --seed 5 --out nodes")
+    REQUIRE(shop.run("generate planted --nodes 20000 --edges 100000 --classes 8 --undirected --task node "
+                     "--num-features 64 --feature-signal 1 --seed 5 --out nodes")
                 .code == 0);
     REQUIRE(shop.run("generate rmat --nodes 20000 --edges 60000 --seed 8 --out links").code == 0);
     const std::string gnn = " --layers sage:16,sage --fanout 5,5 --epochs 1 --threads 1 --no-eval ";
     const struct {
         std::string program, flags;
     } runs[] = {
-        {"gneiss-marius", "links --decoder dot --dim 16 --epochs 1 --threads 1 --staleness 0 --store disk --partitions 8 --buffer 2 --no-eval "},
-        {"gneiss-mariusgnn", "links --task link --inputs rows --decoder dot --dim 16 --fanout 5 --epochs 1 --threads 1 --staleness 0 --store disk --partitions 8 --buffer 2 --no-eval "},
+        {"gneiss-marius",
+            "links --decoder dot --dim 16 --epochs 1 --threads 1 --staleness 0 --store disk --partitions 8 --buffer 2 "
+            "--no-eval "},
+        {"gneiss-mariusgnn",
+            "links --task link --inputs rows --decoder dot --dim 16 --fanout 5 --epochs 1 --threads 1 --staleness 0 "
+            "--store disk --partitions 8 --buffer 2 --no-eval "},
         {"gneiss-mariusgnn", "nodes --task node --store disk --partitions 8 --buffer 2 --staleness 0" + gnn},
         {"gneiss-hanoi", "nodes --partitioner given --macro 4 --reuse 1 --staleness 0" + gnn},
     };
@@ -127,8 +142,10 @@ TEST_CASE("a budget at the least plan trains, and to the result of a roomy one")
 
 TEST_CASE("a budget at the least plan holds the scores of evaluations" * doctest::test_suite("long")) {
     const workshop shop("gneiss-data");
-    REQUIRE(shop.run("generate planted --nodes 60000 --edges 200000 --classes 128 --undirected --task node --num-features 16 --feature-signal 1 "
-                     "--train-fraction .1 --seed 5 --out nodes").code == 0);
+    REQUIRE(shop.run("generate planted --nodes 60000 --edges 200000 --classes 128 --undirected --task node "
+                     "--num-features 16 --feature-signal 1 "
+                     "--train-fraction .1 --seed 5 --out nodes")
+                .code == 0);
     const std::string gnn = "nodes --layers sage:16,sage --fanout 5,5 --epochs 1 --threads 1 ";
     const struct {
         std::string program, flags;
@@ -154,9 +171,11 @@ TEST_CASE("a budget beyond the machine is refused by every program with both num
     CHECK(planned.code == 0);
     REQUIRE(nlohmann::json::parse(planned.out)["warnings"].size() == 1);
     CHECK(planned.err.starts_with("warning: --memory 100 TiB is more than the machine's "));
-    for (const auto& [program, command] : {std::pair<std::string, std::string>{"gneiss-marius", "train data --dim 4 --out new"}, {"gneiss-marius", "eval run"},
-             {"gneiss-data", "import absent.tsv --out new"}, {"gneiss-data", "generate rmat --nodes 50 --edges 300 --out new"}, {"gneiss-hanoi", "train data --out new"},
-             {"gneiss-study", "caches data"}}) {
+    for (const auto& [program, command] :
+        {std::pair<std::string, std::string>{"gneiss-marius", "train data --dim 4 --out new"},
+            {"gneiss-marius", "eval run"}, {"gneiss-data", "import absent.tsv --out new"},
+            {"gneiss-data", "generate rmat --nodes 50 --edges 300 --out new"}, {"gneiss-hanoi", "train data --out new"},
+            {"gneiss-study", "caches data"}}) {
         CAPTURE(command);
         const program_outcome got = shop.run(command + " --memory 100TiB", program);
         CHECK(got.code == 3);

@@ -1,4 +1,5 @@
-// Runs the trainers of node tasks: weights of classes, metrics by class, schedules, several labels per node, regression.
+// Runs the trainers of node tasks: weights of classes, metrics by class, schedules, several labels per node,
+// regression.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,27 +26,33 @@ namespace fs = std::filesystem;
 
 constexpr const char* programs[] = {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi"};
 
-/// 400 nodes in four groups, of which the last is rare. Edges join nodes of a group; features say little about one node and much
-/// about the mean of its neighbors.
+/// 400 nodes in four groups, of which the last is rare. Edges join nodes of a group; features say little about one node
+/// and much about the mean of its neighbors.
 struct grouped_nodes : gneiss::test::workshop {
     static constexpr int nodes = 400;
     static constexpr const char* network = " --layers sage:16,sage --fanout all,all --batch 40 --no-report --quiet";
 
     grouped_nodes() : workshop("gneiss-mariusgnn") {
         const gneiss::random_key key(7, gneiss::random_domain::user);
-        std::string edges, features, classes = "node,topic\n", sets, flags = "node,red,blue\n", numbers = "node,height,depth\n";
+        std::string edges, features, classes = "node,topic\n", sets, flags = "node,red,blue\n",
+                                     numbers = "node,height,depth\n";
         for (int i = 0; i < nodes; ++i) {
             const int g = group(i);
             const std::string name = "n" + std::to_string(i);
             for (int step = 1; step <= 4; ++step) {
                 int other = i;
-                do other = (other + 1 + static_cast<int>(gneiss::below(key[static_cast<std::uint64_t>(8 * i + step)], 40))) % nodes;
+                do
+                    other = (other + 1 +
+                                static_cast<int>(gneiss::below(key[static_cast<std::uint64_t>(8 * i + step)], 40))) %
+                        nodes;
                 while (group(other) != g);
                 edges += name + "\tn" + std::to_string(other) + "\n";
             }
             features += name;
             for (int c = 0; c < 4; ++c)
-                features += "\t" + std::to_string(2 * gneiss::to_unit(key.with(1)[static_cast<std::uint64_t>(4 * i + c)]) + (c == g ? 1 : 0));
+                features += "\t" +
+                    std::to_string(
+                        2 * gneiss::to_unit(key.with(1)[static_cast<std::uint64_t>(4 * i + c)]) + (c == g ? 1 : 0));
             features += "\n";
             const char* const topics[] = {"art", "\"law, old\"", "math", "zoo"};
             classes += name + "," + topics[g] + "\n";
@@ -53,7 +60,8 @@ struct grouped_nodes : gneiss::test::workshop {
             sets += name + "\t" + labels[g] + "\n";
             const char* const columns[] = {"1,0", "1,1", "0,1", "0,0"};
             flags += name + "," + columns[g] + "\n";
-            numbers += name + "," + std::to_string(5000 + 100 * g) + "," + (i % 50 == 7 ? "" : std::to_string(-.001 * g)) + "\n";
+            numbers += name + "," + std::to_string(5000 + 100 * g) + "," +
+                (i % 50 == 7 ? "" : std::to_string(-.001 * g)) + "\n";
         }
         write("edges.tsv", edges);
         write("x.tsv", features);
@@ -65,7 +73,8 @@ struct grouped_nodes : gneiss::test::workshop {
     [[nodiscard]] static int group(int node) { return node % 16 == 3 ? 3 : node % 3; }
 
     void import(const std::string& flags) const {
-        const auto got = run("import edges.tsv --undirected --features x.tsv --fractions .5,.25,.25 --seed 3 " + flags, "gneiss-data");
+        const auto got = run(
+            "import edges.tsv --undirected --features x.tsv --fractions .5,.25,.25 --seed 3 " + flags, "gneiss-data");
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
     }
@@ -78,7 +87,8 @@ struct grouped_nodes : gneiss::test::workshop {
         return nlohmann::json::parse(got.out);
     }
     /// Returns the fields of the predictions by name.
-    [[nodiscard]] std::map<std::string, std::vector<std::string>> predict(const std::string& program, const std::string& run_name) const {
+    [[nodiscard]] std::map<std::string, std::vector<std::string>> predict(
+        const std::string& program, const std::string& run_name) const {
         const auto got = run("predict " + run_name, program);
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
@@ -123,10 +133,12 @@ TEST_CASE("metrics by class and the confusion matrix agree with the totals, in r
             CHECK(one["predicted"] == predicted);
             const double precision = predicted == 0 ? 0 : static_cast<double>(hit) / static_cast<double>(predicted);
             CHECK(one["precision"].get<double>() == doctest::Approx(precision));
-            CHECK(one["recall"].get<double>() == doctest::Approx(static_cast<double>(hit) / static_cast<double>(labeled)));
+            CHECK(one["recall"].get<double>() ==
+                doctest::Approx(static_cast<double>(hit) / static_cast<double>(labeled)));
             f1 += one["f1"].get<double>() / 4;
         }
-        CHECK(run["metrics"]["test"]["accuracy"].get<double>() == doctest::Approx(static_cast<double>(right) / static_cast<double>(all)));
+        CHECK(run["metrics"]["test"]["accuracy"].get<double>() ==
+            doctest::Approx(static_cast<double>(right) / static_cast<double>(all)));
         CHECK(run["metrics"]["test"]["macro_f1"].get<double>() == doctest::Approx(f1));
         const auto test = nlohmann::json::parse(shop.run("eval a --json", program).out);
         CHECK(test["metrics"]["per_class"] == by);
@@ -135,7 +147,8 @@ TEST_CASE("metrics by class and the confusion matrix agree with the totals, in r
         CHECK(train["metrics"]["per_class"]["split"] == "train");
         CHECK(shop.run("eval a --split train", program).out.find("law, old") != std::string::npos);
     }
-    const auto kept = nlohmann::json::parse(shop.run("train data --epochs 2 --out report --quiet --json", "gneiss-ginex").out);
+    const auto kept =
+        nlohmann::json::parse(shop.run("train data --epochs 2 --out report --quiet --json", "gneiss-ginex").out);
     const std::string page = shop.read("report/report.html");
     CHECK(page.find("Confusion matrix, test nodes") != std::string::npos);
     CHECK(page.find("law, old") != std::string::npos);
@@ -143,13 +156,16 @@ TEST_CASE("metrics by class and the confusion matrix agree with the totals, in r
     CHECK(shop.read("exported/classes.tsv") == "0\tart\n1\tlaw, old\n2\tmath\n3\tzoo\n");
 }
 
-TEST_CASE("weights of classes find more of the rare class; a file of them is checked by line; equal weights change nothing") {
+TEST_CASE(
+    "weights of classes find more of the rare class; a file of them is checked by line; equal weights change nothing") {
     const grouped_nodes shop;
     shop.import("--labels classes.csv --label-column topic --out data");
     const std::string flags = "data --epochs 4 --early-stop 0 --seed 2 --force --out a ";
     for (const char* program : programs) {
         CAPTURE(program);
-        const auto rare = [&](const std::string& more) { return shop.train(program, flags + more)["metrics"]["per_class"]["classes"][3]["predicted"].get<int>(); };
+        const auto rare = [&](const std::string& more) {
+            return shop.train(program, flags + more)["metrics"]["per_class"]["classes"][3]["predicted"].get<int>();
+        };
         shop.write("weights.tsv", "# rare classes weigh more\nzoo\t50\nlaw, old\t1\n");
         CHECK(rare("--class-weights weights.tsv") > rare(""));
         CHECK(rare("--class-weights balanced") > rare(""));
@@ -170,14 +186,17 @@ TEST_CASE("weights of classes find more of the rare class; a file of them is che
     shop.refuses(1, "train hash --class-weights wrong.tsv --out new", {"line 2", "-1"});
     shop.write("wrong.tsv", "#b\t2\n");
     shop.refuses(1, "train hash --class-weights wrong.tsv --out new", {"line 1", "no class is called '#b'"});
-    shop.refuses(2, "train data --task link --class-weights balanced --out new", {"--class-weights is for --task node"});
+    shop.refuses(
+        2, "train data --task link --class-weights balanced --out new", {"--class-weights is for --task node"});
 }
 
-TEST_CASE("--early-stop-metric picks the best state, and names that the task lacks are refused with those that it has") {
+TEST_CASE(
+    "--early-stop-metric picks the best state, and names that the task lacks are refused with those that it has") {
     const grouped_nodes shop;
     shop.import("--labels classes.csv --label-column topic --out data");
     for (const char* program : programs) {
-        const auto run = shop.train(program, "data --epochs 10 --seed 5 --early-stop 10 --early-stop-metric roc_auc --force --out a");
+        const auto run = shop.train(
+            program, "data --epochs 10 --seed 5 --early-stop 10 --early-stop-metric roc_auc --force --out a");
         double best = 0;
         for (const auto& epoch : run["epochs"]) best = std::max(best, epoch["valid"]["roc_auc"].get<double>());
         CHECK(run["metrics"]["valid"]["roc_auc"] == best);
@@ -190,9 +209,11 @@ TEST_CASE("--early-stop-metric picks the best state, and names that the task lac
 TEST_CASE("warm-up and plateau set the learning rates that the records show") {
     const grouped_nodes shop;
     shop.import("--labels classes.csv --label-column topic --out data");
-    const auto warm = shop.train("gneiss-ginex", "data --epochs 6 --lr .02 --lr-warmup 3 --lr-schedule linear --early-stop 0 --out warm");
+    const auto warm = shop.train(
+        "gneiss-ginex", "data --epochs 6 --lr .02 --lr-warmup 3 --lr-schedule linear --early-stop 0 --out warm");
     const double factors[] = {.25, .5, .75, 1, 2. / 3, 1. / 3};
-    for (std::size_t e = 0; e < 6; ++e) CHECK(warm["epochs"][e]["learning_rate"].get<double>() == doctest::Approx(.02 * factors[e]));
+    for (std::size_t e = 0; e < 6; ++e)
+        CHECK(warm["epochs"][e]["learning_rate"].get<double>() == doctest::Approx(.02 * factors[e]));
     const auto check_plateau = [](const nlohmann::json& run, const char* metric, double rate) {
         double factor = 1, best = -1;
         int without = 0;
@@ -205,15 +226,19 @@ TEST_CASE("warm-up and plateau set the learning rates that the records show") {
         }
         CHECK(factor < 1); // it did fall
     };
-    const std::string plateau = "data --eval-every 1 --early-stop 0 --lr-schedule plateau --lr-patience 2 --lr-decay .5 ";
-    for (const char* program : programs) check_plateau(shop.train(program, plateau + "--epochs 20 --lr .05 --force --out a"), "accuracy", .05);
-    const auto links = shop.run("train data --task link --inputs features --dim 8 --layers sage:8 --fanout all --no-eval --lr-schedule plateau --out new");
+    const std::string plateau =
+        "data --eval-every 1 --early-stop 0 --lr-schedule plateau --lr-patience 2 --lr-decay .5 ";
+    for (const char* program : programs)
+        check_plateau(shop.train(program, plateau + "--epochs 20 --lr .05 --force --out a"), "accuracy", .05);
+    const auto links = shop.run("train data --task link --inputs features --dim 8 --layers sage:8 --fanout all "
+                                "--no-eval --lr-schedule plateau --out new");
     CHECK(links.code == 2);
     shop.refuses(2, "train data --lr-schedule plateau --no-eval --out new", {"plateau", "--no-eval"});
     shop.refuses(2, "train data --lr-patience 3 --out new", {"--lr-patience is for --lr-schedule plateau"});
 }
 
-TEST_CASE("several labels per node: lists of names and columns of flags import to the same, and every trainer learns them") {
+TEST_CASE(
+    "several labels per node: lists of names and columns of flags import to the same, and every trainer learns them") {
     const grouped_nodes shop;
     shop.import("--labels sets.tsv --node-task multilabel --out data");
     shop.import("--labels flags.csv --label-columns blue,red --node-task multilabel --out flags");
@@ -249,7 +274,8 @@ TEST_CASE("several labels per node: lists of names and columns of flags import t
     CHECK(exported.code == 0);
     CHECK(shop.read("exported/classes.tsv") == "0\tblue\n1\tred\n");
     shop.refuses(2, "train data --node-task regression --out new", {"multilabel", "import it again"});
-    shop.refuses(2, "train data --early-stop-metric accuracy --out new", {"micro_f1, macro_f1, roc_auc, average_precision"});
+    shop.refuses(
+        2, "train data --early-stop-metric accuracy --out new", {"micro_f1, macro_f1, roc_auc, average_precision"});
     const auto moved = shop.run("reorder data --training-first --out moved", "gneiss-data");
     CAPTURE(moved.err);
     REQUIRE(moved.code == 0);
@@ -264,7 +290,8 @@ TEST_CASE("several labels per node: lists of names and columns of flags import t
     };
     CHECK(sorted("moved-text/labels.tsv") == sorted("data-text/labels.tsv"));
     shop.write("flags.csv", "node,red\nn0,1\nn1,2\n");
-    const auto wrong = shop.run("import edges.tsv --labels flags.csv --label-columns red --node-task multilabel --out new", "gneiss-data");
+    const auto wrong = shop.run(
+        "import edges.tsv --labels flags.csv --label-columns red --node-task multilabel --out new", "gneiss-data");
     CHECK(wrong.code == 1);
     CHECK(wrong.err.find("label 0 is 2") != std::string::npos);
 }
@@ -287,9 +314,12 @@ TEST_CASE("regression: every trainer learns numbers of very different sizes, and
         const auto found = shop.predict(program, "a");
         double error = 0;
         for (int i = 0; i < grouped_nodes::nodes; ++i)
-            error += std::abs(std::stod(found.at("n" + std::to_string(i)).at(0)) - 5000 - 100 * grouped_nodes::group(i)) / grouped_nodes::nodes;
+            error +=
+                std::abs(std::stod(found.at("n" + std::to_string(i)).at(0)) - 5000 - 100 * grouped_nodes::group(i)) /
+                grouped_nodes::nodes;
         CHECK(error < 60);
-        const auto lowest = shop.train(program, "data --epochs 8 --seed 2 --early-stop-metric mae --early-stop 8 --force --out b");
+        const auto lowest =
+            shop.train(program, "data --epochs 8 --seed 2 --early-stop-metric mae --early-stop 8 --force --out b");
         double least = 1e9;
         for (const auto& epoch : lowest["epochs"]) least = std::min(least, epoch["valid"]["mae"].get<double>());
         CHECK(lowest["metrics"]["valid"]["mae"] == least);
@@ -305,16 +335,19 @@ TEST_CASE("regression: every trainer learns numbers of very different sizes, and
     CHECK(by_epoch("--topology disk --feature-cache belady --superbatch 2 --threads 2") == in_memory);
     shop.refuses(2, "train data --class-weights balanced --out new", {"regression"});
     shop.write("numbers.csv", "node,height\nn0,1\nn1,tall\n");
-    const auto wrong = shop.run("import edges.tsv --labels numbers.csv --label-columns height --node-task regression --out new", "gneiss-data");
+    const auto wrong = shop.run(
+        "import edges.tsv --labels numbers.csv --label-columns height --node-task regression --out new", "gneiss-data");
     CHECK(wrong.code == 1);
     CHECK(wrong.err.find("tall") != std::string::npos);
     CHECK(wrong.err.find("line 3") != std::string::npos);
 }
 
-TEST_CASE("several labels and regression: a run on disk, and one that was interrupted, have the bits of one in memory") {
+TEST_CASE(
+    "several labels and regression: a run on disk, and one that was interrupted, have the bits of one in memory") {
     const grouped_nodes shop;
     shop.import("--labels sets.tsv --node-task multilabel --partitions 4 --out sets");
-    shop.import("--labels numbers.csv --label-columns height,depth --node-task regression --partitions 4 --out numbers");
+    shop.import(
+        "--labels numbers.csv --label-columns height,depth --node-task regression --partitions 4 --out numbers");
     const auto predictions = [&](const std::string& run_name) {
         fs::remove_all(shop / "exported");
         const auto got = shop.run("export " + run_name + " --what predictions --out exported");
@@ -324,7 +357,9 @@ TEST_CASE("several labels and regression: a run on disk, and one that was interr
     };
     for (const std::string data : {"sets", "numbers"}) {
         CAPTURE(data);
-        const std::string flags = data + " --epochs 30 --staleness 0 --partitions 4 --buffer 2 --order training-first --early-stop 0 --no-eval --seed 2 ";
+        const std::string flags = data +
+            " --epochs 30 --staleness 0 --partitions 4 --buffer 2 --order training-first --early-stop 0 --no-eval "
+            "--seed 2 ";
         (void)shop.train("gneiss-mariusgnn", flags + "--store memory --threads 1 --out memory-" + data);
         const std::string expected = predictions("memory-" + data);
         const std::string on_disk = flags + "--store disk --threads 2 --checkpoint-every 1epoch ";

@@ -141,7 +141,7 @@ struct page_workshop : gneiss::test::workshop {
             }
             features += names[v] + "\t" + std::to_string(v % 3) + "\t" + std::to_string(v % 5) + "\n";
             nodes_csv += names[v] + ",topic" + std::to_string(v % 3) + "," + std::to_string(20 + v % 50) + "," +
-                         std::to_string(v * 7 % 90) + "\n";
+                std::to_string(v * 7 % 90) + "\n";
             labels += names[v] + "\t" + std::to_string(v % 3) + "\n";
             tags += names[v] + "\t" + (v % 3 == 0 ? "sports" : v % 3 == 1 ? "music|sports" : "|") + "\n";
             x.insert(x.end(), {id % 3, id % 5});
@@ -292,9 +292,9 @@ public:
             std::smatch of, words;
             if (!std::regex_match(line, of, flag)) continue;
             const std::string name = of[1].str(), shown = of[2].str(), text = of[3].str();
-            const std::string values = std::regex_match(shown, listed)         ? shown
-                                       : std::regex_match(text, words, one_of) ? words[1].str()
-                                                                               : "";
+            const std::string values = std::regex_match(shown, listed) ? shown
+                : std::regex_match(text, words, one_of)                ? words[1].str()
+                                                                       : "";
             if (values.empty() || values.find('+') != std::string::npos) open_.insert(name); // pages write words
             for (std::sregex_iterator at(values.begin(), values.end(), value), end; at != end; ++at)
                 values_[name].insert(at->str());
@@ -403,11 +403,11 @@ TEST_CASE(
                               "`--store disk`, `--store tape`, `--test-color dark-green`, `--test-color green`, "
                               "`--test-shape c`; gneiss-study runs --with \"--epochs 2\"";
     CHECK(known.unknown(wrong, "page.md") ==
-          std::vector<std::string>{"page.md: no program has the flag --epoch",
-              "page.md: no program has the flag --test-color", "page.md: no program has the flag --test-shape",
-              "page.md: gneiss-data inspect has no flag --epochs", "page.md: --store does not take tape",
-              "page.md: --test-color does not take green", "page.md: --test-shape does not take c",
-              "page.md: --partitioner does not take gas"});
+        std::vector<std::string>{"page.md: no program has the flag --epoch",
+            "page.md: no program has the flag --test-color", "page.md: no program has the flag --test-shape",
+            "page.md: gneiss-data inspect has no flag --epochs", "page.md: --store does not take tape",
+            "page.md: --test-color does not take green", "page.md: --test-shape does not take c",
+            "page.md: --partitioner does not take gas"});
 }
 
 } // namespace test_programs_pages

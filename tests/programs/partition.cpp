@@ -63,19 +63,22 @@ edges edges_of(const workshop& shop, const std::string& file) {
     for (std::string line; std::getline(lines, line);) {
         std::istringstream fields(line);
         std::vector<std::uint32_t> numbers;
-        for (std::string field; std::getline(fields, field, '\t');) numbers.push_back(static_cast<std::uint32_t>(std::stoul(field)));
+        for (std::string field; std::getline(fields, field, '\t');)
+            numbers.push_back(static_cast<std::uint32_t>(std::stoul(field)));
         if (numbers.front() != numbers.back()) found.emplace_back(numbers.front(), numbers.back());
     }
     return found;
 }
 
 std::uint64_t cut_of(const edges& all, const std::vector<std::uint32_t>& parts) {
-    return static_cast<std::uint64_t>(std::ranges::count_if(all, [&](const auto& e) { return parts[e.first] != parts[e.second]; }));
+    return static_cast<std::uint64_t>(
+        std::ranges::count_if(all, [&](const auto& e) { return parts[e.first] != parts[e.second]; }));
 }
 
 /// Makes 4000 nodes in 8 classes, named by numbers, some of them isolated.
 void planted(const workshop& shop) {
-    (void)shop.made("generate planted --nodes 4000 --edges 30000 --classes 8 --num-features 2 --train-fraction .4 --partitions 3 --out a");
+    (void)shop.made("generate planted --nodes 4000 --edges 30000 --classes 8 --num-features 2 --train-fraction .4 "
+                    "--partitions 3 --out a");
 }
 
 } // namespace
@@ -106,27 +109,33 @@ TEST_CASE("every partitioner gives the same parts from memory and disk, on any t
             CHECK(report["nodes"] == 4000);
             CHECK(report["edges"] == all.size());
             CHECK(report["cut_edges"] == cut_of(all, parts));
-            CHECK(report["cut"].get<double>() == doctest::Approx(static_cast<double>(cut_of(all, parts)) / static_cast<double>(all.size())));
-            for (const char* key : {"seconds", "prepare_seconds", "partition_seconds", "peak_rss_bytes", "peak_disk_bytes",
-                     "node_imbalance", "edge_imbalance", "label_imbalance", "kept"})
+            CHECK(report["cut"].get<double>() ==
+                doctest::Approx(static_cast<double>(cut_of(all, parts)) / static_cast<double>(all.size())));
+            for (const char* key : {"seconds", "prepare_seconds", "partition_seconds", "peak_rss_bytes",
+                     "peak_disk_bytes", "node_imbalance", "edge_imbalance", "label_imbalance", "kept"})
                 CHECK(report.contains(key));
         }
         CHECK(there["peak_disk_bytes"] > here["peak_disk_bytes"]);
         if (name != "metis") CHECK(here["node_imbalance"].get<double>() <= .0301);
         const json scored = shop.made("partition a --score m.npy");
-        for (const char* key : {"cut_edges", "node_imbalance", "edge_imbalance", "label_imbalance", "kept", "parts_used"})
+        for (const char* key :
+            {"cut_edges", "node_imbalance", "edge_imbalance", "label_imbalance", "kept", "parts_used"})
             CHECK(scored[key] == here[key]);
         // Another seed gives other parts, or the program reports that it does not; a portfolio may choose either.
-        const auto reseeded = shop.run("partition a --partitioner " + name + " --partitions 7 --seed 6 --out s.npy --force");
+        const auto reseeded =
+            shop.run("partition a --partitioner " + name + " --partitions 7 --seed 6 --out s.npy --force");
         REQUIRE(reseeded.code == 0);
         const bool says = reseeded.err.find("whatever --seed is") != std::string::npos;
         CHECK(says == (name == "ldg" || name == "fennel" || name == "gap" || name == "band"));
         if (name != "portfolio") CHECK((shop.read("s.npy") == shop.read("m.npy")) == says);
-        if (name != "random") CHECK(shop.read("m.npy") != shop.read("random.npy"));
-        else fs::copy(shop / "m.npy", shop / "random.npy");
+        if (name != "random")
+            CHECK(shop.read("m.npy") != shop.read("random.npy"));
+        else
+            fs::copy(shop / "m.npy", shop / "random.npy");
     }
     CHECK(methods >= 10);
-    CHECK(shop.files() == std::set<std::string>{"a", "text", "m.npy", "d.npy", "s.npy", "random.npy", "stdout.txt", "stderr.txt"});
+    CHECK(shop.files() ==
+        std::set<std::string>{"a", "text", "m.npy", "d.npy", "s.npy", "random.npy", "stdout.txt", "stderr.txt"});
 }
 
 TEST_CASE("gap keeps its default cap of every label exactly, and training nodes go first on request") {
@@ -135,13 +144,15 @@ TEST_CASE("gap keeps its default cap of every label exactly, and training nodes 
     (void)shop.run("export a --out text");
     std::istringstream lines(shop.read("text/labels.tsv"));
     std::map<std::uint32_t, std::string> label; // by training node
-    for (std::string node, name, part; std::getline(lines, node, '\t') && std::getline(lines, name, '\t') && std::getline(lines, part);)
+    for (std::string node, name, part;
+        std::getline(lines, node, '\t') && std::getline(lines, name, '\t') && std::getline(lines, part);)
         if (part == "train") label[static_cast<std::uint32_t>(std::stoul(node))] = name;
     REQUIRE(label.size() > 1000);
     std::map<std::string, std::uint64_t> total;
     for (const auto& [node, name] : label) ++total[name];
     const json capped = shop.made("partition a --partitioner gap --partitions 6 --out capped.npy"),
-               free = shop.made("partition a --partitioner gap --partitions 6 --label-cap off --imbalance off --out free.npy");
+               free = shop.made(
+                   "partition a --partitioner gap --partitions 6 --label-cap off --imbalance off --out free.npy");
     const auto parts = shop.parts("capped.npy");
     std::map<std::pair<std::string, std::uint32_t>, std::uint64_t> counts;
     for (const auto& [node, name] : label) ++counts[{name, parts[node]}];
@@ -157,7 +168,8 @@ TEST_CASE("gap keeps its default cap of every label exactly, and training nodes 
 
     (void)shop.made("partition a --partitioner training_nodes_first --partitions 8 --out first.npy");
     const auto first = shop.parts("first.npy");
-    for (std::uint32_t v = 0; v < 4000; ++v) CHECK((first[v] <= (label.size() - 1) / 500) == (label.contains(v) || first[v] == (label.size() - 1) / 500));
+    for (std::uint32_t v = 0; v < 4000; ++v)
+        CHECK((first[v] <= (label.size() - 1) / 500) == (label.contains(v) || first[v] == (label.size() - 1) / 500));
 }
 
 TEST_CASE("an assignment is exported for other tools: one number per line, and a directory for DGL") {
@@ -178,7 +190,9 @@ TEST_CASE("an assignment is exported for other tools: one number per line, and a
     // Each is read back wherever an assignment is: the same result as from the array.
     shop.write("crlf.txt", "% KaHIP\r\n" + std::string(lines).replace(1, 1, " \r\n\r\n"));
     const auto of = [](json score) {
-        for (const char* own : {"seconds", "prepare_seconds", "partition_seconds", "quality_seconds", "peak_rss_bytes", "partitioner"}) score.erase(own);
+        for (const char* own :
+            {"seconds", "prepare_seconds", "partition_seconds", "quality_seconds", "peak_rss_bytes", "partitioner"})
+            score.erase(own);
         return score;
     };
     const json score = of(shop.made("partition a --score a.npy"));
@@ -194,7 +208,8 @@ TEST_CASE("an assignment is exported for other tools: one number per line, and a
     }
     shop.write("short.txt", "0\n1\n");
     shop.write("names.txt", lines.substr(2) + "x1\n");
-    for (const std::string command : {"partition a --score ", "reorder a --out d --by ", "partition a --partitioner ldg --partitions 5 --initial "}) {
+    for (const std::string command : {"partition a --score ", "reorder a --out d --by ",
+             "partition a --partitioner ldg --partitions 5 --initial "}) {
         shop.refuses(1, command + "short.txt", {"short.txt: has 2 entries", "4000 nodes"});
         shop.refuses(1, command + "names.txt", {"names.txt: line 4000", "'x1' is not a number"});
     }
@@ -204,8 +219,11 @@ TEST_CASE("hubs are the nodes where walks from training nodes end, the same from
     const workshop shop;
     // Every training node points to node 0; 7 nodes are isolated.
     std::string train, labels;
-    for (int v = 1; v < 40; ++v) train += std::to_string(v) + "\t0\n" + std::to_string(v) + "\t" + std::to_string(1 + (v * 3) % 39) + "\n";
-    for (int v = 0; v < 47; ++v) labels += std::to_string(v) + "\t" + std::to_string(v % 2) + "\t" + (v % 2 == 1 && v < 40 ? "train" : "test") + "\n";
+    for (int v = 1; v < 40; ++v)
+        train += std::to_string(v) + "\t0\n" + std::to_string(v) + "\t" + std::to_string(1 + (v * 3) % 39) + "\n";
+    for (int v = 0; v < 47; ++v)
+        labels +=
+            std::to_string(v) + "\t" + std::to_string(v % 2) + "\t" + (v % 2 == 1 && v < 40 ? "train" : "test") + "\n";
     shop.write("train.tsv", train);
     shop.write("labels.tsv", labels);
     (void)shop.made("import train.tsv --ids int --labels labels.tsv --split labels.tsv --split-column 2 --out a");
@@ -231,22 +249,26 @@ TEST_CASE("hubs are the nodes where walks from training nodes end, the same from
 TEST_CASE("a graph larger than memory is partitioned within it, and too little is refused with the numbers") {
     const workshop shop;
     (void)shop.made("generate planted --nodes 100000 --edges 4000000 --classes 4 --partitions 1 --out a");
-    const json report = shop.made("partition a --partitioner fennel --partitions 16 --memory 40MiB --threads 1 --out a.npy");
+    const json report =
+        shop.made("partition a --partitioner fennel --partitions 16 --memory 40MiB --threads 1 --out a.npy");
     CHECK(report["graph"] == "disk");
     if (!gneiss::detail::sanitized) CHECK(report["peak_rss_bytes"].get<std::uint64_t>() <= std::uint64_t{40} << 20);
     CHECK(report["peak_disk_bytes"].get<std::uint64_t>() > 8 * 4000000);
     const json whole = shop.made("partition a --partitioner fennel --partitions 16 --memory 1GiB --out b.npy");
     CHECK(whole["graph"] == "memory");
     CHECK(shop.read("a.npy") == shop.read("b.npy"));
-    shop.refuses(3, "partition a --partitioner fennel --partitions 16 --memory 20MiB --out new", {"budget is 20.0 MiB", "partitioner fennel"});
-    shop.refuses(3, "partition a --partitioner fennel --partitions 16 --memory 8MiB --out new", {"budget is 8.00 MiB", "program 16.0 MiB"});
+    shop.refuses(3, "partition a --partitioner fennel --partitions 16 --memory 20MiB --out new",
+        {"budget is 20.0 MiB", "partitioner fennel"});
+    shop.refuses(3, "partition a --partitioner fennel --partitions 16 --memory 8MiB --out new",
+        {"budget is 8.00 MiB", "program 16.0 MiB"});
     CHECK(!fs::exists(shop / "new.journal"));
 }
 
 TEST_CASE("a partitioning that was stopped or killed resumes to the parts of an uninterrupted one") {
     const workshop shop;
     (void)shop.made("generate planted --nodes 60000 --edges 900000 --classes 4 --out a");
-    const std::string command = "partition a --partitioner fennel --passes 25 --partitions 32 --graph disk --quiet --out ";
+    const std::string command =
+        "partition a --partitioner fennel --passes 25 --partitions 32 --graph disk --quiet --out ";
     (void)shop.made(command + "whole.npy");
     fs::remove_all(shop / "a/csc-in"); // half of the lists are rebuilt
     for (const std::string signal : {"INT", "KILL"}) {
@@ -260,7 +282,8 @@ TEST_CASE("a partitioning that was stopped or killed resumes to the parts of an 
         fs::remove_all(shop / "a/csc-out");
     }
     // Another seed does not resume this one's state.
-    for (const std::string after : {"1", ".5", ".25", "2", "4", "8", "16", "32"}) { // seconds, until a pass is saved and another is not
+    for (const std::string after :
+        {"1", ".5", ".25", "2", "4", "8", "16", "32"}) { // seconds, until a pass is saved and another is not
         (void)shop.run(command + "c.npy", "", "timeout --foreground --preserve-status -s INT " + after);
         if (fs::exists(shop / "c.npy.journal")) break;
         fs::remove(shop / "c.npy");
@@ -283,7 +306,8 @@ TEST_CASE("damaged adjacency files are reported with file and place, and give no
     planted(shop);
     const std::string command = "partition a --partitioner ldg --partitions 4 --graph disk --out new";
     (void)shop.made("partition a --partitioner ldg --partitions 4 --graph disk");
-    for (const std::string file : {"a/csc-in/neighbours.npy", "a/csc-out/neighbours.npy", "a/csc-in/indptr.npy", "a/csc-out/stamp.npy"}) {
+    for (const std::string file :
+        {"a/csc-in/neighbours.npy", "a/csc-out/neighbours.npy", "a/csc-in/indptr.npy", "a/csc-out/stamp.npy"}) {
         const std::string whole = shop.read(file);
         std::string damaged = whole;
         damaged[4096 + (damaged.size() - 4096) / 2] ^= 4;
@@ -298,7 +322,8 @@ TEST_CASE("damaged adjacency files are reported with file and place, and give no
 TEST_CASE("impossible partitioning and scoring are refused before any work") {
     const workshop shop;
     planted(shop);
-    shop.refuses(1, "partition a --partitioner training_nodes_first --partitions 4 --balance edges --out new", {"not balanced by edges"});
+    shop.refuses(1, "partition a --partitioner training_nodes_first --partitions 4 --balance edges --out new",
+        {"not balanced by edges"});
     std::string train;
     for (int i = 0; i < 30; ++i) train += "n" + std::to_string(i) + "\tn" + std::to_string((i * 7 + 1) % 30) + "\n";
     shop.write("train.tsv", train);
@@ -308,9 +333,11 @@ TEST_CASE("impossible partitioning and scoring are refused before any work") {
     shop.refuses(2, "partition a --partitioner nonsense --partitions 4 --out new", {"nonsense"});
     shop.refuses(2, "partition a --partitioner gap --partitions 4001 --out new", {"4001", "4000 nodes"});
     shop.refuses(2, "partition a --partitioner gap --partitions 0 --out new", {"--partitions"});
-    shop.refuses(2, "partition a --partitioner gap --partitions 4 --label-cap .9 --out new", {"--label-cap", "at least 1"});
+    shop.refuses(
+        2, "partition a --partitioner gap --partitions 4 --label-cap .9 --out new", {"--label-cap", "at least 1"});
     shop.refuses(2, "partition a --partitioner gap --partitions 4 --label-cap much --out new", {"--label-cap", "much"});
-    shop.refuses(2, "partition a --partitioner fennel --partitions 4 --label-cap 1.05 --out new", {"--label-cap", "fennel"});
+    shop.refuses(
+        2, "partition a --partitioner fennel --partitions 4 --label-cap 1.05 --out new", {"--label-cap", "fennel"});
     shop.refuses(2, "partition plain --partitioner gap --partitions 4 --label-cap 1.05 --out new", {"plain", "labels"});
     shop.refuses(2, "partition plain --partitioner training_nodes_first --partitions 4 --out new", {"plain", "labels"});
     shop.refuses(2, "partition a --partitioner random --partitions 4 --passes 3 --out new", {"--passes", "random"});

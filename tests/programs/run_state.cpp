@@ -1,5 +1,5 @@
-// The state of a run that commands read: the best one, of an epoch that is named; untrained and unfinished ones, and nodes that
-// were never trained, are said. Exports follow the order of ids. A kill at any moment loses no best state.
+// The state of a run that commands read: the best one, of an epoch that is named; untrained and unfinished ones, and
+// nodes that were never trained, are said. Exports follow the order of ids. A kill at any moment loses no best state.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -35,13 +35,16 @@ struct state_workshop : gneiss::test::workshop {
         return got;
     }
     [[nodiscard]] json result(const std::string& run_name) const { return json::parse(read(run_name + "/run.json")); }
-    [[nodiscard]] json answer(const std::string& arguments) const { return json::parse(succeed(arguments + " --json").out); }
+    [[nodiscard]] json answer(const std::string& arguments) const {
+        return json::parse(succeed(arguments + " --json").out);
+    }
     /// Makes a dataset "data" of named nodes in rings.
     void rings() const {
         std::string train, valid, test;
         for (unsigned v = 0; v < 60; ++v)
             for (unsigned r = 0; r < 3; ++r) {
-                const std::string line = "node" + std::to_string(v) + "\tring" + std::to_string(r) + "\tnode" + std::to_string((v + 1 + 5 * r) % 60) + "\n";
+                const std::string line = "node" + std::to_string(v) + "\tring" + std::to_string(r) + "\tnode" +
+                    std::to_string((v + 1 + 5 * r) % 60) + "\n";
                 (v % 10 == r ? (v % 20 == r ? valid : test) : train) += line;
             }
         write("train.tsv", train);
@@ -51,13 +54,17 @@ struct state_workshop : gneiss::test::workshop {
     }
     /// Makes a dataset "data" of nodes with features and classes.
     void classes() const {
-        succeed("generate planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction .3 --partitions 3 --seed 5 --out data --quiet", "gneiss-data");
+        succeed("generate planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction "
+                ".3 --partitions 3 --seed 5 --out data --quiet",
+            "gneiss-data");
     }
 };
 
 /// Prefix of a command that gets a fault at its N-th file system call, and writes their number to fault.log.
 std::string struck(const std::string& kind, std::uint64_t at) {
-    return "timeout -s ABRT 60 env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD='" GNEISS_FAULT_SHIM "' GNEISS_FAULT_LOG=fault.log GNEISS_FAULT=" + kind + ":" + std::to_string(at);
+    return "timeout -s ABRT 60 env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD='" GNEISS_FAULT_SHIM
+           "' GNEISS_FAULT_LOG=fault.log GNEISS_FAULT=" +
+        kind + ":" + std::to_string(at);
 }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -77,14 +84,16 @@ std::vector<std::pair<std::uint64_t, double>> validations(const json& run, const
 std::vector<std::vector<float>> rows_of(const std::string& npy, std::size_t columns) {
     const std::size_t begin = npy.find('\n') + 1;
     std::vector<std::vector<float>> rows((npy.size() - begin) / sizeof(float) / columns, std::vector<float>(columns));
-    for (std::size_t i = 0; i < rows.size(); ++i) std::memcpy(rows[i].data(), npy.data() + begin + i * columns * sizeof(float), columns * sizeof(float));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        std::memcpy(rows[i].data(), npy.data() + begin + i * columns * sizeof(float), columns * sizeof(float));
     return rows;
 }
 
 /// Returns an .npy file of f32.
 std::string npy_of(const std::vector<std::vector<float>>& rows) {
     std::ostringstream header;
-    header << "{'descr': '<f4', 'fortran_order': False, 'shape': (" << rows.size() << ", " << rows.front().size() << "), }";
+    header << "{'descr': '<f4', 'fortran_order': False, 'shape': (" << rows.size() << ", " << rows.front().size()
+           << "), }";
     std::string text = header.str();
     text.resize(118 - 1, ' ');
     text += '\n';
@@ -92,17 +101,21 @@ std::string npy_of(const std::vector<std::vector<float>>& rows) {
     file += static_cast<char>(text.size());
     file += '\0';
     file += text;
-    for (const std::vector<float>& row : rows) file.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float));
+    for (const std::vector<float>& row : rows)
+        file.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float));
     return file;
 }
 
 } // namespace
 
-TEST_CASE("eval, predict and export of an untrained or unfinished run say its epoch, in JSON too; those of a finished one say nothing") {
+TEST_CASE("eval, predict and export of an untrained or unfinished run say its epoch, in JSON too; those of a finished "
+          "one say nothing") {
     const state_workshop shop;
     shop.rings();
-    const std::vector<std::string> commands{"eval a", "predict a --head node1 --relation ring0 --k 2", "export a --force --out e"};
-    CHECK(shop.run("train data --optimizer sgd --lr 1e20 --epochs 5 --no-eval --out a" + std::string(small)).code == 1); // diverges
+    const std::vector<std::string> commands{
+        "eval a", "predict a --head node1 --relation ring0 --k 2", "export a --force --out e"};
+    CHECK(shop.run("train data --optimizer sgd --lr 1e20 --epochs 5 --no-eval --out a" + std::string(small)).code ==
+        1); // diverges
     for (const std::string& command : commands) {
         const program_outcome got = shop.succeed(command + " --json");
         CAPTURE(command);
@@ -121,8 +134,11 @@ TEST_CASE("eval, predict and export of an untrained or unfinished run say its ep
         CHECK(said["state"] == "last");
     }
     fs::remove(shop / "a/run.json"); // as after a kill
-    for (const std::string& command : commands) CHECK(contains(shop.succeed(command).err, "a: training has not finished: this is the state after epoch 5 of 5"));
-    CHECK(contains(shop.succeed("train data --warm-start a --epochs 1 --no-eval --out b" + std::string(small)).err, "a: training has not finished"));
+    for (const std::string& command : commands)
+        CHECK(
+            contains(shop.succeed(command).err, "a: training has not finished: this is the state after epoch 5 of 5"));
+    CHECK(contains(shop.succeed("train data --warm-start a --epochs 1 --no-eval --out b" + std::string(small)).err,
+        "a: training has not finished"));
 }
 
 TEST_CASE("node classification says the epoch of an unfinished run, too") {
@@ -135,17 +151,21 @@ TEST_CASE("node classification says the epoch of an unfinished run, too") {
         CHECK(quiet.empty());
         fs::remove(shop / "a/run.json");
         for (const std::string command : {"eval a", "predict a --node 1", "export a --force --out e"})
-            CHECK(contains(shop.succeed(command).err, "warning: a: training has not finished: this is the state after epoch 3 of 3"));
+            CHECK(contains(shop.succeed(command).err,
+                "warning: a: training has not finished: this is the state after epoch 3 of 3"));
     }
 }
 
 TEST_CASE("nodes and relations that no training edge has are named, a few of them, by each kind of query and by eval") {
     const state_workshop shop;
     std::string train;
-    for (int u = 0; u < 40; ++u) train += "u" + std::to_string(u) + "\tlikes\ti" + std::to_string(u % 9) + "\n" + "u" + std::to_string(u) + "\thas\ti" + std::to_string((u + 1) % 9) + "\n";
+    for (int u = 0; u < 40; ++u)
+        train += "u" + std::to_string(u) + "\tlikes\ti" + std::to_string(u % 9) + "\n" + "u" + std::to_string(u) +
+            "\thas\ti" + std::to_string((u + 1) % 9) + "\n";
     shop.write("train.tsv", train);
     std::string test, cold;
-    for (int n = 0; n < 7; ++n) test += "new" + std::to_string(n) + "\tlikes\ti1\n", cold += "new" + std::to_string(n) + "\n";
+    for (int n = 0; n < 7; ++n)
+        test += "new" + std::to_string(n) + "\tlikes\ti1\n", cold += "new" + std::to_string(n) + "\n";
     shop.write("test.tsv", test + "u1\tsells\ti1\n");
     shop.write("cold.txt", cold + "u1\n");
     shop.write("queries.tsv", "new0\tlikes\t?\n?\thas\tnew1\nu1\tlikes\t?\n");
@@ -159,9 +179,11 @@ TEST_CASE("nodes and relations that no training edge has are named, a few of the
     };
     CHECK(warned("predict a --head u1 --relation likes --k 3").empty());
     CHECK(warned("predict a --similar u1,i3").empty());
-    CHECK(contains(warned("predict a --head new0 --relation likes --k 3"), "1 of 1 nodes of the queries have no training edge"));
+    CHECK(contains(
+        warned("predict a --head new0 --relation likes --k 3"), "1 of 1 nodes of the queries have no training edge"));
     CHECK(contains(warned("predict a --tail new0 --relation likes --k 3"), "'new0'"));
-    CHECK(contains(warned("predict a --head u1 --relation sells --k 3"), "1 of 1 relations of the queries have no training edge"));
+    CHECK(contains(
+        warned("predict a --head u1 --relation sells --k 3"), "1 of 1 relations of the queries have no training edge"));
     const std::string some = warned("predict a --queries queries.tsv --k 3");
     CHECK(contains(some, "2 of 3 nodes"));
     for (const char* name : {"'new0'", "'new1'"}) CHECK(contains(some, name));
@@ -176,20 +198,32 @@ TEST_CASE("nodes and relations that no training edge has are named, a few of the
     CHECK(contains(warned("eval a"), "7 of 9 nodes of the test edges"));
 }
 
-TEST_CASE("each trainer keeps its best state by default: its metrics, the epoch that is named, eval and export agree, after a resume too") {
+TEST_CASE("each trainer keeps its best state by default: its metrics, the epoch that is named, eval and export agree, "
+          "after a resume too") {
     struct trained {
         std::string program, flags, metric;
         bool links;
     };
-    for (const trained& of : {trained{"gneiss-marius", "--decoder dot --lr 2 --lr-schedule constant --staleness 0 --partitions 4 --buffer 2 --store disk" + std::string(small), "mrr", true},
-             {"gneiss-mariusgnn", "--layers sage:8 --inputs rows --decoder dot --lr .5 --row-lr 2 --lr-schedule constant --staleness 0 --partitions 4 --buffer 2 --store disk --fanout 3" + std::string(small), "mrr", true},
-             {"gneiss-mariusgnn", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false}, {"gneiss-ginex", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false},
-             {"gneiss-hanoi", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false}}) {
+    for (const trained& of :
+        {trained{"gneiss-marius",
+             "--decoder dot --lr 2 --lr-schedule constant --staleness 0 --partitions 4 --buffer 2 --store disk" +
+                 std::string(small),
+             "mrr", true},
+            {"gneiss-mariusgnn",
+                "--layers sage:8 --inputs rows --decoder dot --lr .5 --row-lr 2 --lr-schedule constant --staleness 0 "
+                "--partitions 4 --buffer 2 --store disk --fanout 3" +
+                    std::string(small),
+                "mrr", true},
+            {"gneiss-mariusgnn", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false},
+            {"gneiss-ginex", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false},
+            {"gneiss-hanoi", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false}}) {
         CAPTURE(of.program);
         CAPTURE(of.metric);
         const state_workshop shop(of.program);
         of.links ? shop.rings() : shop.classes();
-        const std::string train = "train data --epochs 12 --eval-every 1 --seed 3 --checkpoint-every 1epoch --threads 1 --io-engine threads " + of.flags;
+        const std::string train = "train data --epochs 12 --eval-every 1 --seed 3 --checkpoint-every 1epoch --threads "
+                                  "1 --io-engine threads " +
+            of.flags;
         REQUIRE(shop.run(train + " --out a", "", struck("none", 0)).code == 0);
         const std::uint64_t calls = std::stoull(shop.read("fault.log"));
         const json run = shop.result("a");
@@ -203,12 +237,14 @@ TEST_CASE("each trainer keeps its best state by default: its metrics, the epoch 
             const json evaluated = shop.answer("eval a --split " + std::string(split));
             CHECK(evaluated["epoch"] == best->first);
             CHECK(evaluated["state"] == "best");
-            CHECK(evaluated["metrics"][split][of.metric].get<double>() == doctest::Approx(run["metrics"][split][of.metric].get<double>()).epsilon(1e-9));
+            CHECK(evaluated["metrics"][split][of.metric].get<double>() ==
+                doctest::Approx(run["metrics"][split][of.metric].get<double>()).epsilon(1e-9));
         }
         const auto exported = [&](const std::string& name) {
             const json said = shop.answer("export " + name + " --force --out e");
             CHECK(said["epoch"] == best->first);
-            return of.links || of.program == "gneiss-mariusgnn" ? shop.read("e/nodes.npy") : shop.read("e/predictions.npy");
+            return of.links || of.program == "gneiss-mariusgnn" ? shop.read("e/nodes.npy")
+                                                                : shop.read("e/predictions.npy");
         };
         const std::string whole = exported("a");
         CHECK(shop.run(train + " --out b", "", struck("int", calls / 3)).code == 130);
@@ -228,13 +264,15 @@ TEST_CASE("each trainer keeps its best state by default: its metrics, the epoch 
 
 namespace {
 
-/// Kills training at random changes of files, and resumes it: the best state is that of the best validation on record. Updates are
-/// late by chance, so that a repeated epoch is another one.
+/// Kills training at random changes of files, and resumes it: the best state is that of the best validation on record.
+/// Updates are late by chance, so that a repeated epoch is another one.
 int kill_before_best(int kills) {
     const state_workshop shop;
     shop.rings();
-    const std::string train = "train data --dim 8 --batch 8 --negatives 10 --memory 256MiB --seed 3 --store memory --epochs 10 --staleness 12 --threads 4 --checkpoint-every 4epoch "
-                              "--eval-every 1 --early-stop 10 --lr 6 --lr-schedule constant --io-engine threads --quiet --no-report --out run";
+    const std::string train = "train data --dim 8 --batch 8 --negatives 10 --memory 256MiB --seed 3 --store memory "
+                              "--epochs 10 --staleness 12 --threads 4 --checkpoint-every 4epoch "
+                              "--eval-every 1 --early-stop 10 --lr 6 --lr-schedule constant --io-engine threads "
+                              "--quiet --no-report --out run";
     REQUIRE(shop.run(train, "", struck("none", 0)).code == 0);
     const std::uint64_t calls = std::stoull(shop.read("fault.log"));
     gneiss::random_stream draw(gneiss::random_key(11, gneiss::random_domain::user));
@@ -262,7 +300,8 @@ int kill_before_best(int kills) {
 TEST_CASE("a run that is killed anywhere reports and keeps the best state on record, though repeated epochs differ") {
     CHECK(kill_before_best(8) > 4);
 }
-TEST_CASE("a run that is killed at many moments reports and keeps the best state on record" * doctest::test_suite("long")) {
+TEST_CASE(
+    "a run that is killed at many moments reports and keeps the best state on record" * doctest::test_suite("long")) {
     MESSAGE("best states: ", kill_before_best(150), " kills");
 }
 
@@ -278,11 +317,13 @@ TEST_CASE("row i of an export is node i if ids are integers, and --init reads it
     shop.write("edges.tsv", edges);
     shop.write("init.npy", npy_of(given));
     shop.succeed("import edges.tsv --ids int --out data --partitions 4 --quiet", "gneiss-data");
-    shop.succeed("train data --decoder dot --dim 2 --init init.npy --epochs 1 --lr 1e-30 --regularizer none --no-eval --batch 16 --negatives 10 --quiet --out a");
+    shop.succeed("train data --decoder dot --dim 2 --init init.npy --epochs 1 --lr 1e-30 --regularizer none --no-eval "
+                 "--batch 16 --negatives 10 --quiet --out a");
     const json found = shop.answer("predict a --head 3 --known --self --k 20 --candidates all");
     for (const json& answer : found["predictions"][0]["answers"]) { // the dot product of rows 3 and v
         const auto v = std::stoul(answer["node"].get<std::string>());
-        CHECK(answer["score"].get<double>() == doctest::Approx(4. * static_cast<double>(v + 1) + 2. * static_cast<double>(v % 2 + 1)));
+        CHECK(answer["score"].get<double>() ==
+            doctest::Approx(4. * static_cast<double>(v + 1) + 2. * static_cast<double>(v % 2 + 1)));
     }
     shop.succeed("export a --out e");
     CHECK(rows_of(shop.read("e/nodes.npy"), 2) == given);
@@ -300,7 +341,8 @@ TEST_CASE("row i of an export is node i if ids are integers, and --init reads it
     CHECK(shop.read("whole/nodes.tsv") == shop.read("little/nodes.tsv"));
 }
 
-TEST_CASE("row i of predictions is node i if ids are integers, and predictions of all nodes are printed in that order") {
+TEST_CASE(
+    "row i of predictions is node i if ids are integers, and predictions of all nodes are printed in that order") {
     for (const std::string program : {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi"}) {
         CAPTURE(program);
         const state_workshop shop(program);
@@ -319,7 +361,8 @@ TEST_CASE("row i of predictions is node i if ids are integers, and predictions o
         }
         std::string line;
         std::istringstream names(shop.read("e/nodes.tsv"));
-        for (std::size_t v = 0; std::getline(names, line); ++v) CHECK(line.starts_with(std::to_string(v) + "\t" + std::to_string(v) + "\t"));
+        for (std::size_t v = 0; std::getline(names, line); ++v)
+            CHECK(line.starts_with(std::to_string(v) + "\t" + std::to_string(v) + "\t"));
     }
 }
 

@@ -23,12 +23,16 @@ using gneiss::test::workshop;
 
 namespace {
 
-constexpr const char* flags = " --decoder distmult --dim 8 --epochs 1 --batch 200 --negatives 10 --memory 300M --threads 1 --quiet";
+constexpr const char* flags =
+    " --decoder distmult --dim 8 --epochs 1 --batch 200 --negatives 10 --memory 300M --threads 1 --quiet";
 
 /// A small graph `data`, and a file of the user elsewhere.
 struct shop_of_links : workshop {
     shop_of_links() : workshop("gneiss-marius") {
-        REQUIRE(run("generate rmat --nodes 200 --edges 1000 --relations 3 --train-fraction .9 --threads 1 --memory 200M --out data --quiet", "gneiss-data").code == 0);
+        REQUIRE(run("generate rmat --nodes 200 --edges 1000 --relations 3 --train-fraction .9 --threads 1 --memory "
+                    "200M --out data --quiet",
+                    "gneiss-data")
+                    .code == 0);
         fs::create_directory(*this / "home");
         write("home/thesis", "years");
     }
@@ -55,7 +59,9 @@ TEST_CASE("directories of the user under the names that commands use are refused
     for (const char* name : {"data/csc-mine", "data/csc-in"}) {
         fs::create_directory(shop / name);
         shop.write(std::string(name) + "/thesis", "mine");
-        CHECK(shop.run("generate rmat --nodes 50 --edges 100 --threads 1 --memory 200M --out data --force", "gneiss-data").code == 2);
+        CHECK(
+            shop.run("generate rmat --nodes 50 --edges 100 --threads 1 --memory 200M --out data --force", "gneiss-data")
+                .code == 2);
         CHECK(shop.read(std::string(name) + "/thesis") == "mine");
         fs::remove_all(shop / name);
     }
@@ -88,7 +94,8 @@ TEST_CASE("only a directory that a trainer made is a run that --force replaces")
 TEST_CASE("nothing is written through links in a run") {
     const shop_of_links shop;
     REQUIRE(shop.train("run").code == 0);
-    for (const char* name : {"config.toml", "metrics.jsonl", "report.html", ".gneiss-lock", "checkpoint/checkpoint.bin", "checkpoint/rows.bin", ".config.toml.tmp"})
+    for (const char* name : {"config.toml", "metrics.jsonl", "report.html", ".gneiss-lock", "checkpoint/checkpoint.bin",
+             "checkpoint/rows.bin", ".config.toml.tmp"})
         for (const char* mode : {"--resume", "--force"}) {
             CAPTURE(name);
             fs::remove_all(shop / "copy");
@@ -113,7 +120,8 @@ TEST_CASE("nothing is written through links in a run") {
 TEST_CASE("a FIFO in place of a file of a run or a dataset is an error, not a wait") {
     const shop_of_links shop;
     REQUIRE(shop.train("run").code == 0);
-    for (const char* name : {"run/config.toml", "run/checkpoint/checkpoint.bin", "run/checkpoint/rows.bin", "data/manifest.json", "data/edges.out.npy"}) {
+    for (const char* name : {"run/config.toml", "run/checkpoint/checkpoint.bin", "run/checkpoint/rows.bin",
+             "data/manifest.json", "data/edges.out.npy"}) {
         CAPTURE(name);
         fs::rename(shop / name, shop / "kept");
         REQUIRE(::mkfifo((shop / name).c_str(), 0600) == 0);
@@ -145,7 +153,11 @@ TEST_CASE("--work of gneiss-study holds runs of its own only") {
     const shop_of_links shop;
     fs::create_directories(shop / "work/run-0");
     shop.write("work/run-0/thesis", "mine");
-    CHECK(shop.run("runs gneiss-marius data --case 'a: --dim 8' --with '--epochs 1 --memory 300M --threads 1' --work work", "gneiss-study").code == 0);
+    CHECK(
+        shop.run(
+                "runs gneiss-marius data --case 'a: --dim 8' --with '--epochs 1 --memory 300M --threads 1' --work work",
+                "gneiss-study")
+            .code == 0);
     CHECK(shop.read("work/run-0/thesis") == "mine");
     CHECK(std::distance(fs::directory_iterator(shop / "work"), fs::directory_iterator()) == 1);
 }
@@ -171,7 +183,8 @@ TEST_CASE("a run in whose directories a user keeps files is not replaced, and ke
     const shop_of_links shop;
     const std::string flags_of_run = std::string(flags) + " --partitions 32 ";
     REQUIRE(shop.run("train data --out run" + flags_of_run).code == 0);
-    for (const char* name : {"run/checkpoint/thesis", "run/best/rows-mine.txt", "run/best/rows-7.bin.kept", "run/checkpoint/edges/thesis.pdf", "run/superbatches/thesis"}) {
+    for (const char* name : {"run/checkpoint/thesis", "run/best/rows-mine.txt", "run/best/rows-7.bin.kept",
+             "run/checkpoint/edges/thesis.pdf", "run/superbatches/thesis"}) {
         CAPTURE(name);
         shop.write(name, "mine");
         shop.refuses(2, "train data --out run --force" + flags_of_run, {name, "is not part of the run"});
@@ -188,15 +201,20 @@ TEST_CASE("a run in whose directories a user keeps files is not replaced, and ke
 
 TEST_CASE("JSON in runs goes through the limits of manifests") {
     const shop_of_links shop;
-    REQUIRE(shop.run("generate planted --nodes 60 --edges 300 --classes 3 --undirected --partitions 3 --task node --num-features 4 --train-fraction .3 --out nodes --quiet", "gneiss-data").code == 0);
-    const std::string train = "train nodes --epochs 1 --layers sage:4,sage --fanout 3,3 --batch 10 --memory 256MiB --threads 1 --quiet --no-report ";
+    REQUIRE(shop.run("generate planted --nodes 60 --edges 300 --classes 3 --undirected --partitions 3 --task node "
+                     "--num-features 4 --train-fraction .3 --out nodes --quiet",
+                    "gneiss-data")
+                .code == 0);
+    const std::string train = "train nodes --epochs 1 --layers sage:4,sage --fanout 3,3 --batch 10 --memory 256MiB "
+                              "--threads 1 --quiet --no-report ";
     const std::string deep = "{\"passes\":" + std::string(300000, '[') + std::string(300000, ']') + "}";
     shop.write("reuse.json", deep);
     const auto reused = shop.run(train + "--reuse-plan reuse.json --out new", "gneiss-hanoi");
     CHECK(reused.code == 1);
     CHECK(reused.err.find("64 levels") != std::string::npos);
     REQUIRE(shop.run(train + "--partitioner random --out hanoi", "gneiss-hanoi").code == 0);
-    for (const char* name : {"checkpoint/preprocessing.json", "checkpoint/warm-start.json", "run.json", "metrics.jsonl", "timeline.jsonl", "reuse.json"}) {
+    for (const char* name : {"checkpoint/preprocessing.json", "checkpoint/warm-start.json", "run.json", "metrics.jsonl",
+             "timeline.jsonl", "reuse.json"}) {
         CAPTURE(name);
         fs::remove_all(shop / "copy");
         fs::copy(shop / "hanoi", shop / "copy", fs::copy_options::recursive);
@@ -212,7 +230,8 @@ namespace {
 
 /// Kinds of files that others put in place of one of ours.
 enum class plant { link, dangling_link, link_to_directory, fifo, device, file, directory };
-constexpr std::array plants{plant::link, plant::dangling_link, plant::link_to_directory, plant::fifo, plant::device, plant::file, plant::directory};
+constexpr std::array plants{plant::link, plant::dangling_link, plant::link_to_directory, plant::fifo, plant::device,
+    plant::file, plant::directory};
 
 constexpr small_trainer trainers[] = {
     {"gneiss-marius", "--decoder distmult --dim 8 --batch 200 --negatives 10 --partitions 8"},
@@ -244,16 +263,20 @@ struct sweep_shop : gneiss::test::trained_shop {
                 const std::string pattern = line.substr(first + 1, second - first - 1), inner = line.substr(second + 1);
                 std::vector<std::string> these;
                 const std::size_t star = pattern.find('*');
-                if (star == std::string::npos) these.push_back(pattern);
-                else these.push_back(pattern.substr(0, star) + "7" + pattern.substr(star + 1));
+                if (star == std::string::npos)
+                    these.push_back(pattern);
+                else
+                    these.push_back(pattern.substr(0, star) + "7" + pattern.substr(star + 1));
                 if (star != std::string::npos && fs::exists(*this / directory))
                     for (const auto& entry : fs::directory_iterator(*this / directory)) {
                         const std::string name = entry.path().filename();
-                        if (name.starts_with(pattern.substr(0, star)) && name.ends_with(pattern.substr(star + 1))) these.push_back(name);
+                        if (name.starts_with(pattern.substr(0, star)) && name.ends_with(pattern.substr(star + 1)))
+                            these.push_back(name);
                     }
                 for (const std::string& name : these) {
                     found.push_back(directory + "/" + name);
-                    if (!inner.empty() && fs::exists(*this / directory / name)) directories.emplace_back(directory + "/" + name, inner);
+                    if (!inner.empty() && fs::exists(*this / directory / name))
+                        directories.emplace_back(directory + "/" + name, inner);
                 }
             }
         }
@@ -262,7 +285,8 @@ struct sweep_shop : gneiss::test::trained_shop {
         return found;
     }
 
-    /// Puts `what` at `name` in fresh copies, runs a command, and checks that it neither hangs, nor touches the user's files.
+    /// Puts `what` at `name` in fresh copies, runs a command, and checks that it neither hangs, nor touches the user's
+    /// files.
     void check(const std::string& name, plant what, const std::string& arguments, const std::string& program) const {
         restore();
         const fs::path at = *this / name;
@@ -301,14 +325,17 @@ void sweep(std::size_t step) {
         const std::vector<std::string> names = shop.names();
         CHECK(names.size() > 40);
         for (const std::string& name : names) {
-            std::vector<std::pair<std::string, std::string>> commands{{shop.train + "--resume", of.program}, {shop.train + "--force", of.program},
-                {"eval run --memory 256MiB --threads 1", of.program}, {"export run --out new --memory 256MiB --threads 1", of.program}};
+            std::vector<std::pair<std::string, std::string>> commands{{shop.train + "--resume", of.program},
+                {shop.train + "--force", of.program}, {"eval run --memory 256MiB --threads 1", of.program},
+                {"export run --out new --memory 256MiB --threads 1", of.program}};
             if (name.starts_with("data/"))
-                for (const char* arguments : {"verify data --quiet", "inspect data", "export data --out new --quiet", "reorder data --training-first --out data --force --memory 200M --threads 1 --quiet",
+                for (const char* arguments : {"verify data --quiet", "inspect data", "export data --out new --quiet",
+                         "reorder data --training-first --out data --force --memory 200M --threads 1 --quiet",
                          "generate rmat --nodes 50 --edges 100 --threads 1 --memory 200M --out data --force --quiet"})
                     commands.emplace_back(arguments, "gneiss-data");
             else
-                for (const char* arguments : {"report run --out new", "draw run --out new"}) commands.emplace_back(arguments, "gneiss-study");
+                for (const char* arguments : {"report run --out new", "draw run --out new"})
+                    commands.emplace_back(arguments, "gneiss-study");
             for (const auto& [arguments, program] : commands)
                 for (const plant what : plants)
                     if (number++ % step == 0) shop.check(name, what, arguments, program);
@@ -319,7 +346,14 @@ void sweep(std::size_t step) {
 
 } // namespace
 
-TEST_CASE("no link, FIFO, device, foreign file or directory in a dataset or a run hangs a program, or costs a user's file: a sample") { sweep(401); }
-TEST_CASE("no link, FIFO, device, foreign file or directory in a dataset or a run hangs a program, or costs a user's file" * doctest::test_suite("long")) { sweep(1); }
+TEST_CASE("no link, FIFO, device, foreign file or directory in a dataset or a run hangs a program, or costs a user's "
+          "file: a sample") {
+    sweep(401);
+}
+TEST_CASE(
+    "no link, FIFO, device, foreign file or directory in a dataset or a run hangs a program, or costs a user's file" *
+    doctest::test_suite("long")) {
+    sweep(1);
+}
 
 } // namespace test_programs_safety

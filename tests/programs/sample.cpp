@@ -20,13 +20,14 @@ struct workshop : gneiss::test::workshop {
 /// Writes an .npy file, int64 [rows, columns].
 std::string seeds_file(std::size_t rows, std::size_t columns, const std::vector<std::int64_t>& values) {
     std::string header = "{'descr': '<i8', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " +
-                         std::to_string(columns) + "), }";
+        std::to_string(columns) + "), }";
     header.resize(117, ' ');
     header += '\n';
     std::string file("\x93NUMPY\x01\x00", 8);
     file += static_cast<char>(header.size());
     file += '\0';
-    return file + header + std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(std::int64_t));
+    return file + header +
+        std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(std::int64_t));
 }
 
 } // namespace
@@ -39,7 +40,8 @@ TEST_CASE("sample reports the size of batches: the same for CSR and blocks, and 
     shop.write("seeds.npy", seeds_file(5, 20, nodes));
     for (const std::string sampler : {"dense", "neighbor"})
         for (const std::string hops : {"--fanout 4,3", "--fanout 3+2,all", "--fanout 5 --direction both --replace"}) {
-            const std::string command = std::string("sample data --json --seeds seeds.npy --sampler ").append(sampler).append(" ").append(hops);
+            const std::string command =
+                std::string("sample data --json --seeds seeds.npy --sampler ").append(sampler).append(" ").append(hops);
             const auto result = nlohmann::json::parse(shop.run(command + " --threads 1").out);
             CHECK(result["batches"] == 2); // three rows of five are warm-up
             CHECK(result["batch"] == 20);

@@ -23,9 +23,12 @@ TEST_CASE("runs are drawn in one chart, each named after its directory; a direct
     std::string edges;
     for (unsigned v = 0; v < 40; ++v) edges += std::to_string(v) + "\t" + std::to_string((v + 1) % 40) + "\n";
     shop.write("edges.tsv", edges);
-    REQUIRE(shop.run("import edges.tsv --ids int --fractions .8,.1,.1 --out data --partitions 4", "gneiss-data").code == 0);
+    REQUIRE(
+        shop.run("import edges.tsv --ids int --fractions .8,.1,.1 --out data --partitions 4", "gneiss-data").code == 0);
     for (const char* run : {"first --no-eval", "second --eval-every 1"})
-        REQUIRE(shop.run(std::string("train data --quiet --epochs 2 --dim 8 --negatives 10 --out ") + run, "gneiss-marius").code == 0);
+        REQUIRE(
+            shop.run(std::string("train data --quiet --epochs 2 --dim 8 --negatives 10 --out ") + run, "gneiss-marius")
+                .code == 0);
     CHECK(shop.read("first/timeline.jsonl").starts_with("{\"seconds\":"));
 
     const auto drawn = shop.run("draw first second/ --out figures --json");
@@ -54,7 +57,8 @@ TEST_CASE("runs are drawn in one chart, each named after its directory; a direct
         most = std::max(most, valid["mse"].get<double>());
     }
     REQUIRE(least < most);
-    CHECK(nlohmann::json::parse(shop.run("draw second --out figures --metric mse --json").out)["runs"][0]["best"] == least);
+    CHECK(nlohmann::json::parse(shop.run("draw second --out figures --metric mse --json").out)["runs"][0]["best"] ==
+        least);
     shop.refuses(1, "draw data --out new", {"data/timeline.jsonl"});
     shop.write("second/timeline.jsonl", "{\"seconds\":1}\nnonsense\n");
     shop.refuses(1, "draw second --out new", {"second/timeline.jsonl", "line 2"});
@@ -67,17 +71,24 @@ TEST_CASE("several runs are on one page: their results, the flags that differ, a
     std::string edges;
     for (unsigned v = 0; v < 40; ++v) edges += std::to_string(v) + "\t" + std::to_string((v + 1) % 40) + "\n";
     shop.write("edges.tsv", edges);
-    REQUIRE(shop.run("import edges.tsv --ids int --fractions .8,.1,.1 --out data --partitions 4", "gneiss-data").code == 0);
+    REQUIRE(
+        shop.run("import edges.tsv --ids int --fractions .8,.1,.1 --out data --partitions 4", "gneiss-data").code == 0);
     for (const char* run : {"first --dim 8", "second --dim 4", "other/first --dim 16"})
-        REQUIRE(shop.run(std::string("train data --quiet --epochs 3 --eval-every 1 --negatives 10 --out ") + run, "gneiss-marius").code == 0);
+        REQUIRE(shop.run(std::string("train data --quiet --epochs 3 --eval-every 1 --negatives 10 --out ") + run,
+                        "gneiss-marius")
+                    .code == 0);
     const auto made = shop.run("report first second/ --out page.html");
     CAPTURE(made.err);
     REQUIRE(made.code == 0);
     CHECK(made.out == "page.html\n");
     const std::string page = shop.read("page.html");
-    const auto has = [](const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; };
-    for (const char* part : {"2 runs", "Flags that differ", "<td>dim</td><td class=\"words\">8</td><td class=\"words\">4</td>", "test MRR", "best epoch",
-             "Validation MRR over time", "aria-label=\"Loss\"", ">first</text>", ">second</text>", "<i>gneiss-marius</i> <i>train</i> <i>data</i> <i>--quiet</i>"})
+    const auto has = [](const std::string& text, const std::string& part) {
+        return text.find(part) != std::string::npos;
+    };
+    for (const char* part :
+        {"2 runs", "Flags that differ", "<td>dim</td><td class=\"words\">8</td><td class=\"words\">4</td>", "test MRR",
+            "best epoch", "Validation MRR over time", "aria-label=\"Loss\"", ">first</text>", ">second</text>",
+            "<i>gneiss-marius</i> <i>train</i> <i>data</i> <i>--quiet</i>"})
         CHECK_MESSAGE(has(page, part), part);
     CHECK_FALSE(has(page, "<td>negatives</td>")); // the same in both
     CHECK_FALSE(has(page, "Written to disk"));    // runs in memory
@@ -105,11 +116,16 @@ reads reads_of(const nlohmann::json& results, const char* by) {
 
 } // namespace
 
-TEST_CASE("caches: no policy reads less than Belady's at any size; rows that fit are read once; the trace may be on disk") {
+TEST_CASE(
+    "caches: no policy reads less than Belady's at any size; rows that fit are read once; the trace may be on disk") {
     const gneiss::test::workshop shop("gneiss-study");
-    REQUIRE(shop.run("generate planted --nodes 3000 --edges 40000 --num-features 64 --classes 4 --out data", "gneiss-data").code == 0);
+    REQUIRE(
+        shop.run("generate planted --nodes 3000 --edges 40000 --num-features 64 --classes 4 --out data", "gneiss-data")
+            .code == 0);
     for (const std::string options : {"--sampler dense --direction both", "--fanout 4,3"}) {
-        const std::string command = "caches data --batch 50 --batches 60 --superbatch 10,60 --sizes 2%,300,100% --at 300 --seed 4 --quiet " + options;
+        const std::string command =
+            "caches data --batch 50 --batches 60 --superbatch 10,60 --sizes 2%,300,100% --at 300 --seed 4 --quiet " +
+            options;
         const auto got = shop.run(command + " --json --out figures/caches.svg");
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
@@ -117,7 +133,8 @@ TEST_CASE("caches: no policy reads less than Belady's at any size; rows that fit
         CHECK(report["row_bytes"] == 256);
         CHECK(report["batches"] == 60);
         CHECK(report["trace"] == "memory");
-        const auto by_rows = reads_of(report["sizes"], "rows"), by_superbatch = reads_of(report["superbatches"], "superbatch");
+        const auto by_rows = reads_of(report["sizes"], "rows"),
+                   by_superbatch = reads_of(report["superbatches"], "superbatch");
         CHECK(by_rows.size() == 3 * 7);
         for (const std::uint64_t rows : {60U, 300U, 3000U})
             for (const char* policy : {"static-degree", "static-visits", "lru", "s3fifo"})
@@ -141,7 +158,8 @@ TEST_CASE("caches: no policy reads less than Belady's at any size; rows that fit
 TEST_CASE("caches: a link dataset has seeds, too; the trace is in memory, or on disk if memory is short") {
     const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate rmat --nodes 20000 --edges 200000 --out data", "gneiss-data").code == 0);
-    const std::string command = "caches data --batch 500 --batches 80 --profile 5 --sizes 5% --superbatch 40 --quiet --json";
+    const std::string command =
+        "caches data --batch 500 --batches 80 --profile 5 --sizes 5% --superbatch 40 --quiet --json";
     const auto roomy = shop.run(command), tight = shop.run(command + " --memory 28MiB");
     CAPTURE(tight.err);
     REQUIRE(tight.code == 0);
@@ -163,11 +181,17 @@ TEST_CASE("caches: a link dataset has seeds, too; the trace is in memory, or on 
     CHECK(shop.read("data.trace") == "mine");
 }
 
-TEST_CASE("runs: cases run in turn, with medians and a chart of their stages; a failed case is reported and others compared") {
+TEST_CASE("runs: cases run in turn, with medians and a chart of their stages; a failed case is reported and others "
+          "compared") {
     const gneiss::test::workshop shop("gneiss-study");
-    REQUIRE(shop.run("generate planted --nodes 400 --edges 3000 --classes 3 --task node --num-features 8 --train-fraction .5 --out data --quiet", "gneiss-data").code == 0);
-    const std::string with = " --with '--epochs 2 --layers sage:8,sage --fanout 3,3 --batch 50 --no-eval --memory 256MiB --direction in' --work work --quiet --json ";
-    const auto varied = shop.run("runs gneiss-ginex data" + with + "--vary feature-cache none memory --repeat 2 --out figures/stages.svg");
+    REQUIRE(shop.run("generate planted --nodes 400 --edges 3000 --classes 3 --task node --num-features 8 "
+                     "--train-fraction .5 --out data --quiet",
+                    "gneiss-data")
+                .code == 0);
+    const std::string with = " --with '--epochs 2 --layers sage:8,sage --fanout 3,3 --batch 50 --no-eval --memory "
+                             "256MiB --direction in' --work work --quiet --json ";
+    const auto varied = shop.run(
+        "runs gneiss-ginex data" + with + "--vary feature-cache none memory --repeat 2 --out figures/stages.svg");
     CAPTURE(varied.err);
     REQUIRE(varied.code == 0);
     const auto cases = nlohmann::json::parse(varied.out)["cases"];
@@ -177,10 +201,12 @@ TEST_CASE("runs: cases run in turn, with medians and a chart of their stages; a 
     CHECK(cases[0]["loss"] == cases[1]["loss"]); // the same training, whatever holds the rows
     CHECK(cases[0]["stage_seconds"].contains("gather"));
     const std::string chart = shop.read("figures/stages.svg");
-    for (const char* text : {"feature-cache none", "feature-cache memory", "gather"}) CHECK(chart.find(text) != std::string::npos);
+    for (const char* text : {"feature-cache none", "feature-cache memory", "gather"})
+        CHECK(chart.find(text) != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(shop / "work"));
 
-    const auto mixed = shop.run("runs gneiss-ginex data" + with + "--case 'good: --preset memory' 'bad: --preset none'");
+    const auto mixed =
+        shop.run("runs gneiss-ginex data" + with + "--case 'good: --preset memory' 'bad: --preset none'");
     CHECK(mixed.code == 1);
     const auto report = nlohmann::json::parse(mixed.out)["cases"];
     CHECK(report[0].contains("seconds"));
@@ -192,9 +218,14 @@ TEST_CASE("runs: cases run in turn, with medians and a chart of their stages; a 
 
 TEST_CASE("runs: seeds are paired, an interrupted study resumes from its log, and a failed case does not end it") {
     const gneiss::test::workshop shop("gneiss-study");
-    REQUIRE(shop.run("generate planted --nodes 400 --edges 3000 --classes 3 --task node --num-features 8 --train-fraction .5 --out data --quiet", "gneiss-data").code == 0);
-    const std::string study = "runs gneiss-ginex data --work work --quiet --json --warm --with '--epochs 2 --layers sage:8,sage --fanout 3,3 --batch 50 --memory 256MiB --direction in'";
-    const std::string cases = " --case 'base: --feature-cache none' 'same: --feature-cache memory' 'wide: gneiss-ginex --layers sage:16,sage' --against base --log study.jsonl";
+    REQUIRE(shop.run("generate planted --nodes 400 --edges 3000 --classes 3 --task node --num-features 8 "
+                     "--train-fraction .5 --out data --quiet",
+                    "gneiss-data")
+                .code == 0);
+    const std::string study = "runs gneiss-ginex data --work work --quiet --json --warm --with '--epochs 2 --layers "
+                              "sage:8,sage --fanout 3,3 --batch 50 --memory 256MiB --direction in'";
+    const std::string cases = " --case 'base: --feature-cache none' 'same: --feature-cache memory' 'wide: gneiss-ginex "
+                              "--layers sage:16,sage' --against base --log study.jsonl";
     const auto lines = [&] {
         const std::string text = shop.read("study.jsonl");
         return std::count(text.begin(), text.end(), '\n');
@@ -219,12 +250,17 @@ TEST_CASE("runs: seeds are paired, an interrupted study resumes from its log, an
     CHECK(report[1]["difference"]["mean"] == 0); // the same training with the same seeds
     CHECK(report[1]["difference"]["high"] == 0);
     CHECK(report[2]["difference"]["count"] == 3);
-    CHECK(report[2]["difference"]["mean"].get<double>() == doctest::Approx(report[2]["test"]["mean"].get<double>() - report[0]["test"]["mean"].get<double>()));
+    CHECK(report[2]["difference"]["mean"].get<double>() ==
+        doctest::Approx(report[2]["test"]["mean"].get<double>() - report[0]["test"]["mean"].get<double>()));
     CHECK(shop.read("figures/differences.svg").find("wide") != std::string::npos);
-    for (const char* part : {"case", "less base", " ± "}) CHECK(shop.run(study.substr(0, study.find(" --json")) + study.substr(study.find(" --warm")) + cases + " --seeds 3").out.find(part) != std::string::npos);
+    for (const char* part : {"case", "less base", " ± "})
+        CHECK(shop.run(study.substr(0, study.find(" --json")) + study.substr(study.find(" --warm")) + cases +
+                      " --seeds 3")
+                  .out.find(part) != std::string::npos);
     CHECK(lines() == 9); // all from the log
 
-    const auto broken = shop.run(study + " --case 'base: --feature-cache none' 'bad: --feature-cache nonsense' --seeds 2 --log study.jsonl");
+    const auto broken = shop.run(
+        study + " --case 'base: --feature-cache none' 'bad: --feature-cache nonsense' --seeds 2 --log study.jsonl");
     CHECK(broken.code == 1);
     const auto mixed = nlohmann::json::parse(broken.out)["cases"];
     CHECK(mixed[0]["test"]["count"] == 2);
@@ -253,10 +289,15 @@ TEST_CASE("runs: seeds are paired, an interrupted study resumes from its log, an
 TEST_CASE("curves: cases 'LINE @ X' of a study's log become means over seeds, other cases are omitted") {
     const gneiss::test::workshop shop("gneiss-study");
     const auto line = [](const std::string& name, double mrr, double seconds) {
-        return nlohmann::json{{"case", name}, {"program", "p"}, {"dataset", "d"}, {"flags", ""}, {"metrics", {{"test", {{"mrr", mrr}}}}}, {"peak_rss_bytes", 5},
-            {"epoch", {{"seconds", seconds}, {"examples", 1000}, {"read_bytes", 30}, {"write_bytes", 10}}}}.dump() + "\n";
+        return nlohmann::json{{"case", name}, {"program", "p"}, {"dataset", "d"}, {"flags", ""},
+                   {"metrics", {{"test", {{"mrr", mrr}}}}}, {"peak_rss_bytes", 5},
+                   {"epoch", {{"seconds", seconds}, {"examples", 1000}, {"read_bytes", 30}, {"write_bytes", 10}}}}
+                   .dump() +
+            "\n";
     };
-    shop.write("study.jsonl", line("nodes @ 16", .3, 2) + line("nodes @ 16", .4, 2) + line("nodes @ 0", .5, 4) + line("all @ 0", .1, 5) + line("other", .9, 1));
+    shop.write("study.jsonl",
+        line("nodes @ 16", .3, 2) + line("nodes @ 16", .4, 2) + line("nodes @ 0", .5, 4) + line("all @ 0", .1, 5) +
+            line("other", .9, 1));
     const auto report = shop.run("curves study.jsonl --x-label staleness --out figures/mrr.svg");
     CAPTURE(report.out);
     REQUIRE(report.code == 0);
@@ -275,7 +316,8 @@ TEST_CASE("curves: cases 'LINE @ X' of a study's log become means over seeds, ot
 TEST_CASE("orders: swaps equal the formulas, the trail is less biased than BETA, states of COMET are more alike") {
     const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate rmat --nodes 2000 --edges 60000 --out data --quiet", "gneiss-data").code == 0);
-    const auto seen = shop.run("orders data --order beta comet comet-balanced --partitions 16 32 --least-degree 40 --json --quiet --out figures/bias.svg");
+    const auto seen = shop.run("orders data --order beta comet comet-balanced --partitions 16 32 --least-degree 40 "
+                               "--json --quiet --out figures/bias.svg");
     CAPTURE(seen.err);
     REQUIRE(seen.code == 0);
     const auto orders = nlohmann::json::parse(seen.out)["orders"];
@@ -300,26 +342,36 @@ TEST_CASE("orders: swaps equal the formulas, the trail is less biased than BETA,
 
 TEST_CASE("grem: larger chunks cut less, refinement cuts less than fixed assignments, and a chart is drawn") {
     const gneiss::test::workshop shop("gneiss-study");
-    REQUIRE(shop.run("generate planted --nodes 2000 --edges 60000 --classes 2 --mixing .1 --task link --out data --quiet", "gneiss-data").code == 0);
+    REQUIRE(
+        shop.run("generate planted --nodes 2000 --edges 60000 --classes 2 --mixing .1 --task link --out data --quiet",
+                "gneiss-data")
+            .code == 0);
     const auto got = shop.run("grem data --chunks .02,.3 --seeds 2 --out figures/grem.svg --quiet --json");
     CAPTURE(got.err);
     REQUIRE(got.code == 0);
     const auto report = nlohmann::json::parse(got.out);
     const auto& cut = report["cut"];
     CHECK(cut["multilevel"][0] == cut["multilevel"][1]);
-    for (const char* key : {"fixed", "grem", "theory-fixed"}) CHECK(cut[key][0].get<double>() >= cut[key][1].get<double>() - .01);
+    for (const char* key : {"fixed", "grem", "theory-fixed"})
+        CHECK(cut[key][0].get<double>() >= cut[key][1].get<double>() - .01);
     CHECK(cut["grem"][0].get<double>() < cut["fixed"][0].get<double>());
     CHECK(cut["multilevel"][0].get<double>() < .12); // a tenth of the edges joins the two communities
     CHECK(shop.read("figures/grem.svg").find("fixed greedy") != std::string::npos);
     shop.refuses(2, "grem data --chunks 0 --quiet", {"--chunks"});
 }
 
-TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and partitioning keep more; large batches load less per node") {
+TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and partitioning keep more; large batches load less per "
+          "node") {
     const gneiss::test::workshop shop("gneiss-study");
-    REQUIRE(shop.run("generate planted --nodes 2000 --edges 30000 --classes 4 --mixing .1 --task node --num-features 4 --train-fraction .25 --partitions 8 --out random --quiet", "gneiss-data").code == 0);
-    REQUIRE(shop.run("partition random --partitioner gap --partitions 8 --out gap.npy --quiet", "gneiss-data").code == 0);
+    REQUIRE(shop.run("generate planted --nodes 2000 --edges 30000 --classes 4 --mixing .1 --task node --num-features 4 "
+                     "--train-fraction .25 --partitions 8 --out random --quiet",
+                    "gneiss-data")
+                .code == 0);
+    REQUIRE(
+        shop.run("partition random --partitioner gap --partitions 8 --out gap.npy --quiet", "gneiss-data").code == 0);
     REQUIRE(shop.run("reorder random --by gap.npy --out data --quiet", "gneiss-data").code == 0);
-    const auto got = shop.run("macro data --macro 1,2,8 --batch 10,100,100000 --fanout 5,5 --hubs 5% --by gap.npy --out figures/macro.svg --quiet --json");
+    const auto got = shop.run("macro data --macro 1,2,8 --batch 10,100,100000 --fanout 5,5 --hubs 5% --by gap.npy "
+                              "--out figures/macro.svg --quiet --json");
     CAPTURE(got.err);
     REQUIRE(got.code == 0);
     const auto report = nlohmann::json::parse(got.out);
@@ -340,7 +392,8 @@ TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and partitioning 
         CHECK(report["kept"][plain]["all"][0] < report["kept"][plain + 1]["all"][0]);
     }
     CHECK(report["kept"][2]["all"] == report["kept"][4]["all"]); // its own partitions are those of the file
-    CHECK(report["kept"][0]["all"][0].get<double>() == doctest::Approx(report["neighbours"].get<double>() / 8).epsilon(.15));
+    CHECK(report["kept"][0]["all"][0].get<double>() ==
+        doctest::Approx(report["neighbours"].get<double>() / 8).epsilon(.15));
     CHECK(report["kept"][2]["all"][0].get<double>() > 1.5 * report["kept"][0]["all"][0].get<double>());
     CHECK(shop.read("figures/macro.svg").find("macro-batches") != std::string::npos);
 
@@ -363,10 +416,15 @@ TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and partitioning 
     shop.refuses(1, "macro none", {"none"});
 }
 
-TEST_CASE("drop: policies agree if none or all are dropped; on an informative graph accuracy falls, slowest with influence") {
+TEST_CASE(
+    "drop: policies agree if none or all are dropped; on an informative graph accuracy falls, slowest with influence") {
     const gneiss::test::workshop shop("gneiss-study");
-    REQUIRE(shop.run("generate planted --nodes 2000 --edges 12000 --classes 4 --mixing .1 --task node --num-features 8 --train-fraction .4 --out data --quiet", "gneiss-data").code == 0);
-    const std::string options = "drop data --drop 0,90,100 --layers 2 --hidden 16 --epochs 12 --batch 50 --lr .01 --dropout 0 --quiet";
+    REQUIRE(shop.run("generate planted --nodes 2000 --edges 12000 --classes 4 --mixing .1 --task node --num-features 8 "
+                     "--train-fraction .4 --out data --quiet",
+                    "gneiss-data")
+                .code == 0);
+    const std::string options =
+        "drop data --drop 0,90,100 --layers 2 --hidden 16 --epochs 12 --batch 50 --lr .01 --dropout 0 --quiet";
     const auto got = shop.run(options + " --seeds 2 --json --out figures/drop.svg");
     CAPTURE(got.err);
     REQUIRE(got.code == 0);
@@ -379,7 +437,8 @@ TEST_CASE("drop: policies agree if none or all are dropped; on an informative gr
     CHECK(of("influence", 1) > of("random", 1));
     CHECK(accuracy["random"][0].contains("half"));
     CHECK(shop.read("figures/drop.svg").find("influence") != std::string::npos);
-    CHECK(shop.run("drop data --drop 0 --layers 2 --hidden 4 --epochs 1 --seeds 1 --quiet").out.find("neighbor") != std::string::npos);
+    CHECK(shop.run("drop data --drop 0 --layers 2 --hidden 4 --epochs 1 --seeds 1 --quiet").out.find("neighbor") !=
+        std::string::npos);
 
     shop.refuses(2, options + " --drop 101", {"--drop"});
     REQUIRE(shop.run("generate rmat --nodes 200 --edges 2000 --out links --quiet", "gneiss-data").code == 0);

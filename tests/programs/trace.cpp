@@ -20,11 +20,15 @@ namespace fs = std::filesystem;
 
 struct trace_workshop : gneiss::test::workshop {
     trace_workshop() : workshop("gneiss-marius") {
-        succeed("generate planted --nodes 600 --edges 5000 --classes 4 --undirected --partitions 6 --out nodes --seed 5 --task node --num-features 8 "
-                "--feature-signal 2 --train-fraction .3", "gneiss-data");
+        succeed("generate planted --nodes 600 --edges 5000 --classes 4 --undirected --partitions 6 --out nodes --seed "
+                "5 --task node --num-features 8 "
+                "--feature-signal 2 --train-fraction .3",
+            "gneiss-data");
         std::string text;
         for (unsigned v = 0; v < 200; ++v)
-            for (unsigned r = 0; r < 3; ++r) text += "n" + std::to_string(v) + "\tr" + std::to_string(r) + "\tn" + std::to_string((v + 1 + 5 * r) % 200) + "\n";
+            for (unsigned r = 0; r < 3; ++r)
+                text += "n" + std::to_string(v) + "\tr" + std::to_string(r) + "\tn" +
+                    std::to_string((v + 1 + 5 * r) % 200) + "\n";
         write("edges.tsv", text);
         succeed("import edges.tsv --out links --partitions 6", "gneiss-data");
     }
@@ -37,15 +41,18 @@ struct trace_workshop : gneiss::test::workshop {
     /// Returns the exported result of training.
     [[nodiscard]] std::string exported(const std::string& name, const std::string& program) const {
         fs::remove_all(*this / "exported");
-        succeed("export " + name + " --out exported" + (program == "gneiss-mariusgnn" ? " --what predictions" : ""), program);
-        return program == "gneiss-marius" ? read("exported/nodes.npy") + read("exported/relations.npy") : read("exported/predictions.npy");
+        succeed("export " + name + " --out exported" + (program == "gneiss-mariusgnn" ? " --what predictions" : ""),
+            program);
+        return program == "gneiss-marius" ? read("exported/nodes.npy") + read("exported/relations.npy")
+                                          : read("exported/predictions.npy");
     }
 };
 
 /// Returns the batch of a span.
 std::vector<std::uint64_t> batch_of(const nlohmann::json& span) {
     std::vector<std::uint64_t> result;
-    for (const char* key : {"epoch", "state", "pass", "batch"}) result.push_back(span.at("args").at(key).get<std::uint64_t>());
+    for (const char* key : {"epoch", "state", "pass", "batch"})
+        result.push_back(span.at("args").at(key).get<std::uint64_t>());
     return result;
 }
 
@@ -65,11 +72,15 @@ TEST_CASE("each trainer trains the same bits with a trace, which has each stage'
         std::string program, arguments;
         std::vector<std::string> more; ///< names of spans in addition to the stages'
     };
-    const std::string network = "train nodes --epochs 2 --layers sage:8,sage --fanout 3,3 --batch 20 --early-stop 0 --memory 256MiB --quiet --no-eval ";
+    const std::string network = "train nodes --epochs 2 --layers sage:8,sage --fanout 3,3 --batch 20 --early-stop 0 "
+                                "--memory 256MiB --quiet --no-eval ";
     for (const command& each : {
-             command{"gneiss-marius", "train links --epochs 2 --dim 8 --batch 16 --negatives 10 --staleness 0 --store disk --buffer 2 --memory 256MiB --quiet --no-eval ",
+             command{"gneiss-marius",
+                 "train links --epochs 2 --dim 8 --batch 16 --negatives 10 --staleness 0 --store disk --buffer 2 "
+                 "--memory 256MiB --quiet --no-eval ",
                  {"load partition", "store partition", "load edges", "wait for partitions", "epoch"}},
-             command{"gneiss-ginex", network + "--topology disk --feature-cache belady --superbatch 3 --pipeline overlap ",
+             command{"gneiss-ginex",
+                 network + "--topology disk --feature-cache belady --superbatch 3 --pipeline overlap ",
                  {"sample superbatch", "find change sets", "read rows", "fill cache", "update cache"}},
              command{"gneiss-mariusgnn", network + "--task node --staleness 0 ", {"load graph", "load features"}},
              command{"gneiss-hanoi", network + "--partitioner given ", {"load graph", "load features"}},
@@ -102,14 +113,16 @@ TEST_CASE("each trainer trains the same bits with a trace, which has each stage'
     }
 }
 
-TEST_CASE("a trace may be in the run's directory; an interrupted run's is complete; an uncreatable file is refused first") {
+TEST_CASE(
+    "a trace may be in the run's directory; an interrupted run's is complete; an uncreatable file is refused first") {
     const trace_workshop shop;
     const std::string base = "train links --dim 8 --batch 16 --negatives 10 --memory 256MiB --quiet --no-eval ";
     shop.succeed(base + "--epochs 1 --out a --trace a/trace.json");
     CHECK(!spans_of(shop.read("a/trace.json"))["compute"].empty());
     (void)shop.train_partly(base + "--epochs 100000 --trace b.json", "b");
     CHECK(!spans_of(shop.read("b.json"))["compute"].empty());
-    shop.refuses(1, base + "--epochs 1 --out new --trace none/trace.json", {"none/trace.json", "--trace", "cannot write the trace", "No such file"});
+    shop.refuses(1, base + "--epochs 1 --out new --trace none/trace.json",
+        {"none/trace.json", "--trace", "cannot write the trace", "No such file"});
     shop.refuses(1, base + "--epochs 1 --out new --trace .", {"cannot write the trace", "Is a directory"});
     shop.write("kept.json", "kept");
     CHECK(shop.run(base + "--epochs 1 --out a --trace kept.json").code == 2); // the run exists

@@ -1,5 +1,5 @@
-// Imports small files as other programs write them, in tests/data/writers, and compares the dataset with table.txt there
-// edge by edge, or what is said with the table's words. docs/guide/import.md is the table for users.
+// Imports small files as other programs write them, in tests/data/writers, and compares the dataset with table.txt
+// there edge by edge, or what is said with the table's words. docs/guide/import.md is the table for users.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -81,19 +81,22 @@ void check_dataset(const workshop& shop, const import_case& row, const nlohmann:
 
 } // namespace
 
-TEST_CASE("files of other programs are imported edge by edge, in silence if nothing is guessed, or named with what to do") {
+TEST_CASE(
+    "files of other programs are imported edge by edge, in silence if nothing is guessed, or named with what to do") {
     const workshop shop;
     const auto cases = shop.table();
     CHECK(cases.size() >= 100);
     for (const import_case& row : cases) {
         CAPTURE(row.arguments);
-        const auto got = shop.run("import " + row.arguments + " --out data --force --quiet --json --memory 64MiB --threads 1");
+        const auto got =
+            shop.run("import " + row.arguments + " --out data --force --quiet --json --memory 64MiB --threads 1");
         CAPTURE(got.err);
         if (row.expected.contains("error")) {
             CHECK(got.code == 1);
             const std::size_t line = got.err.rfind("error: ");
             CHECK(line != std::string::npos);
-            CHECK((line == std::string::npos ? got.err : got.err.substr(line)).find(row.get("error")) != std::string::npos);
+            CHECK((line == std::string::npos ? got.err : got.err.substr(line)).find(row.get("error")) !=
+                std::string::npos);
             continue;
         }
         CHECK(got.code == 0);

@@ -20,12 +20,14 @@ namespace {
 
 constexpr std::uint64_t nodes = 200;
 
-/// Edges of relation 0 from nodes 0 to 79 to nodes 80 to 119, of relation 1 from 80 to 119 to 120 to 149, of relation 2 among 150
-/// to 159, of which several repeat. Nodes from 160 on have none.
+/// Edges of relation 0 from nodes 0 to 79 to nodes 80 to 119, of relation 1 from 80 to 119 to 120 to 149, of relation 2
+/// among 150 to 159, of which several repeat. Nodes from 160 on have none.
 std::vector<edge> typed_edges() {
     std::vector<edge> edges;
     random_stream draw(random_key{1, random_domain::user});
-    const auto between = [&](std::uint64_t begin, std::uint64_t end) { return static_cast<node_id>(begin + draw.below(end - begin)); };
+    const auto between = [&](std::uint64_t begin, std::uint64_t end) {
+        return static_cast<node_id>(begin + draw.below(end - begin));
+    };
     for (int i = 0; i < 2000; ++i) edges.push_back({between(0, 80), 0, between(80, 120)});
     for (int i = 0; i < 1000; ++i) edges.push_back({between(80, 120), 1, between(120, 150)});
     for (int i = 0; i < 300; ++i) edges.push_back({between(150, 160), 2, between(150, 160)});
@@ -37,14 +39,16 @@ std::shared_ptr<const candidate_sets> ranges_of(const std::vector<edge>& edges) 
     std::vector<link_query> ends;
     for (relation_id r = 0; r < 3; ++r)
         for (const side end : {side::head, side::tail}) ends.push_back({.relation = r, .target_side = end});
-    candidate_sets sets = candidate_sets::seen_in([&](const edge_visitor& visit) { visit(edges); }, nodes, ends, 1 << 20);
+    candidate_sets sets =
+        candidate_sets::seen_in([&](const edge_visitor& visit) { visit(edges); }, nodes, ends, 1 << 20);
     sets.index();
     return std::make_shared<const candidate_sets>(std::move(sets));
 }
 
 node_id end_of(const edge& e, side at) { return at == side::tail ? e.destination : e.source; }
 
-/// Returns true if the statistic is within five deviations of its distribution's mean, and no impossible node was drawn.
+/// Returns true if the statistic is within five deviations of its distribution's mean, and no impossible node was
+/// drawn.
 bool likely(const std::map<node_id, double>& seen, const std::map<node_id, double>& expected) {
     double chi = 0, drawn = 0;
     for (const auto& [node, count] : seen) {
@@ -70,14 +74,17 @@ TEST_CASE("negatives are uniform over the resident nodes of the ends of the chun
     const std::array<id_range, 3> some{{{0, 30}, {90, 140}, {155, 200}}}; // as out of core
     for (const std::span<const id_range> ranges : {std::span<const id_range>(all), std::span<const id_range>(some)}) {
         const negative_pool resident{resident_nodes(ranges, 5)};
-        for (const std::vector<edge>& chunk : {std::vector<edge>{{5, 0, 95}}, std::vector<edge>{{5, 0, 95}, {6, 0, 97}, {95, 1, 125}}, std::vector<edge>{{156, 2, 157}}})
+        for (const std::vector<edge>& chunk : {std::vector<edge>{{5, 0, 95}},
+                 std::vector<edge>{{5, 0, 95}, {6, 0, 97}, {95, 1, 125}}, std::vector<edge>{{156, 2, 157}}})
             for (const side corrupt : {side::tail, side::head}) {
                 std::map<node_id, double> expected, seen;
                 for (const edge& e : chunk) {
                     std::set<node_id> range;
                     for (const edge& t : edges)
-                        if (t.relation == e.relation && resident.contains(end_of(t, corrupt))) range.insert(end_of(t, corrupt));
-                    for (const node_id node : range) expected[node] += 1. / static_cast<double>(chunk.size() * range.size());
+                        if (t.relation == e.relation && resident.contains(end_of(t, corrupt)))
+                            range.insert(end_of(t, corrupt));
+                    for (const node_id node : range)
+                        expected[node] += 1. / static_cast<double>(chunk.size() * range.size());
                 }
                 std::vector<node_id> list(negatives.list_size(resident));
                 REQUIRE(list.size() == 40);
@@ -147,7 +154,8 @@ TEST_CASE("a batch's lists are those of the source for the chunk's positives, ty
             for (const std::uint32_t at : batch.list(c, s)) found.push_back(batch.nodes[at]);
             CHECK(found == expected);
         }
-    const link_batch same = link_batch_builder(options, any_negatives(negatives)).build(key, positives, resident, other);
+    const link_batch same =
+        link_batch_builder(options, any_negatives(negatives)).build(key, positives, resident, other);
     CHECK(std::ranges::equal(same.negatives, batch.negatives));
     CHECK(std::ranges::equal(same.nodes, batch.nodes));
 }

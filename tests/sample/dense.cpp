@@ -51,7 +51,8 @@ plain_dense algorithm_1(const dense_sample<NodeId>& drawn, const std::vector<Nod
     std::map<NodeId, std::vector<NodeId>> sampled; // one-hop sample of each node that has one
     for (std::size_t v = drawn.node_id_offsets[1]; v < drawn.node_ids.size(); ++v) {
         const std::size_t i = v - drawn.node_id_offsets[1];
-        sampled[drawn.node_ids[v]] = {drawn.nbrs.begin() + drawn.nbr_offsets[i], drawn.nbrs.begin() + drawn.nbr_offsets[i + 1]};
+        sampled[drawn.node_ids[v]] = {
+            drawn.nbrs.begin() + drawn.nbr_offsets[i], drawn.nbrs.begin() + drawn.nbr_offsets[i + 1]};
     }
     plain_dense result;
     result.node_ids.assign(seeds.begin(), seeds.end());
@@ -69,7 +70,8 @@ plain_dense algorithm_1(const dense_sample<NodeId>& drawn, const std::vector<Nod
         result.nbr_offsets.insert(result.nbr_offsets.begin(), offsets.begin(), offsets.end());
         result.nbrs.insert(result.nbrs.begin(), nbrs.begin(), nbrs.end());
         for (const std::uint64_t u : nbrs)
-            if (std::ranges::find(result.node_ids, u) == result.node_ids.end() && std::ranges::find(next, u) == next.end())
+            if (std::ranges::find(result.node_ids, u) == result.node_ids.end() &&
+                std::ranges::find(next, u) == next.end())
                 next.push_back(u);
         for (std::uint32_t& offset : result.node_id_offsets) offset += static_cast<std::uint32_t>(next.size());
         result.node_id_offsets.insert(result.node_id_offsets.begin(), 0);
@@ -109,7 +111,8 @@ TEST_CASE_TEMPLATE("the arrays equal those of Algorithm 1, and the layers those 
                         std::uint32_t ins = graph.in().degree(id);
                         if (f.in != 0 && f.out != 0) // self loops are outgoing
                             ins -= static_cast<std::uint32_t>(std::ranges::count(graph.in().neighbors(id), id));
-                        CHECK(sample.nbr_offsets[i + 1] - sample.nbr_offsets[i] == std::min(f.in, ins) + std::min(f.out, graph.out().degree(id)));
+                        CHECK(sample.nbr_offsets[i + 1] - sample.nbr_offsets[i] ==
+                            std::min(f.in, ins) + std::min(f.out, graph.out().degree(id)));
                         std::set<edge_index> distinct;
                         for (std::size_t e = sample.nbr_offsets[i]; e < sample.nbr_offsets[i + 1]; ++e) {
                             const auto& of = edges[static_cast<std::size_t>(sample.edge_ids[e])];
@@ -161,8 +164,8 @@ TEST_CASE("one and several threads give the same arrays") {
 }
 
 TEST_CASE("neighbors are uniform over batches but reused within one: the documented bias") {
-    // A hub 0 with in-neighbors 1 … 30, each of which has the hub as its only in-neighbor: with three hops the hub is needed at
-    // the first and the third.
+    // A hub 0 with in-neighbors 1 … 30, each of which has the hub as its only in-neighbor: with three hops the hub is
+    // needed at the first and the third.
     constexpr std::uint32_t degree = 30, fanout = 5, batches = 3000;
     std::vector<edge> edges;
     for (std::uint32_t u = 1; u <= degree; ++u) {
@@ -201,8 +204,8 @@ TEST_CASE("the first hop of DENSE and of the layered sampler draws the same neig
     neighbor_sampler<> layered(options, 2);
     mini_batch_arena one, other;
     const auto seeds = test::some_nodes(300, 40, 4);
-    CHECK(std::ranges::equal(
-        dense.sample({}, graph, seeds, serial, one).edge_ids, layered.sample({}, graph, seeds, serial, other).edge_ids));
+    CHECK(std::ranges::equal(dense.sample({}, graph, seeds, serial, one).edge_ids,
+        layered.sample({}, graph, seeds, serial, other).edge_ids));
 }
 
 TEST_CASE("an array of a batch may hold a sample next to others") {
@@ -240,11 +243,14 @@ TEST_CASE("a sample written by another sampler is checked before layers are made
         return by_batch;
     };
     CHECK(code(starts, offsets, rows) == std::nullopt);
-    for (const std::vector<std::uint32_t>& wrong : {std::vector{0U, 1U, 3U, 5U}, {1U, 1U, 3U, 4U}, {0U, 3U, 1U, 4U}, {0U, 2U, 3U, 4U}, {4U}, {}})
+    for (const std::vector<std::uint32_t>& wrong :
+        {std::vector{0U, 1U, 3U, 5U}, {1U, 1U, 3U, 4U}, {0U, 3U, 1U, 4U}, {0U, 2U, 3U, 4U}, {4U}, {}})
         CHECK(code(wrong, offsets, rows) == errc::invalid_argument);
-    for (const std::vector<std::uint32_t>& wrong : {std::vector{0U, 1U, 1U}, {0U, 4U, 1U, 3U}, {0U, 1U, 9U, 3U}, {1U, 1U, 1U, 3U}, {0U, 1U, 1U, 2U}, {}})
+    for (const std::vector<std::uint32_t>& wrong :
+        {std::vector{0U, 1U, 1U}, {0U, 4U, 1U, 3U}, {0U, 1U, 9U, 3U}, {1U, 1U, 1U, 3U}, {0U, 1U, 1U, 2U}, {}})
         CHECK(code(starts, wrong, rows) == errc::invalid_argument);
-    for (const std::vector<std::uint32_t>& wrong : {std::vector{4U, 1U, 2U}, {0U, 1U, 0U}, {0U, 1U, 3000U}, {0U, 1U}, {}})
+    for (const std::vector<std::uint32_t>& wrong :
+        {std::vector{4U, 1U, 2U}, {0U, 1U, 0U}, {0U, 1U, 3000U}, {0U, 1U}, {}})
         CHECK(code(starts, offsets, wrong) == errc::invalid_argument);
 }
 

@@ -16,7 +16,7 @@ TEST_CASE("fan-outs survive the round trip") {
     CHECK(parse_fanout("5", neighbor_direction::out) == hops{{.out = 5}});
     CHECK(parse_fanout("5,all", neighbor_direction::both) == hops{{.both = 5}, {.both = all_neighbors}});
     CHECK(parse_fanout("10+20,all+1", neighbor_direction::both) ==
-          hops{{.in = 10, .out = 20}, {.in = all_neighbors, .out = 1}});
+        hops{{.in = 10, .out = 20}, {.in = all_neighbors, .out = 1}});
     for (const char* text : {"30,20,10", "all", "10+20,all+all,7"})
         for (const auto d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both})
             CHECK(to_string(parse_fanout(text, d)) == text);

@@ -66,7 +66,8 @@ void check_samples(std::uint64_t nodes) {
         for (std::uint32_t k = 0; k < 4; ++k, ++edge) {
             const std::uint64_t position = sample.edge_ids[edge] - (std::uint64_t{1} << 40);
             REQUIRE(position < degree);
-            CHECK(sample.nodes[sample.neighbors[edge]] == graph.neighbor(seeds[t], static_cast<std::uint32_t>(position)));
+            CHECK(
+                sample.nodes[sample.neighbors[edge]] == graph.neighbor(seeds[t], static_cast<std::uint32_t>(position)));
         }
     dense_sampler<NodeId> dense({parse_fanout("4,3"), false, false, false}, 5);
     const auto once = dense.sample({}, graph, std::span<const NodeId>(seeds), serial_executor{}, arena);
@@ -88,14 +89,16 @@ TEST_CASE("partitions hold rows near 2^32, and a row is in the partition that be
         const row_partitioning rows{nodes, partitions};
         const row_finder finder(rows);
         CHECK(rows.begin(partitions) == nodes);
-        for (const std::uint64_t row : {std::uint64_t{0}, nodes / 2, (std::uint64_t{1} << 31) - 1, std::uint64_t{1} << 31, nodes - 1}) {
+        for (const std::uint64_t row :
+            {std::uint64_t{0}, nodes / 2, (std::uint64_t{1} << 31) - 1, std::uint64_t{1} << 31, nodes - 1}) {
             const partition_id p = finder.of(static_cast<node_id>(row));
             CHECK(rows.of(row) == p);
             CHECK(rows.begin(p) <= row);
             CHECK(row < rows.begin(p + 1));
         }
     }
-    const row_partitioning sizes = row_partitioning::of_sizes(std::vector<std::uint64_t>{3, (std::uint64_t{1} << 31) + 7, (std::uint64_t{1} << 31) - 12});
+    const row_partitioning sizes = row_partitioning::of_sizes(
+        std::vector<std::uint64_t>{3, (std::uint64_t{1} << 31) + 7, (std::uint64_t{1} << 31) - 12});
     CHECK(sizes.nodes == (std::uint64_t{1} << 32) - 2);
     CHECK(row_finder(sizes).of(static_cast<node_id>(sizes.nodes - 1)) == 2);
     CHECK(row_finder(sizes).of((node_id{1} << 31) + 9) == 1);
@@ -105,9 +108,11 @@ TEST_CASE("bytes and blocks of more than 2^31 elements are those of exact arithm
     constexpr std::uint64_t nodes = (std::uint64_t{1} << 32) - 2, edges = std::uint64_t{1} << 34;
     CHECK(csr<>::bytes_needed(nodes, edges, {.relations = true, .edge_ids = true}) == 8 * (nodes + 2) + 16 * edges);
     CHECK(ranked_bitmap::memory_of(nodes) >= nodes / 4);
-    constexpr edge_block_shape shape{.direction = edge_direction::in, .edges = nodes, .nodes = nodes, .has_relations = true};
+    constexpr edge_block_shape shape{
+        .direction = edge_direction::in, .edges = nodes, .nodes = nodes, .has_relations = true};
     CHECK(shape.words() == 2 * nodes + 1 + 3 * nodes);
-    const ranking_plan plan = plan_ranking({.edges = std::size_t{1} << 40, .dim = 400, .filtered = true, .concurrency = 64}, std::uint64_t{1} << 50);
+    const ranking_plan plan = plan_ranking(
+        {.edges = std::size_t{1} << 40, .dim = 400, .filtered = true, .concurrency = 64}, std::uint64_t{1} << 50);
     CHECK(plan.edges_per_block == std::size_t{1} << 30); // slots of a block are 32-bit
     std::uint64_t sum = 0;
     for (const memory_part& part : plan.parts) sum += part.bytes;

@@ -26,7 +26,9 @@ std::vector<basic_edge<NodeId>> hub_edges(std::uint64_t nodes, std::size_t count
     const std::uint64_t linked = nodes - nodes / 3;
     std::vector<basic_edge<NodeId>> edges(count);
     for (auto& e : edges) {
-        const auto node = [&] { return static_cast<NodeId>(draw.below(draw.below(3) == 0 ? linked / 20 + 1 : linked)); };
+        const auto node = [&] {
+            return static_cast<NodeId>(draw.below(draw.below(3) == 0 ? linked / 20 + 1 : linked));
+        };
         e = {node(), static_cast<relation_id>(draw.below(3)), node()};
         if (draw.below(20) == 0) e.destination = e.source;
     }
@@ -59,20 +61,22 @@ bool joins(const basic_edge<NodeId>& e, NodeId v, NodeId neighbor, bool in, bool
 /// Returns names and contents of all arrays of the batch in an arena, without the padding between them.
 inline std::string contents(mini_batch_arena& arena) {
     std::string all;
-    mini_batch::attach(arena.reserve(1)).for_each_array([&](std::string_view name, std::size_t, std::span<const std::byte> bytes) {
-        all.append(name).append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    });
+    mini_batch::attach(arena.reserve(1))
+        .for_each_array([&](std::string_view name, std::size_t, std::span<const std::byte> bytes) {
+            all.append(name).append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        });
     return all;
 }
 
-/// Checks that samples of several hops have the same arrays on 1, 2, 3 and 8 threads, with targets below, at and above those of
-/// one request of the graph; few nodes, so that most neighbors repeat, and many, so that most are new.
+/// Checks that samples of several hops have the same arrays on 1, 2, 3 and 8 threads, with targets below, at and above
+/// those of one request of the graph; few nodes, so that most neighbors repeat, and many, so that most are new.
 template <class Sampler>
 void check_threads_around_a_request() {
     for (const std::uint64_t nodes : {4000U, 60000U}) {
         const auto graph = whole_graph(nodes, hub_edges(nodes, 400000, 3));
         constexpr std::size_t request = csr_graph<>::neighbor_batch;
-        for (const std::size_t count : {std::size_t{1}, request - 1, request, request + 1, 2 * request, 9 * request + 7}) {
+        for (const std::size_t count :
+            {std::size_t{1}, request - 1, request, request + 1, 2 * request, 9 * request + 7}) {
             const auto seeds = some_nodes(nodes, count, count);
             Sampler sampler({parse_fanout("20,7,5"), false, true, true}, 1);
             mini_batch_arena one, other;

@@ -37,8 +37,8 @@ struct random_sample {
     }
     [[nodiscard]] std::size_t layers() const { return of.size(); }
     [[nodiscard]] layer_view layer(std::size_t i, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const {
-        return {.targets = of[i].targets, .sources = of[i].sources, .offsets = of[i].offsets,
-            .neighbors = of[i].neighbors};
+        return {
+            .targets = of[i].targets, .sources = of[i].sources, .offsets = of[i].offsets, .neighbors = of[i].neighbors};
     }
 };
 
@@ -62,7 +62,8 @@ TEST_CASE("transposed lists hold every edge once, by source, ascending") {
                 CHECK(edges == expected);
             }
             for (std::uint32_t t = 0; t < layer.targets; ++t)
-                for (std::uint32_t e = layer.offsets[t]; e < layer.offsets[t + 1]; ++e) CHECK(layer.edge_target[e] == t);
+                for (std::uint32_t e = layer.offsets[t]; e < layer.offsets[t + 1]; ++e)
+                    CHECK(layer.edge_target[e] == t);
         }
     }
     layers.assign(random_sample(1), serial_executor{}, layer_stack::lists::forward);
@@ -90,7 +91,8 @@ TEST_CASE("lists that do not form a sample are refused, whichever lists are made
         CHECK(refused([](arrays& a) { ++a.targets; }));
         random_sample sample(3);
         sample.of[1].neighbors[0] = 3000;
-        CHECK_THROWS_WITH_AS(layers.assign(sample, serial_executor{}, wanted), "layer 1 of a sample has neighbor 3000 of 10 source rows", error);
+        CHECK_THROWS_WITH_AS(layers.assign(sample, serial_executor{}, wanted),
+            "layer 1 of a sample has neighbor 3000 of 10 source rows", error);
     }
 }
 

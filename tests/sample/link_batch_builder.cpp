@@ -120,12 +120,12 @@ TEST_CASE("filtered negatives mask exactly the known true answers") {
     const edge_set known(edges);
     mini_batch_arena arena;
     for (const bool every : {false, true}) {
-        link_batch_builder builder({.per_chunk = 30, .chunks = 4, .degree_fraction = .5, .filtered = true, .all = every}, 1);
+        link_batch_builder builder(
+            {.per_chunk = 30, .chunks = 4, .degree_fraction = .5, .filtered = true, .all = every}, 1);
         const std::span<const edge> positives = std::span(edges).first(25);
         for (const bool only_positives : {false, true}) {
-            const link_batch batch = only_positives
-                ? builder.build({}, positives, resident, arena)
-                : builder.build({}, positives, resident, arena, known);
+            const link_batch batch = only_positives ? builder.build({}, positives, resident, arena)
+                                                    : builder.build({}, positives, resident, arena, known);
             if (every) CHECK(batch.chunks == 1);
             REQUIRE(batch.mask_offsets.size() == 2 * 25 + 1);
             for (std::size_t s = 0; s < 2; ++s)
@@ -137,7 +137,8 @@ TEST_CASE("filtered negatives mask exactly the known true answers") {
                             edge asked = edges[i];
                             const node_id candidate = batch.nodes[batch.list(c, s)[j]];
                             (batch.side_at(s) == side::tail ? asked.destination : asked.source) = candidate;
-                            const bool is_true = only_positives ? asked == edges[i]
+                            const bool is_true = only_positives
+                                ? asked == edges[i]
                                 : std::find(edges.begin(), edges.end(), asked) != edges.end();
                             CHECK(columns.contains(j) == is_true);
                         }
@@ -190,7 +191,8 @@ struct listed_negatives {
     std::uint64_t size = 5;
 
     [[nodiscard]] std::uint64_t list_size(const negative_pool&) const { return size; }
-    void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool&, std::span<node_id> list) const {
+    void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool&,
+        std::span<node_id> list) const {
         for (std::size_t j = 0; j < list.size(); ++j)
             list[j] = nodes[(key.number.index + chunk + (corrupt_side == side::head ? 1U : 0U) + j) % nodes.size()];
     }
@@ -204,7 +206,8 @@ TEST_CASE("custom negatives replace the library's, with the same masks and corre
     const std::vector<edge> edges{{1, 0, 2}, {3, 0, 22}, {22, 1, 45}, {7, 0, 7}};
     const negative_pool resident(resident_nodes(ranges, 6), edges);
     const listed_negatives own{{2, 45, 22, 3, 29}};
-    const negative_options options{.per_chunk = 5, .chunks = 2, .degree_fraction = .5, .filtered = true, .log_q_correction = true};
+    const negative_options options{
+        .per_chunk = 5, .chunks = 2, .degree_fraction = .5, .filtered = true, .log_q_correction = true};
     mini_batch_arena arena, other;
     const batch_key key{3, {1, 0, 7}};
     link_batch_builder builder(options, own);
@@ -238,10 +241,12 @@ TEST_CASE("type-erased library negatives draw the same") {
     const auto edges = random_edges(64, 60, 4, 9);
     const negative_pool resident(resident_nodes({&all, 1}), edges);
     for (const bool every : {false, true}) {
-        const negative_options options{.per_chunk = 20, .chunks = 3, .degree_fraction = .5, .filtered = true, .all = every};
+        const negative_options options{
+            .per_chunk = 20, .chunks = 3, .degree_fraction = .5, .filtered = true, .all = every};
         mini_batch_arena arena, other;
         const link_batch a = link_batch_builder(options, 4).build({1, {}}, edges, resident, arena);
-        const link_batch b = link_batch_builder(options, make_negatives(options, 4)).build({1, {}}, edges, resident, other);
+        const link_batch b =
+            link_batch_builder(options, make_negatives(options, 4)).build({1, {}}, edges, resident, other);
         CHECK(a.chunks == b.chunks);
         CHECK(std::ranges::equal(a.nodes, b.nodes));
         CHECK(std::ranges::equal(a.negatives, b.negatives));
@@ -272,15 +277,19 @@ TEST_CASE("too many, no or non-resident custom negatives are refused") {
     mini_batch_arena arena;
     const auto build = [&](const listed_negatives& from, const negative_options& options) {
         const link_batch plain = link_batch_builder(options, from).build({3, {}}, edges, resident, arena);
-        return link_batch_builder(options, any_negatives(from)).build({3, {}}, edges, resident, arena).negatives_per_list == plain.negatives_per_list;
+        return link_batch_builder(options, any_negatives(from))
+                   .build({3, {}}, edges, resident, arena)
+                   .negatives_per_list == plain.negatives_per_list;
     };
     CHECK(build({{1, 29}, 5}, {.per_chunk = 5}));
     CHECK(build({{1, 29}, 20}, {.per_chunk = 5, .all = true}));
-    CHECK_THROWS_WITH_AS(build({{1, 29}, 6}, {.per_chunk = 5}), doctest::Contains("lists of 6 negatives, where the options allow 1 to 5"), error);
+    CHECK_THROWS_WITH_AS(build({{1, 29}, 6}, {.per_chunk = 5}),
+        doctest::Contains("lists of 6 negatives, where the options allow 1 to 5"), error);
     CHECK_THROWS_AS(build({{1, 29}, 21}, {.per_chunk = 5, .all = true}), error);
     CHECK_THROWS_AS(build({{1, 29}, 0}, {.per_chunk = 5}), error);
     for (const node_id outside : {10U, 19U, 30U, 4000000000U})
-        CHECK_THROWS_WITH_AS(build({{1, outside}, 2}, {.per_chunk = 5}), doctest::Contains("which is not resident"), error);
+        CHECK_THROWS_WITH_AS(
+            build({{1, outside}, 2}, {.per_chunk = 5}), doctest::Contains("which is not resident"), error);
 }
 
 } // namespace test_sample_link_batch_builder

@@ -21,8 +21,10 @@ constexpr std::array<edge, 6> edges = {{{10, 0, 11}, {10, 0, 12}, {10, 0, 70}, {
 double chi_square(const std::vector<double>& seen, const std::vector<double>& expected) {
     double chi = 0;
     for (std::size_t i = 0; i < seen.size(); ++i) {
-        if (expected[i] > 0) chi += (seen[i] - expected[i]) * (seen[i] - expected[i]) / expected[i];
-        else CHECK(seen[i] == 0);
+        if (expected[i] > 0)
+            chi += (seen[i] - expected[i]) * (seen[i] - expected[i]) / expected[i];
+        else
+            CHECK(seen[i] == 0);
     }
     return chi;
 }
@@ -53,9 +55,11 @@ TEST_CASE("resident nodes number a union of ranges") {
 TEST_CASE("a pool knows its nodes and numbers edges through its runs") {
     negative_pool pool(resident_nodes{ranges});
     CHECK(pool.edges() == 0);
-    for (const auto& [node, there] : {std::pair(9U, false), {10U, true}, {29U, true}, {30U, false}, {50U, false}, {70U, true}, {74U, true}, {75U, false}})
+    for (const auto& [node, there] : {std::pair(9U, false), {10U, true}, {29U, true}, {30U, false}, {50U, false},
+             {70U, true}, {74U, true}, {75U, false}})
         CHECK(pool.contains(node) == there);
-    for (const auto run : {std::span(edges).first(0), std::span(edges).first(1), std::span(edges).subspan(1, 0), std::span(edges).subspan(1, 4), std::span(edges).subspan(5)})
+    for (const auto run : {std::span(edges).first(0), std::span(edges).first(1), std::span(edges).subspan(1, 0),
+             std::span(edges).subspan(1, 4), std::span(edges).subspan(5)})
         pool.add(run);
     REQUIRE(pool.edges() == edges.size());
     for (std::uint64_t i = 0; i < edges.size(); ++i) CHECK(&pool.edge_at(i) == &edges[static_cast<std::size_t>(i)]);
@@ -151,13 +155,17 @@ TEST_CASE("corrected for residency, all partitions weigh equally over the buffer
                 std::vector<double> weight(p); // weight of a partition's nodes, relative to the positive
                 std::size_t buffers = 0;
                 for (unsigned set = 0; set < 1U << p; ++set) {
-                    if (std::cmp_not_equal(std::popcount(set), c) || (set & ((1U << own) - 1)) != (1U << own) - 1) continue;
+                    if (std::cmp_not_equal(std::popcount(set), c) || (set & ((1U << own) - 1)) != (1U << own) - 1)
+                        continue;
                     ++buffers;
                     for (std::size_t q = 0; q < p; ++q)
                         if (set >> q & 1)
-                            weight[q] += std::exp((q < own ? double{by.own} : 0) - double{by.positive}) / static_cast<double>(c);
+                            weight[q] +=
+                                std::exp((q < own ? double{by.own} : 0) - double{by.positive}) / static_cast<double>(c);
                 }
-                for (const double w : weight) CHECK(w / static_cast<double>(buffers) == doctest::Approx(1.0 / static_cast<double>(p)).epsilon(1e-5));
+                for (const double w : weight)
+                    CHECK(w / static_cast<double>(buffers) ==
+                        doctest::Approx(1.0 / static_cast<double>(p)).epsilon(1e-5));
             }
     CHECK(log_q_correction_of(5, 5, 2).own == 0);
 }

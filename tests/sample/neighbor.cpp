@@ -47,9 +47,12 @@ void check(const neighbor_sample<NodeId>& sample, const csr_graph<NodeId>& graph
             };
             const std::uint64_t outs = graph.out().degree(v);
             std::uint64_t ins = graph.in().degree(v);
-            if (in && out) ins -= static_cast<std::uint64_t>(std::ranges::count(graph.in().neighbors(v), v)); // self loops are outgoing
-            CHECK(count == (fanout.both != 0 ? expected(fanout.both, ins + outs)
-                                             : expected(fanout.in, in ? ins : 0) + expected(fanout.out, out ? outs : 0)));
+            if (in && out)
+                ins -= static_cast<std::uint64_t>(
+                    std::ranges::count(graph.in().neighbors(v), v)); // self loops are outgoing
+            CHECK(count ==
+                (fanout.both != 0 ? expected(fanout.both, ins + outs)
+                                  : expected(fanout.in, in ? ins : 0) + expected(fanout.out, out ? outs : 0)));
             std::multiset<std::pair<edge_index, bool>> drawn;
             for (std::size_t k = 0; k < count; ++k, ++edge) {
                 REQUIRE(sample.neighbors[edge] < sample.node_counts[hop + 1]);
@@ -71,8 +74,8 @@ void check(const neighbor_sample<NodeId>& sample, const csr_graph<NodeId>& graph
 
 } // namespace
 
-TEST_CASE_TEMPLATE("a sample has edges of the graph, in the numbers of the fan-out, numbered by appearance",
-    NodeId, std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("a sample has edges of the graph, in the numbers of the fan-out, numbered by appearance", NodeId,
+    std::uint32_t, std::uint64_t) {
     mini_batch_arena arena;
     for (const std::uint64_t nodes : {1U, 10U, 300U}) {
         const auto edges = test::hub_edges<NodeId>(nodes, nodes * 6, nodes);
@@ -109,7 +112,8 @@ TEST_CASE("one and several threads give the same arrays, also for a repeated bat
         for (const bool weighted : {false, true}) {
             neighbor_sampler<> first({parse_fanout(fanout), false, true, true}, 1), second(first.options(), 1);
             mini_batch_arena one, other;
-            const auto run = [&](neighbor_sampler<>& sampler, std::uint64_t index, const auto& executor, mini_batch_arena& to) {
+            const auto run = [&](neighbor_sampler<>& sampler, std::uint64_t index, const auto& executor,
+                                 mini_batch_arena& to) {
                 const batch_key key{1, {2, 0, index}};
                 return weighted ? sampler.sample(key, graph, seeds, executor, to, excluded, weight).edges()
                                 : sampler.sample(key, graph, seeds, executor, to, excluded).edges();
@@ -205,7 +209,10 @@ TEST_CASE("excluded edges are never drawn, and the others are drawn uniformly") 
             if (std::string(fanout) == "4") continue;
             const bool twice = std::string(fanout) == "all+all" || d == neighbor_direction::both;
             for (edge_index e = 0; e < 400; ++e)
-                CHECK(seen.count(e) == (gone.contains(e) ? 0U : twice && edges[e].source != edges[e].destination ? 2U : 1U));
+                CHECK(seen.count(e) ==
+                    (gone.contains(e)                                          ? 0U
+                            : twice && edges[e].source != edges[e].destination ? 2U
+                                                                               : 1U));
         }
     std::vector<edge> star;
     for (std::uint32_t u = 1; u <= 12; ++u) star.push_back({u, 0, 0});
@@ -319,7 +326,8 @@ TEST_CASE("a sample written by another sampler is checked before layers are made
     // two hops of one seed: 7 → 8, 9 → 7
     const std::vector<node_id> nodes{7, 8, 9};
     const std::vector<std::uint32_t> counts{1, 3, 3}, edges{0, 2, 3}, offsets{0, 2, 0, 0, 1, 1}, neighbors{1, 2, 0};
-    const auto code = [&](std::vector<std::uint32_t> c, std::vector<std::uint32_t> e, std::vector<std::uint32_t> o, std::vector<std::uint32_t> n) {
+    const auto code = [&](std::vector<std::uint32_t> c, std::vector<std::uint32_t> e, std::vector<std::uint32_t> o,
+                          std::vector<std::uint32_t> n) {
         layer_stack layers;
         const neighbor_sample<> sample{{}, nodes, c, e, o, n, {}, {}};
         const auto forward = test::code_of([&] { layers.assign(sample, serial, layer_stack::lists::forward); });

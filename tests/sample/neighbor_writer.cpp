@@ -19,8 +19,8 @@ namespace {
 const serial_executor serial;
 
 /// Writes the first `k` incoming edges of every node, hop by hop.
-neighbor_sample<> first_edges(neighbor_sample_writer<>& writer, const csr_graph<>& graph, std::span<const node_id> seeds, std::uint32_t k,
-    std::size_t hops, mini_batch_arena& arena, bool columns) {
+neighbor_sample<> first_edges(neighbor_sample_writer<>& writer, const csr_graph<>& graph,
+    std::span<const node_id> seeds, std::uint32_t k, std::size_t hops, mini_batch_arena& arena, bool columns) {
     writer.begin(graph.nodes(), seeds);
     for (std::size_t hop = 0; hop < hops; ++hop) {
         std::vector<std::uint32_t> degrees(writer.nodes().size()), offsets{0}, positions;
@@ -32,7 +32,8 @@ neighbor_sample<> first_edges(neighbor_sample_writer<>& writer, const csr_graph<
         std::vector<node_id> neighbors(positions.size());
         std::vector<relation_id> relations(columns ? positions.size() : 0);
         std::vector<edge_index> edge_ids(columns ? positions.size() : 0);
-        graph.neighbors_at({writer.nodes(), neighbor_direction::in, offsets, positions}, {neighbors, relations, edge_ids});
+        graph.neighbors_at(
+            {writer.nodes(), neighbor_direction::in, offsets, positions}, {neighbors, relations, edge_ids});
         writer.add_hop(offsets, neighbors, relations, edge_ids);
     }
     return writer.write({2, {0, 0, 5}}, arena);
@@ -46,7 +47,8 @@ TEST_CASE("a written sample of all neighbors equals the neighbor sampler's, and 
     neighbor_sample_writer<> used;
     for (const bool columns : {false, true})
         for (const std::size_t hops : {3U, 1U, 2U}) {
-            neighbor_sampler<> sampler({std::vector<hop_fanout>(hops, {.in = all_neighbors}), false, columns, columns}, 1);
+            neighbor_sampler<> sampler(
+                {std::vector<hop_fanout>(hops, {.in = all_neighbors}), false, columns, columns}, 1);
             mini_batch_arena theirs, ours, small;
             const auto expected = sampler.sample({2, {0, 0, 5}}, graph, std::span(seeds), serial, theirs);
             const auto found = first_edges(used, graph, seeds, 1000, hops, ours, columns);
@@ -63,7 +65,8 @@ TEST_CASE("a written sample of all neighbors equals the neighbor sampler's, and 
             layer_stack layers;
             layers.assign(few, serial);
             CHECK(layers.size() == hops);
-            for (std::size_t t = 0; t < layers[0].targets; ++t) CHECK(layers[0].offsets[t + 1] - layers[0].offsets[t] <= 2);
+            for (std::size_t t = 0; t < layers[0].targets; ++t)
+                CHECK(layers[0].offsets[t + 1] - layers[0].offsets[t] <= 2);
         }
 }
 
@@ -72,22 +75,29 @@ TEST_CASE("lists that do not form a hop are refused with the hop and the positio
     const std::vector<std::uint32_t> good{0, 1, 2};
     const std::vector<node_id> neighbors{4, 3};
     neighbor_sample_writer<> writer;
-    const auto refused = [&](std::vector<std::uint32_t> offsets, const std::vector<node_id>& list, std::size_t relations, std::size_t ids) {
+    const auto refused = [&](std::vector<std::uint32_t> offsets, const std::vector<node_id>& list,
+                             std::size_t relations, std::size_t ids) {
         writer.begin(10, seeds);
         writer.add_hop(good, neighbors);
         offsets.push_back(static_cast<std::uint32_t>(list.size())); // node 4, the third
         writer.add_hop(offsets, list, std::vector<relation_id>(relations), std::vector<edge_index>(ids));
     };
     CHECK_NOTHROW(refused({0, 1, 2}, {4, 3}, 0, 0));
-    CHECK_THROWS_WITH_AS(refused({0, 1}, {4, 3}, 0, 0), "hop 1 of a sample has 3 offsets for 3 nodes, one more is needed", error);
+    CHECK_THROWS_WITH_AS(
+        refused({0, 1}, {4, 3}, 0, 0), "hop 1 of a sample has 3 offsets for 3 nodes, one more is needed", error);
     CHECK_THROWS_WITH_AS(refused({1, 1, 2}, {4, 3}, 0, 0), "hop 1 of a sample has offset 0 at 1", error);
-    CHECK_THROWS_WITH_AS(refused({0, 2, 1}, {4, 3}, 0, 0), "hop 1 of a sample has offset 2 at 1, below the one before it, 2", error);
-    CHECK_THROWS_WITH_AS(refused({0, 1, 3}, {4, 3}, 0, 0), "hop 1 of a sample has offset 3 at 2, below the one before it, 3", error);
-    CHECK_THROWS_WITH_AS(refused({0, 1, 2}, {4, 10}, 0, 0), "hop 1 of a sample has node 10 at position 1, of a graph of 10 nodes", error);
+    CHECK_THROWS_WITH_AS(
+        refused({0, 2, 1}, {4, 3}, 0, 0), "hop 1 of a sample has offset 2 at 1, below the one before it, 2", error);
+    CHECK_THROWS_WITH_AS(
+        refused({0, 1, 3}, {4, 3}, 0, 0), "hop 1 of a sample has offset 3 at 2, below the one before it, 3", error);
+    CHECK_THROWS_WITH_AS(refused({0, 1, 2}, {4, 10}, 0, 0),
+        "hop 1 of a sample has node 10 at position 1, of a graph of 10 nodes", error);
     CHECK_THROWS_WITH_AS(refused({0, 1, 2}, {4, 3}, 1, 0), "hop 1 of a sample has 1 relations for 2 neighbors", error);
-    CHECK_THROWS_WITH_AS(refused({0, 1, 2}, {4, 3}, 0, 2), "hop 1 of a sample differs from those before it in having edge ids", error);
+    CHECK_THROWS_WITH_AS(
+        refused({0, 1, 2}, {4, 3}, 0, 2), "hop 1 of a sample differs from those before it in having edge ids", error);
     writer.begin(10, seeds);
-    CHECK_THROWS_WITH_AS(writer.add_hop(good, std::vector<node_id>{4, 3, 2}), "hop 0 of a sample has 3 neighbors, its last offset is 2", error);
+    CHECK_THROWS_WITH_AS(writer.add_hop(good, std::vector<node_id>{4, 3, 2}),
+        "hop 0 of a sample has 3 neighbors, its last offset is 2", error);
     CHECK_THROWS_AS(writer.begin(5, seeds), error);
     CHECK_THROWS_AS(writer.begin(10, std::vector<node_id>{3, 3}), error);
     writer.begin(10, seeds); // and it continues

@@ -31,8 +31,11 @@ TEST_CASE("a mini-batch without memory refuses every call") {
 
 TEST_CASE("a layer without an offset for each of its targets is refused") {
     const std::vector<std::uint32_t> offsets{0, 1, 2}, neighbors{0, 2};
-    CHECK_NOTHROW(check_layer({.targets = 2, .sources = 3, .offsets = offsets, .neighbors = neighbors, .first_target = 1}, 0));
-    CHECK(code_of([&] { check_layer({.targets = ~std::size_t{0}, .sources = 3, .offsets = {}, .neighbors = neighbors}, 0); }) == errc::invalid_argument);
+    CHECK_NOTHROW(
+        check_layer({.targets = 2, .sources = 3, .offsets = offsets, .neighbors = neighbors, .first_target = 1}, 0));
+    CHECK(code_of([&] {
+        check_layer({.targets = ~std::size_t{0}, .sources = 3, .offsets = {}, .neighbors = neighbors}, 0);
+    }) == errc::invalid_argument);
 }
 
 TEST_CASE("a DENSE sampler that drew nothing, or failed, writes nothing") {
@@ -48,7 +51,8 @@ TEST_CASE("resident nodes are below 2^32, and only they have a range") {
     const resident_nodes resident(ranges);
     CHECK(resident.range_of(10) == ranges[0]);
     CHECK(resident.range_of(39) == ranges[1]);
-    for (const node_id node : {0U, 25U, 40U, ~0U}) CHECK(code_of([&] { (void)resident.range_of(node); }) == errc::out_of_range);
+    for (const node_id node : {0U, 25U, 40U, ~0U})
+        CHECK(code_of([&] { (void)resident.range_of(node); }) == errc::out_of_range);
     CHECK(code_of([&] { (void)resident_nodes(wide); }) == errc::out_of_range);
     CHECK(code_of([] { (void)resident_nodes().range_of(0); }) == errc::out_of_range);
 }
@@ -90,10 +94,11 @@ TEST_CASE("arrays of other sizes are no link batch") {
     CHECK(wrong([](link_batch& b) { b.sides = {}; }) == errc::invalid_argument);
     CHECK(wrong([](link_batch& b) { b.tails = b.tails.first(1); }) == errc::invalid_argument);
     CHECK(wrong([](link_batch& b) { b.node_offsets = b.node_offsets.first(2); }) == errc::invalid_argument);
-    CHECK(wrong([](link_batch& b) { b.mask_offsets = std::span<const std::uint64_t>(); }) == std::nullopt); // nothing masked
+    CHECK(wrong([](link_batch& b) { b.mask_offsets = std::span<const std::uint64_t>(); }) ==
+        std::nullopt); // nothing masked
     mini_batch other = mini_batch::format(arena.reserve(1 << 13), {});
-    for (const char* name : {"shape", "node_offsets", "node_occurrences", "heads", "tails", "relation_of", "relation_offsets",
-             "relation_occurrences", "negatives", "mask_columns", "sides", "nodes", "relations"})
+    for (const char* name : {"shape", "node_offsets", "node_occurrences", "heads", "tails", "relation_of",
+             "relation_offsets", "relation_occurrences", "negatives", "mask_columns", "sides", "nodes", "relations"})
         (void)other.add<std::uint32_t>(name, 0);
     (void)other.add<std::uint64_t>("mask_offsets", 0);
     (void)other.add<negative_correction>("corrections", 0);
@@ -107,8 +112,10 @@ TEST_CASE("groups are written to outputs of their size") {
     groups.group(keys);
     std::vector<std::uint32_t> values(2), offsets(3), positions(3), ranks(3);
     CHECK_NOTHROW(groups.write(values, offsets, positions, ranks));
-    CHECK(code_of([&] { groups.write(std::span(values).first(1), offsets, positions, ranks); }) == errc::invalid_argument);
-    CHECK(code_of([&] { groups.write(values, offsets, positions, std::span(ranks).first(2)); }) == errc::invalid_argument);
+    CHECK(code_of([&] { groups.write(std::span(values).first(1), offsets, positions, ranks); }) ==
+        errc::invalid_argument);
+    CHECK(code_of([&] { groups.write(values, offsets, positions, std::span(ranks).first(2)); }) ==
+        errc::invalid_argument);
 }
 
 } // namespace test_sample_preconditions

@@ -1,7 +1,8 @@
 #pragma once
 
-// A block of CUDA threads, each a fiber, and everything that waits: barriers, collective operations of a warp, and their
-// diagnosis. One block runs at a time; threads are interleaved at waits and atomics, in an order drawn from a seed.
+// A block of CUDA threads, each a fiber, and everything that waits: barriers, collective operations of a warp, and
+// their diagnosis. One block runs at a time; threads are interleaved at waits and atomics, in an order drawn from a
+// seed.
 
 #include <array>
 #include <cstring>
@@ -118,8 +119,8 @@ public:
     /// Number of blocks that this OS thread has started.
     [[nodiscard]] std::uint64_t runs() const noexcept { return runs_; }
 
-    /// Ends the kernel: control does not return to the thread, whose stack is never unwound. Therefore `report` returns the
-    /// text, and objects on the stack must not own memory where threads are abandoned.
+    /// Ends the kernel: control does not return to the thread, whose stack is never unwound. Therefore `report` returns
+    /// the text, and objects on the stack must not own memory where threads are abandoned.
     template <class Report>
     [[noreturn]] void fail(const Report& report) noexcept {
         const unseen here;
@@ -133,7 +134,10 @@ public:
         if (!running()) return;
         if (draw(8) != 0) return;
         if (++idle_turns_ > current_settings().patience)
-            fail([&] { return "no progress: " + name(*self_) + " and others spin; blocks run one after another, threads change at atomics"; });
+            fail([&] {
+                return "no progress: " + name(*self_) +
+                    " and others spin; blocks run one after another, threads change at atomics";
+            });
         release(&self_->arrived);
         ready_.push_back(self_);
         leave();
@@ -148,9 +152,17 @@ public:
             thread& self = begin_wait(what, 0, at);
             self.value = predicate ? 1 : 0;
             for (const thread& other : threads_) {
-                if (other.exited) fail([&] { return "divergent barrier: " + name(self) + wait_of(self) + ", but " + name(other) + " has exited"; });
-                if (stands_at_barrier(other) && (other.at.line() != at.line() || other.at.column() != at.column() || other.waits_for != what))
-                    fail([&] { return "divergent barrier: " + name(self) + wait_of(self) + ", but " + name(other) + wait_of(other); });
+                if (other.exited)
+                    fail([&] {
+                        return "divergent barrier: " + name(self) + wait_of(self) + ", but " + name(other) +
+                            " has exited";
+                    });
+                if (stands_at_barrier(other) &&
+                    (other.at.line() != at.line() || other.at.column() != at.column() || other.waits_for != what))
+                    fail([&] {
+                        return "divergent barrier: " + name(self) + wait_of(self) + ", but " + name(other) +
+                            wait_of(other);
+                    });
             }
             if (++at_barrier_ < threads_.size()) {
                 leave();
@@ -168,11 +180,11 @@ public:
         return static_cast<int>(result);
     }
 
-    /// An operation of the lanes in `mask`. When the last one arrives, finish(lanes) gives each its result, which this returns.
-    /// `ordering`: orders memory, as only __syncwarp does.
+    /// An operation of the lanes in `mask`. When the last one arrives, finish(lanes) gives each its result, which this
+    /// returns. `ordering`: orders memory, as only __syncwarp does.
     template <class Finish>
-    std::uint64_t collective(std::string_view what, unsigned mask, std::uint64_t value, unsigned argument, unsigned width,
-        bool ordering, std::source_location at, Finish finish) {
+    std::uint64_t collective(std::string_view what, unsigned mask, std::uint64_t value, unsigned argument,
+        unsigned width, bool ordering, std::source_location at, Finish finish) {
         const void* passed = nullptr;
         std::uint64_t result = 0;
         {
@@ -182,10 +194,16 @@ public:
             self.argument = argument;
             self.width = width;
             warp& own = own_warp();
-            if ((mask >> self.lane & 1U) == 0) fail([&] { return "mask: " + name(self) + wait_of(self) + ", which does not name its lane"; });
+            if ((mask >> self.lane & 1U) == 0)
+                fail([&] { return "mask: " + name(self) + wait_of(self) + ", which does not name its lane"; });
             if ((mask & ~own.existing) != 0)
-                fail([&] { return "mask: " + name(self) + wait_of(self) + ", which names lanes that the block does not have"; });
-            if ((mask & own.exited) != 0) fail([&] { return "exited lane: " + name(self) + wait_of(self) + ", which names " + lanes(mask & own.exited); });
+                fail([&] {
+                    return "mask: " + name(self) + wait_of(self) + ", which names lanes that the block does not have";
+                });
+            if ((mask & own.exited) != 0)
+                fail([&] {
+                    return "exited lane: " + name(self) + wait_of(self) + ", which names " + lanes(mask & own.exited);
+                });
             std::array<thread*, 32> named{};
             std::size_t count = 0;
             bool all = true;
@@ -194,7 +212,9 @@ public:
                 thread* other = own.lanes[lane];
                 named[count++] = other;
                 if (other->mask == mask && other->waits_for != what)
-                    fail([&] { return "mask: " + name(self) + wait_of(self) + ", but " + name(*other) + wait_of(*other); });
+                    fail([&] {
+                        return "mask: " + name(self) + wait_of(self) + ", but " + name(*other) + wait_of(*other);
+                    });
                 all = all && other->mask == mask;
             }
             if (!all) {
@@ -261,7 +281,8 @@ private:
             ready_.push_back(&one);
             fibers_[i].prepare(&run_thread, this);
         }
-        random_ = gneiss::random_stream(gneiss::random_key{current_settings().seed, gneiss::random_domain::user}.with(turn));
+        random_ =
+            gneiss::random_stream(gneiss::random_key{current_settings().seed, gneiss::random_domain::user}.with(turn));
         ++runs_;
         ended_threads_ = at_barrier_ = idle_turns_ = 0;
         shared_.reset(new std::byte[shared_bytes]);
@@ -287,10 +308,12 @@ private:
         own.exited |= 1U << self_->lane;
         for (const thread* other : own.lanes)
             if (other != nullptr && (other->mask >> self_->lane & 1U) != 0)
-                return fail_quietly("exited lane: " + name(*other) + wait_of(*other) + ", but " + name(*self_) + " has exited");
+                return fail_quietly(
+                    "exited lane: " + name(*other) + wait_of(*other) + ", but " + name(*self_) + " has exited");
         for (const thread& other : threads_)
             if (stands_at_barrier(other))
-                return fail_quietly("divergent barrier: " + name(other) + wait_of(other) + ", but " + name(*self_) + " has exited");
+                return fail_quietly(
+                    "divergent barrier: " + name(other) + wait_of(other) + ", but " + name(*self_) + " has exited");
     }
     void fail_quietly(std::string what) noexcept { fault_ = std::move(what); }
 
@@ -370,9 +393,11 @@ inline void* dynamic_shared() noexcept {
 template <class Body>
 void run_grid(dim3 grid, dim3 size, std::size_t shared_bytes, const Body& body) {
     const std::uint64_t threads = std::uint64_t{size.x} * size.y * size.z;
-    if (threads == 0 || threads > 1024 || size.z > 64) throw fault("launch: a block of " + std::to_string(threads) + " threads");
+    if (threads == 0 || threads > 1024 || size.z > 64)
+        throw fault("launch: a block of " + std::to_string(threads) + " threads");
     if (grid.y > 65535 || grid.z > 65535 || grid.x > 0x7fffffffU) throw fault("launch: a grid beyond the limits");
-    if (shared_bytes > 227 * 1024) throw fault("launch: " + std::to_string(shared_bytes) + " bytes of shared memory, at most 232448");
+    if (shared_bytes > 227 * 1024)
+        throw fault("launch: " + std::to_string(shared_bytes) + " bytes of shared memory, at most 232448");
     if (block::running()) throw fault("launch: from within a kernel");
     const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
     const std::uint64_t seed = current_settings().seed;

@@ -45,7 +45,8 @@ __global__ void votes(const unsigned* in, unsigned* out, unsigned mask) {
 
 __global__ void counted(int* out) {
     const int odd = static_cast<int>(threadIdx.x % 2);
-    const int count = __syncthreads_count(odd), any = __syncthreads_or(threadIdx.x == 5), all = __syncthreads_and(threadIdx.x < 100);
+    const int count = __syncthreads_count(odd), any = __syncthreads_or(threadIdx.x == 5),
+              all = __syncthreads_and(threadIdx.x < 100);
     if (threadIdx.x == 0) {
         out[0] = count;
         out[1] = any;
@@ -147,7 +148,8 @@ TEST_CASE("shuffles read the lane that PTX specifies, for every argument and wid
                 launch(nullptr, shuffles, dim3(1), dim3(32), 0, in.data(), out.data(), argument, width);
                 for (int kind = 0; kind < 4; ++kind)
                     for (int lane = 0; lane < 32; ++lane)
-                        CHECK(out[static_cast<std::size_t>(32 * kind + lane)] == expected(in, kind, lane, argument, width));
+                        CHECK(out[static_cast<std::size_t>(32 * kind + lane)] ==
+                            expected(in, kind, lane, argument, width));
             }
     });
 }
@@ -181,8 +183,10 @@ TEST_CASE("votes, matches and reductions cover the lanes in the mask") {
                     continue;
                 }
                 unsigned match = 0;
-                for (unsigned j = 0; j < 32; ++j) match |= static_cast<unsigned>((mask >> j & 1U) != 0 && in[j] == in[i]) << j;
-                const unsigned want[] = {ballot, any, all, match, alike ? mask : 0, alike, sum, least, static_cast<unsigned>(most), mixed};
+                for (unsigned j = 0; j < 32; ++j)
+                    match |= static_cast<unsigned>((mask >> j & 1U) != 0 && in[j] == in[i]) << j;
+                const unsigned want[] = {
+                    ballot, any, all, match, alike ? mask : 0, alike, sum, least, static_cast<unsigned>(most), mixed};
                 for (unsigned kind = 0; kind < 10; ++kind) CHECK(out[32 * kind + i] == want[kind]);
             }
         }

@@ -1,6 +1,7 @@
 #pragma once
 
-// Barriers, warp operations and atomics as kernels call them. NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.
+// Barriers, warp operations and atomics as kernels call them. NOLINTBEGIN(bugprone-reserved-identifier): the names are
+// CUDA's.
 
 #include <concepts>
 #include <cstdint>
@@ -14,7 +15,8 @@ using source = std::source_location;
 
 /// The lane that `lane` reads in its segment of `width` lanes; PTX ISA, shfl.sync.
 enum class shuffle { index, up, down, exclusive_or };
-[[nodiscard]] constexpr unsigned shuffle_source(shuffle options, unsigned lane, unsigned argument, unsigned width) noexcept {
+[[nodiscard]] constexpr unsigned shuffle_source(
+    shuffle options, unsigned lane, unsigned argument, unsigned width) noexcept {
     const unsigned b = argument & 31U, segment = 32U - width; // the bits of a lane that select its segment
     const unsigned first = lane & segment, last = first | (~segment & 31U);
     switch (options) {
@@ -37,13 +39,15 @@ T shuffled(std::string_view what, shuffle options, unsigned mask, T value, unsig
             const unsigned from = shuffle_source(options, one->lane, one->argument, one->width);
             if ((mask >> from & 1U) == 0)
                 here.fail([&] {
-                    return "mask: " + here.name(*one) + " reads lane " + std::to_string(from) + " in " + std::string(what) + " at " +
-                           at.file_name() + ":" + std::to_string(at.line()) + ", which its mask does not name";
+                    return "mask: " + here.name(*one) + " reads lane " + std::to_string(from) + " in " +
+                        std::string(what) + " at " + at.file_name() + ":" + std::to_string(at.line()) +
+                        ", which its mask does not name";
                 });
             one->result = lanes.lanes[from]->value;
         }
     };
-    return from_word<T>(here.collective(what, mask, to_word(value), argument, static_cast<unsigned>(width), false, at, finish));
+    return from_word<T>(
+        here.collective(what, mask, to_word(value), argument, static_cast<unsigned>(width), false, at, finish));
 }
 
 /// Every lane gets one(lanes), the same value.
@@ -105,12 +109,14 @@ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = warpSize, simt
     return simt::shuffled("__shfl_up_sync", simt::shuffle::up, mask, value, by, width, at);
 }
 template <simt::shufflable T>
-T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = warpSize, simt::source at = simt::source::current()) {
+T __shfl_down_sync(
+    unsigned mask, T value, unsigned by, int width = warpSize, simt::source at = simt::source::current()) {
     return simt::shuffled("__shfl_down_sync", simt::shuffle::down, mask, value, by, width, at);
 }
 template <simt::shufflable T>
 T __shfl_xor_sync(unsigned mask, T value, int with, int width = warpSize, simt::source at = simt::source::current()) {
-    return simt::shuffled("__shfl_xor_sync", simt::shuffle::exclusive_or, mask, value, static_cast<unsigned>(with), width, at);
+    return simt::shuffled(
+        "__shfl_xor_sync", simt::shuffle::exclusive_or, mask, value, static_cast<unsigned>(with), width, at);
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate, simt::source at = simt::source::current()) {
@@ -133,7 +139,8 @@ unsigned __match_any_sync(unsigned mask, T value, simt::source at = simt::source
             if (one == nullptr || (mask >> one->lane & 1U) == 0) continue;
             one->result = 0;
             for (const simt::thread* other : lanes.lanes)
-                if (other != nullptr && (mask >> other->lane & 1U) != 0 && other->value == one->value) one->result |= 1ULL << other->lane;
+                if (other != nullptr && (mask >> other->lane & 1U) != 0 && other->value == one->value)
+                    one->result |= 1ULL << other->lane;
         }
     };
     return static_cast<unsigned>(
@@ -142,20 +149,21 @@ unsigned __match_any_sync(unsigned mask, T value, simt::source at = simt::source
 /// Returns `mask` and sets *equal = 1 if all its lanes hold one value; else returns 0 and sets 0.
 template <simt::shufflable T>
 unsigned __match_all_sync(unsigned mask, T value, int* equal, simt::source at = simt::source::current()) {
-    const auto alike = simt::agreed("__match_all_sync", mask, simt::to_word(value), at, [mask](const simt::warp& lanes) {
-        const std::uint64_t first = lanes.lanes[static_cast<unsigned>(std::countr_zero(mask))]->value;
-        for (const simt::thread* one : lanes.lanes)
-            if (one != nullptr && (mask >> one->lane & 1U) != 0 && one->value != first) return std::uint64_t{0};
-        return std::uint64_t{1};
-    });
+    const auto alike =
+        simt::agreed("__match_all_sync", mask, simt::to_word(value), at, [mask](const simt::warp& lanes) {
+            const std::uint64_t first = lanes.lanes[static_cast<unsigned>(std::countr_zero(mask))]->value;
+            for (const simt::thread* one : lanes.lanes)
+                if (one != nullptr && (mask >> one->lane & 1U) != 0 && one->value != first) return std::uint64_t{0};
+            return std::uint64_t{1};
+        });
     *equal = static_cast<int>(alike);
     return alike != 0 ? mask : 0;
 }
 
 // For unsigned and int, as in CUDA; the last three for unsigned only.
-#define SIMT_REDUCE(name, type, expression)                                                                             \
+#define SIMT_REDUCE(name, type, expression)                                                                            \
     inline type name(unsigned mask, type value, simt::source at = simt::source::current()) {                           \
-        return simt::reduced(#name, mask, value, at, [](type a, type b) -> type { return expression; });                \
+        return simt::reduced(#name, mask, value, at, [](type a, type b) -> type { return expression; });               \
     }
 SIMT_REDUCE(__reduce_add_sync, unsigned, a + b)
 SIMT_REDUCE(__reduce_add_sync, int, static_cast<int>(static_cast<unsigned>(a) + static_cast<unsigned>(b)))
@@ -192,8 +200,10 @@ T atomically(T* to, Change change) {
     using word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
     auto* bits = reinterpret_cast<word __attribute__((may_alias))*>(to);
     word before = __atomic_load_n(bits, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(bits, &before, std::bit_cast<word>(static_cast<T>(change(std::bit_cast<T>(before)))), false,
-        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+    while (!__atomic_compare_exchange_n(bits, &before,
+        std::bit_cast<word>(static_cast<T>(change(std::bit_cast<T>(before)))), false, __ATOMIC_RELAXED,
+        __ATOMIC_RELAXED)) {
+    }
     return std::bit_cast<T>(before);
 }
 
@@ -221,7 +231,8 @@ T atomicAdd(T* to, std::type_identity_t<T> value) {
 template <class T>
     requires std::same_as<T, int> || std::same_as<T, unsigned>
 T atomicSub(T* to, std::type_identity_t<T> value) {
-    return simt::atomically(to, [value](T old) { return static_cast<T>(static_cast<unsigned>(old) - static_cast<unsigned>(value)); });
+    return simt::atomically(
+        to, [value](T old) { return static_cast<T>(static_cast<unsigned>(old) - static_cast<unsigned>(value)); });
 }
 template <class T>
     requires simt::atomic_integer<T> || std::same_as<T, long long>

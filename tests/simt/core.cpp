@@ -184,7 +184,8 @@ TEST_CASE("a step that allocates cannot be recorded; the stream remains usable")
 
 TEST_CASE("an arena returns disjoint aligned parts of its counted size, and no more") {
     const auto take = [](device_arena& from) {
-        return std::tuple{from.take<float>(3), from.take<double>(0), from.take<char>(257), from.take<double>(32)}; // in this order
+        return std::tuple{
+            from.take<float>(3), from.take<double>(0), from.take<char>(257), from.take<double>(32)}; // in this order
     };
     device_arena counting;
     const auto nothing = take(counting);

@@ -23,7 +23,8 @@ __global__ void block_sum(const T* in, T* out, unsigned count) {
     __shared__ T partial[32];
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     T value = i < count ? in[i] : T{};
-    for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffU, value, static_cast<unsigned>(offset));
+    for (int offset = 16; offset > 0; offset /= 2)
+        value += __shfl_down_sync(0xffffffffU, value, static_cast<unsigned>(offset));
     if (lane == 0) partial[warp] = value;
     __syncthreads();
     if (warp == 0) {

@@ -18,13 +18,16 @@ using gneiss::cuda::launch;
 
 /// Returns the emulator's reports of one launch, for the seeds that matter.
 template <class... Parameters, class... Arguments>
-std::string fault_of(void (*kernel)(Parameters...), unsigned threads, std::size_t shared_bytes, Arguments... arguments) {
+std::string fault_of(
+    void (*kernel)(Parameters...), unsigned threads, std::size_t shared_bytes, Arguments... arguments) {
     std::string said;
     simt::for_each_seed(6, [&] {
         std::string now = "nothing";
         try {
             launch(nullptr, kernel, dim3(1), dim3(threads), shared_bytes, arguments...);
-        } catch (const simt::fault& fault) { now = fault.what(); }
+        } catch (const simt::fault& fault) {
+            now = fault.what();
+        }
         said += now + "\n";
     });
     return said;
@@ -77,11 +80,13 @@ __global__ void reads_lane_outside(int* out) {
 __global__ void width_of_seven(int* out) { out[threadIdx.x] = __shfl_sync(0xffffffffU, 1, 0, 7); }
 
 __global__ void spins(const unsigned* flag, unsigned* out) {
-    while (atomicAdd(out, 0U) == *flag) {}
+    while (atomicAdd(out, 0U) == *flag) {
+    }
 }
 __global__ void waits_for_its_warp(unsigned* flag) { // a lock that lanes of one warp pass on
     if (threadIdx.x == 31) atomicExch(flag, 1U);
-    while (atomicAdd(flag, 0U) == 0) {}
+    while (atomicAdd(flag, 0U) == 0) {
+    }
 }
 
 __global__ void misaligned(const float* in, float* out) {
@@ -138,24 +143,28 @@ TEST_CASE("a barrier that some threads do not reach is named, with both places")
     std::vector<int> out(64);
     CHECK(each_says(fault_of(barrier_in_one_branch, 64, 0, out.data()),
         {"divergent barrier: thread (", "__syncthreads at ", "faults.cpp:", ", but thread ("}));
-    CHECK(each_says(fault_of(barrier_after_return, 64, 0, out.data()), {"divergent barrier", "thread (40,0,0) of block (0,0,0), lane 8, has exited"}));
+    CHECK(each_says(fault_of(barrier_after_return, 64, 0, out.data()),
+        {"divergent barrier", "thread (40,0,0) of block (0,0,0), lane 8, has exited"}));
     CHECK(each_says(fault_of(barrier_in_some_turns, 64, 0, out.data()), {"divergent barrier", "has exited"}));
 }
 
 TEST_CASE("wrong masks are named") {
     std::vector<unsigned> out(64);
     std::vector<int> numbers(64);
-    CHECK(each_says(fault_of(mask_without_self, 32, 0, out.data()), {"mask: ", "__ballot_sync for lanes 0x0000ffff", "does not name its lane"}));
+    CHECK(each_says(fault_of(mask_without_self, 32, 0, out.data()),
+        {"mask: ", "__ballot_sync for lanes 0x0000ffff", "does not name its lane"}));
     CHECK(each_says(fault_of(mask_of_no_lane, 48, 0, out.data()), {"mask: ", "lanes that the block does not have"}));
     CHECK(each_says(fault_of(operations_differ, 32, 0, numbers.data()), {"mask: ", "__ballot_sync", "__any_sync"}));
-    CHECK(each_says(fault_of(reads_lane_outside, 32, 0, numbers.data()), {"mask: ", "reads lane 8 in __shfl_sync", "faults.cpp:"}));
+    CHECK(each_says(
+        fault_of(reads_lane_outside, 32, 0, numbers.data()), {"mask: ", "reads lane 8 in __shfl_sync", "faults.cpp:"}));
     CHECK(each_says(fault_of(width_of_seven, 32, 0, numbers.data()), {"width that is no power of two"}));
 }
 
 TEST_CASE("a lane that never arrives or has exited is named") {
     std::vector<unsigned> out(32);
     CHECK(each_says(fault_of(lane_missing, 32, 0, out.data()),
-        {"deadlock: ", "__ballot_sync for lanes 0xffffffff", "thread (9,0,0) of block (0,0,0), lane 9, is in __syncthreads"}));
+        {"deadlock: ", "__ballot_sync for lanes 0xffffffff",
+            "thread (9,0,0) of block (0,0,0), lane 9, is in __syncthreads"}));
     CHECK(each_says(fault_of(lane_exited, 32, 0, out.data()), {"exited lane: ", "__ballot_sync"}));
     CHECK(each_says(fault_of(lane_exited_by_its_mask, 32, 0, out.data()), {"nothing"}));
 }
@@ -182,7 +191,8 @@ TEST_CASE("a missing barrier makes the result depend on the order of threads" * 
     CHECK(results(lanes<false>, 32).size() > 1);
 }
 
-TEST_CASE("blocks that write one place make the result depend on the order of blocks" * doctest::skip(simt::under_tsan)) {
+TEST_CASE(
+    "blocks that write one place make the result depend on the order of blocks" * doctest::skip(simt::under_tsan)) {
     CHECK(results(blocks_collide, 32, 5).size() > 1);
 }
 
@@ -197,7 +207,8 @@ TEST_CASE("unwritten shared memory is NaN in every block, static or dynamic") {
 
 TEST_CASE("launches that a GPU refuses are refused") {
     int out = 0;
-    CHECK_THROWS_WITH_AS(launch(nullptr, barrier_after_return, dim3(1), dim3(1025), 0, &out), "launch: a block of 1025 threads", simt::fault);
+    CHECK_THROWS_WITH_AS(launch(nullptr, barrier_after_return, dim3(1), dim3(1025), 0, &out),
+        "launch: a block of 1025 threads", simt::fault);
     CHECK_THROWS_AS(launch(nullptr, barrier_after_return, dim3(1), dim3(32), 300 * 1024, &out), simt::fault);
     CHECK_THROWS_AS(launch(nullptr, barrier_after_return, dim3(1, 70000), dim3(32), 0, &out), simt::fault);
     launch(nullptr, barrier_after_return, dim3(0), dim3(64), 0, &out); // no blocks: no effect

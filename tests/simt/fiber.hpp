@@ -40,8 +40,8 @@ inline constexpr bool under_tsan = true;
 inline constexpr bool under_tsan = false;
 #endif
 
-/// For the thread sanitizer every fiber is a separate thread, and switching orders nothing; only these do. An acquire sees
-/// everything before earlier releases of the same token.
+/// For the thread sanitizer every fiber is a separate thread, and switching orders nothing; only these do. An acquire
+/// sees everything before earlier releases of the same token.
 inline void release([[maybe_unused]] void* token) noexcept {
 #if defined(GNEISS_THREAD_SANITIZER)
     __tsan_release(token);
@@ -93,8 +93,10 @@ public:
 
     fiber() {
         const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-        void* memory = mmap(nullptr, stack_bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "stack of an emulated thread");
+        void* memory = mmap(
+            nullptr, stack_bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED)
+            throw std::system_error(errno, std::generic_category(), "stack of an emulated thread");
         memory_ = static_cast<std::byte*>(memory);
         guard_ = page;
         mprotect(memory_, guard_, PROT_NONE);
@@ -106,8 +108,8 @@ public:
         munmap(memory_, guard_ + stack_bytes);
     }
 
-    /// Makes the next `enter` start `run(argument)`, unseen unless it declares otherwise. A function that has not returned is
-    /// abandoned.
+    /// Makes the next `enter` start `run(argument)`, unseen unless it declares otherwise. A function that has not
+    /// returned is abandoned.
     void prepare(void (*run)(void*), void* argument) {
         run_ = run;
         argument_ = argument;

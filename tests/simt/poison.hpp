@@ -1,6 +1,7 @@
 #pragma once
 
-// Locates the static __shared__ variables of this program, so that each block finds NaN and not its predecessor's values.
+// Locates the static __shared__ variables of this program, so that each block finds NaN and not its predecessor's
+// values.
 
 #include <elf.h>
 #include <link.h>
@@ -28,7 +29,8 @@ inline std::span<const std::span<std::byte>> static_shared() {
         const std::vector<char> image{std::istreambuf_iterator<char>(file), {}};
         const auto at = [&]<class T>(T& to, std::size_t offset) { std::memcpy(&to, image.data() + offset, sizeof to); };
         ElfW(Addr) base = 0; // the program itself comes first
-        dl_iterate_phdr([](dl_phdr_info* info, std::size_t, void* to) { return *static_cast<ElfW(Addr)*>(to) = info->dlpi_addr, 1; },
+        dl_iterate_phdr([](dl_phdr_info* info, std::size_t,
+                            void* to) { return *static_cast<ElfW(Addr)*>(to) = info->dlpi_addr, 1; },
             &base);
         ElfW(Ehdr) header;
         at(header, 0);
@@ -41,13 +43,16 @@ inline std::span<const std::span<std::byte>> static_shared() {
                 ElfW(Sym) symbol;
                 at(symbol, section.sh_offset + j * sizeof symbol);
                 const std::string_view name = image.data() + names.sh_offset + symbol.st_name;
-                if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || !name.starts_with("_Z") || name.find("B11simt_shared") == name.npos)
+                if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || !name.starts_with("_Z") ||
+                    name.find("B11simt_shared") == name.npos)
                     continue;
-                auto* const begin = reinterpret_cast<std::byte*>(base + symbol.st_value); // NOLINT(performance-no-int-to-ptr): of the symbol table
+                auto* const begin = reinterpret_cast<std::byte*>(
+                    base + symbol.st_value); // NOLINT(performance-no-int-to-ptr): of the symbol table
                 std::size_t size = symbol.st_size;
 #if defined(GNEISS_ADDRESS_SANITIZER)
                 // clang counts the red zone after a variable as part of it.
-                if (void* const red = __asan_region_is_poisoned(begin, size)) size = static_cast<std::size_t>(static_cast<std::byte*>(red) - begin);
+                if (void* const red = __asan_region_is_poisoned(begin, size))
+                    size = static_cast<std::size_t>(static_cast<std::byte*>(red) - begin);
 #endif
                 all.emplace_back(begin, size);
             }

@@ -19,7 +19,9 @@ using namespace gneiss::cuda;
 
 struct scrambled {
     std::uint32_t bound;
-    GNEISS_HD std::uint32_t operator()(std::uint32_t i) const { return static_cast<std::uint32_t>(gneiss::mix64(i) % bound); }
+    GNEISS_HD std::uint32_t operator()(std::uint32_t i) const {
+        return static_cast<std::uint32_t>(gneiss::mix64(i) % bound);
+    }
 };
 /// Keeps the total, and reverts the count if it is too large.
 struct keep_total {
@@ -45,12 +47,14 @@ TEST_CASE("simt.prefix_sums: they equal those of a loop, for any count within th
         simt::for_each_seed(items < 2000 ? 3 : 1, [&] {
             const std::uint32_t bound = items == 5000 ? ~std::uint32_t{0} : 9;
             copy_async(count.span(), std::span(&items, 1), in);
-            prefix_sums(in, {count.data()}, capacity, scrambled{bound}, sums.data(), scratch.data(), keep_total{total.data(), count.data(), ~0ULL});
+            prefix_sums(in, {count.data()}, capacity, scrambled{bound}, sums.data(), scratch.data(),
+                keep_total{total.data(), count.data(), ~0ULL});
             std::uint64_t found = 0, want = 0;
             copy_async(std::span(got), sums.span(), in);
             copy_async(std::span(&found, 1), total.span(), in);
             in.synchronize();
-            for (std::uint32_t i = 0; i < items; want += scrambled{bound}(i), ++i) REQUIRE(got[i] == static_cast<std::uint32_t>(want));
+            for (std::uint32_t i = 0; i < items; want += scrambled{bound}(i), ++i)
+                REQUIRE(got[i] == static_cast<std::uint32_t>(want));
             CHECK(got[items] == static_cast<std::uint32_t>(want));
             CHECK(found == want); // more than 32 bits for large values
         });
@@ -80,7 +84,8 @@ TEST_CASE("simt.prefix_sums: a callback that reduces the count prevents writing 
     device_buffer<std::uint64_t> scratch(budget, "scratch", prefix_tiles::scratch(50)), total(budget, "total", 1);
     std::vector<std::uint32_t> got(51);
     copy_async(count.span(), std::span(&items, 1), in);
-    prefix_sums(in, {count.data()}, 50, scrambled{9}, sums.data(), scratch.data(), keep_total{total.data(), count.data(), 3});
+    prefix_sums(
+        in, {count.data()}, 50, scrambled{9}, sums.data(), scratch.data(), keep_total{total.data(), count.data(), 3});
     copy_async(std::span(got), sums.span(), in);
     in.synchronize();
     for (std::uint32_t i = 0; i < 50; ++i) CHECK(got[i] == scrambled{9}(i));

@@ -1,7 +1,8 @@
 #pragma once
 
-// The part of the CUDA runtime that <gneiss/cuda/core> calls, on host memory. Work in a stream is done only when waited for,
-// and then only the necessary part: a missing wait, or a missing dependency between streams, reads data that is not there yet.
+// The part of the CUDA runtime that <gneiss/cuda/core> calls, on host memory. Work in a stream is done only when waited
+// for, and then only the necessary part: a missing wait, or a missing dependency between streams, reads data that is
+// not there yet.
 
 #include <chrono>
 #include <cstring>
@@ -27,8 +28,18 @@ enum cudaError_t {
     cudaErrorNotReady = 600,
     cudaErrorStreamCaptureUnsupported = 900,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
-enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost,
+    cudaMemcpyHostToDevice,
+    cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice,
+    cudaMemcpyDefault
+};
+enum cudaStreamCaptureMode {
+    cudaStreamCaptureModeGlobal,
+    cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed
+};
 inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDefault = 0, cudaEventDisableTiming = 2;
 inline constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1;
@@ -80,7 +91,8 @@ struct CUevent_st {
     std::shared_ptr<simt::stream_state> stream; ///< stream of the last record
     std::uint64_t position = 0;
     std::shared_ptr<std::vector<simt::work>> captured;
-    std::shared_ptr<std::chrono::steady_clock::time_point> time = std::make_shared<std::chrono::steady_clock::time_point>();
+    std::shared_ptr<std::chrono::steady_clock::time_point> time =
+        std::make_shared<std::chrono::steady_clock::time_point>();
 };
 struct CUgraph_st {
     std::vector<simt::work> work;
@@ -95,11 +107,11 @@ namespace simt {
 
 /// The emulated device.
 struct device {
-    cudaError_t missing = cudaSuccess;            ///< result of every call instead, such as cudaErrorInsufficientDriver
-    std::size_t memory = std::size_t{1} << 30;    ///< bytes that can be allocated
-    std::map<void*, std::size_t> allocated{};     ///< by cudaMalloc and related calls
-    std::set<stream_state*> streams{};            ///< existing streams
-    unsigned capturing = 0;                       ///< active captures
+    cudaError_t missing = cudaSuccess;         ///< result of every call instead, such as cudaErrorInsufficientDriver
+    std::size_t memory = std::size_t{1} << 30; ///< bytes that can be allocated
+    std::map<void*, std::size_t> allocated{};  ///< by cudaMalloc and related calls
+    std::set<stream_state*> streams{};         ///< existing streams
+    unsigned capturing = 0;                    ///< active captures
 
     [[nodiscard]] std::size_t used() const noexcept {
         std::size_t bytes = 0;
@@ -180,7 +192,9 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
     *count = simt::the_device().missing == cudaSuccess ? 1 : 0;
     return simt::the_device().missing;
 }
-inline cudaError_t cudaSetDevice(int device) { return device == 0 ? simt::the_device().missing : cudaErrorInvalidDevice; }
+inline cudaError_t cudaSetDevice(int device) {
+    return device == 0 ? simt::the_device().missing : cudaErrorInvalidDevice;
+}
 inline cudaError_t cudaGetDevice(int* device) {
     *device = 0;
     return simt::the_device().missing;
@@ -233,7 +247,8 @@ inline cudaError_t cudaFreeHost(void* pointer) {
     ::operator delete(pointer, std::align_val_t{4096});
     return cudaSuccess;
 }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream = nullptr) {
+inline cudaError_t cudaMemcpyAsync(
+    void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream = nullptr) {
     const simt::entered here;
     simt::enqueue(stream, [=] {
         if (bytes != 0) std::memmove(to, from, bytes);
@@ -323,7 +338,8 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
         return cudaSuccess;
     }
     if (event->stream)
-        simt::enqueue(stream, [other = event->stream, position = event->position] { simt::run_until(*other, position); });
+        simt::enqueue(
+            stream, [other = event->stream, position = event->position] { simt::run_until(*other, position); });
     return cudaSuccess;
 }
 inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*), void* argument) {

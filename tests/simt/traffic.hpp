@@ -1,7 +1,7 @@
 #pragma once
 
-// Counts requests for global memory: a warp's load is a request, which fetches every 32-byte sector that its lanes touch.
-// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.
+// Counts requests for global memory: a warp's load is a request, which fetches every 32-byte sector that its lanes
+// touch. NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.
 
 #include <algorithm>
 #include <cstdint>
@@ -35,8 +35,8 @@ struct traffic {
 
 /// Counts kernels' loads by __ldg, __ldcs, … and stores by __stwb, __stcs, … during its lifetime. One at a time.
 ///
-/// Lanes run at different times: the k-th execution of one line by each lane of a warp counts as one request. Exact if lanes go
-/// through a loop together; a lane that skips a turn shifts its later ones.
+/// Lanes run at different times: the k-th execution of one line by each lane of a warp counts as one request. Exact if
+/// lanes go through a loop together; a lane that skips a turn shifts its later ones.
 class traffic_counter {
 public:
     traffic_counter() { active() = this; }
@@ -104,9 +104,9 @@ inline void touch(const void* address, std::size_t bytes, std::size_t alignment,
     if (!block::running()) return;
     if (reinterpret_cast<std::uintptr_t>(address) % alignment != 0)
         block::current().fail([&] {
-            return "misaligned: " + block::current().name(block::current().self()) + " reads or writes " + std::to_string(bytes) +
-                   " bytes at an address that is not a multiple of " + std::to_string(alignment) + ", at " + at.file_name() + ":" +
-                   std::to_string(at.line());
+            return "misaligned: " + block::current().name(block::current().self()) + " reads or writes " +
+                std::to_string(bytes) + " bytes at an address that is not a multiple of " + std::to_string(alignment) +
+                ", at " + at.file_name() + ":" + std::to_string(at.line());
         });
     if (traffic_counter* counter = traffic_counter::active()) counter->add(address, bytes, store, at);
 }
@@ -114,17 +114,17 @@ inline void touch(const void* address, std::size_t bytes, std::size_t alignment,
 } // namespace simt
 
 // Loads and stores that differ on a GPU in their caching.
-#define SIMT_LOAD(name)                                                                                                 \
-    template <class T>                                                                                                  \
+#define SIMT_LOAD(name)                                                                                                \
+    template <class T>                                                                                                 \
     T name(const T* from, std::source_location at = std::source_location::current()) {                                 \
-        simt::touch(from, sizeof(T), alignof(T), false, at);                                                            \
-        return *from;                                                                                                   \
+        simt::touch(from, sizeof(T), alignof(T), false, at);                                                           \
+        return *from;                                                                                                  \
     }
-#define SIMT_STORE(name)                                                                                                \
-    template <class T>                                                                                                  \
+#define SIMT_STORE(name)                                                                                               \
+    template <class T>                                                                                                 \
     void name(T* to, std::type_identity_t<T> value, std::source_location at = std::source_location::current()) {       \
-        simt::touch(to, sizeof(T), alignof(T), true, at);                                                               \
-        *to = value;                                                                                                    \
+        simt::touch(to, sizeof(T), alignof(T), true, at);                                                              \
+        *to = value;                                                                                                   \
     }
 SIMT_LOAD(__ldg)
 SIMT_LOAD(__ldca)

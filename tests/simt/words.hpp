@@ -27,25 +27,19 @@ struct uint3 {
 struct dim3 {
     unsigned x = 1, y = 1, z = 1;
     constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) noexcept // NOLINT(google-explicit-constructor)
-        : x(x_), y(y_), z(z_) {}
+        : x(x_),
+          y(y_),
+          z(z_) {}
 };
 
 // TYPE1 … TYPE4 of CUDA's vector_types.h, with the same alignment, and make_TYPE2 … make_TYPE4.
-#define SIMT_VECTOR_TYPES(name, type)                                                                                   \
-    struct name##1 {                                                                                                    \
-        type x;                                                                                                         \
-    };                                                                                                                  \
-    struct alignas(2 * sizeof(type)) name##2 {                                                                          \
-        type x, y;                                                                                                      \
-    };                                                                                                                  \
-    struct name##3 {                                                                                                    \
-        type x, y, z;                                                                                                   \
-    };                                                                                                                  \
-    struct alignas(sizeof(type) < 4 ? 4 * sizeof(type) : 16) name##4 {                                                  \
-        type x, y, z, w;                                                                                                \
-    };                                                                                                                  \
-    constexpr name##2 make_##name##2(type x, type y) noexcept { return {x, y}; }                                        \
-    constexpr name##3 make_##name##3(type x, type y, type z) noexcept { return {x, y, z}; }                             \
+#define SIMT_VECTOR_TYPES(name, type)                                                                                  \
+    struct name##1 { type x; };                                                                                        \
+    struct alignas(2 * sizeof(type)) name##2 { type x, y; };                                                           \
+    struct name##3 { type x, y, z; };                                                                                  \
+    struct alignas(sizeof(type) < 4 ? 4 * sizeof(type) : 16) name##4 { type x, y, z, w; };                             \
+    constexpr name##2 make_##name##2(type x, type y) noexcept { return {x, y}; }                                       \
+    constexpr name##3 make_##name##3(type x, type y, type z) noexcept { return {x, y, z}; }                            \
     constexpr name##4 make_##name##4(type x, type y, type z, type w) noexcept { return {x, y, z, w}; }
 SIMT_VECTOR_TYPES(char, signed char)
 SIMT_VECTOR_TYPES(uchar, unsigned char)
@@ -77,14 +71,17 @@ constexpr int __popcll(unsigned long long x) noexcept { return std::popcount(x);
 constexpr int __clz(int x) noexcept { return std::countl_zero(static_cast<unsigned>(x)); }
 constexpr int __clzll(long long x) noexcept { return std::countl_zero(static_cast<unsigned long long>(x)); }
 constexpr int __ffs(int x) noexcept { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
-constexpr int __ffsll(long long x) noexcept { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned long long>(x)) + 1; }
+constexpr int __ffsll(long long x) noexcept {
+    return x == 0 ? 0 : std::countr_zero(static_cast<unsigned long long>(x)) + 1;
+}
 constexpr unsigned __brev(unsigned x) noexcept {
     unsigned reversed = 0;
     for (int i = 0; i < 32; ++i) reversed |= ((x >> i) & 1U) << (31 - i);
     return reversed;
 }
 constexpr unsigned long long __brevll(unsigned long long x) noexcept {
-    return (static_cast<unsigned long long>(__brev(static_cast<unsigned>(x))) << 32) | __brev(static_cast<unsigned>(x >> 32));
+    return (static_cast<unsigned long long>(__brev(static_cast<unsigned>(x))) << 32) |
+        __brev(static_cast<unsigned>(x >> 32));
 }
 constexpr unsigned __umulhi(unsigned a, unsigned b) noexcept {
     return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32);

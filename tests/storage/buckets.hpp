@@ -35,9 +35,10 @@ static_assert(word_array<word_file>);
 
 /// Sorts edges into buckets, in files of a directory. `memory` does not include the table.
 template <class E = serial_executor>
-bucket_store build(const std::filesystem::path& directory, const bucket_layout& layout,
-    std::span<const edge> edges, std::uint64_t memory = 1 << 20, const E& executor = E{}) {
-    bucket_builder<E> builder(layout, memory + bucket_builder<E>::table_bytes(layout.rows.partitions), directory, executor);
+bucket_store build(const std::filesystem::path& directory, const bucket_layout& layout, std::span<const edge> edges,
+    std::uint64_t memory = 1 << 20, const E& executor = E{}) {
+    bucket_builder<E> builder(
+        layout, memory + bucket_builder<E>::table_bytes(layout.rows.partitions), directory, executor);
     builder.push(edges);
     word_file out(directory / "out"), in(directory / "in");
     auto table = builder.finish(out, in);

@@ -18,7 +18,9 @@ using shared_count = std::shared_ptr<std::atomic<std::int64_t>>;
 /// Any engine; counts the requests in flight of all engines that share the count.
 class counting_engine : public forwarding_engine<gneiss::any_engine> {
 public:
-    counting_engine(gneiss::any_engine engine, shared_count in_flight) : forwarding_engine(std::move(engine)), in_flight_(std::move(in_flight)) {}
+    counting_engine(gneiss::any_engine engine, shared_count in_flight)
+        : forwarding_engine(std::move(engine)),
+          in_flight_(std::move(in_flight)) {}
 
     [[nodiscard]] std::uint64_t size(int file) { return engine_.size(file); }
     [[nodiscard]] std::size_t submit(std::span<const gneiss::io_request> requests) {

@@ -22,8 +22,8 @@
 
 namespace gneiss::test {
 
-/// Returns edges with hubs, repeated edges, self loops and isolated nodes, ids spread over all partitions; and, if there are
-/// enough edges, one node with 5000 incoming and 3000 outgoing edges: longer than several blocks.
+/// Returns edges with hubs, repeated edges, self loops and isolated nodes, ids spread over all partitions; and, if
+/// there are enough edges, one node with 5000 incoming and 3000 outgoing edges: longer than several blocks.
 inline std::vector<edge> lists_edges(std::uint64_t nodes, std::size_t count) {
     auto edges = hub_edges(nodes, count, nodes);
     const auto hub = static_cast<node_id>(nodes / 2);

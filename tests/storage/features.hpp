@@ -23,8 +23,8 @@ namespace gneiss::test {
 struct feature_form {
     bool sparse = false;
     bool f16 = false;
-    bool int8 = false; ///< dense only
-    bool bf16 = false; ///< dense only
+    bool int8 = false;   ///< dense only
+    bool bf16 = false;   ///< dense only
     bool ones = false;   ///< sparse without values
     bool aligned = true; ///< checksum blocks end with partitions
     std::uint64_t header = 4096;
@@ -49,22 +49,29 @@ inline void round_as_stored(std::span<float> values, std::uint64_t columns, feat
 class feature_writer {
 public:
     feature_writer(const std::filesystem::path& directory, row_partitioning rows, const feature_form& options)
-        : directory_(directory), rows_(rows), options_(options) {}
+        : directory_(directory),
+          rows_(rows),
+          options_(options) {}
 
     [[nodiscard]] feature_files write(std::span<const float> values, std::uint64_t columns) const {
         feature_files result{.rows = rows_.nodes, .columns = columns, .type = options_.type()};
         array numbers(*this, "numbers"), offsets(*this, "offsets"), indices(*this, "indices");
         const auto number = [&](float x) {
-            if (options_.f16) numbers.append(to_half(x));
-            else if (options_.bf16) numbers.append(to_bfloat16(x));
-            else numbers.append(x);
+            if (options_.f16)
+                numbers.append(to_half(x));
+            else if (options_.bf16)
+                numbers.append(to_bfloat16(x));
+            else
+                numbers.append(x);
         };
         std::uint64_t end = 0;
         offsets.append(end);
         std::vector<std::byte> bytes(row_bytes(feature_type::int8, columns));
         for (std::uint64_t row = 0; row < rows_.nodes; ++row) {
             if (options_.int8) {
-                (void)encode_row(values.subspan(static_cast<std::size_t>(row * columns), static_cast<std::size_t>(columns)), feature_type::int8, bytes.data());
+                (void)encode_row(
+                    values.subspan(static_cast<std::size_t>(row * columns), static_cast<std::size_t>(columns)),
+                    feature_type::int8, bytes.data());
                 for (const std::byte b : bytes) numbers.append(b);
             }
             for (std::uint64_t c = 0; c < columns && !options_.int8; ++c) {
@@ -89,7 +96,9 @@ public:
 private:
     struct array {
         array(const feature_writer& of, const char* name)
-            : path(of.directory_ / name), file(plain_file::create(path)), sums(file_id(name), of.options_.block_bytes),
+            : path(of.directory_ / name),
+              file(plain_file::create(path)),
+              sums(file_id(name), of.options_.block_bytes),
               header(static_cast<std::size_t>(of.options_.header), std::byte{7}) {
             file.write_at(0, header);
         }

@@ -19,7 +19,9 @@ struct interception {
 /// Files in memory whose operations can be intercepted.
 class intercepted_engine : public forwarding_engine<gneiss::memory_engine> {
 public:
-    intercepted_engine(const gneiss::memory_file_system& disk, interception& by) : forwarding_engine(gneiss::memory_engine(disk)), by_(&by) {}
+    intercepted_engine(const gneiss::memory_file_system& disk, interception& by)
+        : forwarding_engine(gneiss::memory_engine(disk)),
+          by_(&by) {}
 
     [[nodiscard]] std::size_t submit(std::span<const gneiss::io_request> requests) {
         for (const gneiss::io_request& each : requests)

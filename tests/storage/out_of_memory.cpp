@@ -32,10 +32,10 @@
 namespace test_storage_out_of_memory {
 
 using namespace gneiss;
-using storage_test::all_engines;
 using gneiss::test::fail_allocation;
 using gneiss::test::fail_each_allocation;
 using gneiss::test::temporary_directory;
+using storage_test::all_engines;
 
 TEST_CASE("io_queue: an operation whose allocation failed is not outstanding, and others complete") {
     const temporary_directory folder;
@@ -46,10 +46,12 @@ TEST_CASE("io_queue: an operation whose allocation failed is not outstanding, an
         for (std::size_t i = 0; i < written.size(); ++i) written[i] = static_cast<std::byte>(i * 7 / 3);
         const auto path = folder / name;
         const auto work = [&](io_queue& queue, file& target) {
-            for (std::size_t i = 0; i < parts; ++i) queue.write(target, i * part, std::span(written).subspan(i * part, part), i);
+            for (std::size_t i = 0; i < parts; ++i)
+                queue.write(target, i * part, std::span(written).subspan(i * part, part), i);
             queue.sync(target, parts);
             queue.drain();
-            for (std::size_t i = 0; i < parts; ++i) queue.read(target, i * part, std::span(read).subspan(i * part, part), i);
+            for (std::size_t i = 0; i < parts; ++i)
+                queue.read(target, i * part, std::span(read).subspan(i * part, part), i);
             std::size_t done = 0;
             while (queue.next_done()) ++done;
             return done == parts && read == written;
@@ -91,8 +93,15 @@ struct small_run {
     std::filesystem::path rows, saved;
 
     void save(const embedding_file& file, std::uint64_t generation) const {
-        save_checkpoint(saved, {.generation = generation, .layout = layout, .partitioning = partitioning, .disk_slots = file.disk_slots(),
-                                   .slots = file.slots(), .row_checksums = file.checksums(), .position = {}, .sections = {}});
+        save_checkpoint(saved,
+            {.generation = generation,
+                .layout = layout,
+                .partitioning = partitioning,
+                .disk_slots = file.disk_slots(),
+                .slots = file.slots(),
+                .row_checksums = file.checksums(),
+                .position = {},
+                .sections = {}});
     }
     [[nodiscard]] embedding_file open() const {
         const checkpoint c = load_checkpoint(saved);
@@ -112,7 +121,8 @@ struct small_run {
         memory_budget budget;
         partition_buffer buffer(file, {.resident_partitions = keep ? 4U : 2U, .prefetch = 1}, budget);
         epoch_plan states(4);
-        for (partition_id p = 0; p < 4; ++p) states[p].resident = p == 3 ? std::vector<partition_id>{3} : std::vector<partition_id>{p, p + 1};
+        for (partition_id p = 0; p < 4; ++p)
+            states[p].resident = p == 3 ? std::vector<partition_id>{3} : std::vector<partition_id>{p, p + 1};
         storage_test::add_one_to_all(buffer, states);
         buffer.flush();
         save(file, 2);
@@ -128,7 +138,8 @@ struct small_run {
         partition_buffer buffer(file, {.resident_partitions = 1, .prefetch = 1}, budget);
         bool right = true;
         buffer.for_each_block([&](std::uint64_t, matrix_view<const float> block) {
-            for (std::size_t i = 0; i < block.rows(); ++i) right = right && std::ranges::all_of(block[i], [&](float x) { return x == generation; });
+            for (std::size_t i = 0; i < block.rows(); ++i)
+                right = right && std::ranges::all_of(block[i], [&](float x) { return x == generation; });
         });
         return right;
     }
@@ -160,7 +171,8 @@ TEST_CASE("partition_buffer: an epoch without memory ends with an error, and the
 }
 
 TEST_CASE("partition_buffer: a state refused for lack of memory can be requested again") {
-    const small_run run{[disk = memory_file_system{}] { return any_engine(memory_engine(disk)); }, "rows", temporary_directory().path() / "checkpoint"};
+    const small_run run{[disk = memory_file_system{}] { return any_engine(memory_engine(disk)); }, "rows",
+        temporary_directory().path() / "checkpoint"};
     any_engine engine = run.engines();
     embedding_file::create(engine, run.rows, partitioning, layout, 4);
     embedding_file file(run.engines, run.rows, partitioning, layout, 4);
@@ -207,7 +219,8 @@ TEST_CASE("external sort: an allocation failure throws, and no file remains") {
         const std::uint64_t failed = fail_each_allocation(
             [&] {
                 filled = 0;
-                external_sorter<std::uint64_t, by_key<std::identity>, std::decay_t<decltype(executor)>> sorter(folder.path(), memory, {}, executor);
+                external_sorter<std::uint64_t, by_key<std::identity>, std::decay_t<decltype(executor)>> sorter(
+                    folder.path(), memory, {}, executor);
                 sorter.push(records);
                 sorter.for_each_block([&](std::span<const std::uint64_t> block) {
                     std::ranges::copy(block, sorted.begin() + static_cast<std::ptrdiff_t>(filled));
@@ -233,7 +246,8 @@ TEST_CASE("edge_buffer over bucket_reader: states without memory end with an err
     std::vector<edge> edges(2000);
     random_stream draw(random_key{1, random_domain::user});
     for (edge& e : edges)
-        e = {static_cast<node_id>(draw.below(100)), static_cast<relation_id>(draw.below(3)), static_cast<node_id>(draw.below(100))};
+        e = {static_cast<node_id>(draw.below(100)), static_cast<relation_id>(draw.below(3)),
+            static_cast<node_id>(draw.below(100))};
     const bucket_store store = gneiss::test::build(folder.path(), buckets, edges);
     std::ranges::sort(edges);
     epoch_plan states(4);
@@ -287,7 +301,8 @@ TEST_CASE("io_queue: after a failed allocation, an operation does not throw the 
     std::uint64_t both = 0;
     (void)fail_each_allocation(
         [&] {
-            const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::device_error, .at = 1, .on = {.open = false}});
+            const auto injector = std::make_shared<fault_injector>(
+                fault{.kind = fault_kind::device_error, .at = 1, .on = {.open = false}});
             any_engine engine = faulty(memory_engine(disk, count), injector);
             file target(engine, "f", {.write = true, .create = true, .truncate = true});
             const std::vector<std::byte> bytes(count);
@@ -314,17 +329,21 @@ TEST_CASE("extent_rows: after a failed allocation no request is in flight, and t
     const temporary_directory folder;
     const memory_file_system disk;
     const auto in_flight = std::make_shared<std::atomic<std::int64_t>>(0);
-    const engine_factory engines = [&] { return any_engine(storage_test::counting_engine(any_engine(memory_engine(disk, 8)), in_flight)); };
+    const engine_factory engines = [&] {
+        return any_engine(storage_test::counting_engine(any_engine(memory_engine(disk, 8)), in_flight));
+    };
     const storage_test::rows_file file(engines, "rows", 200, 512);
     std::vector<std::vector<node_id>> batches(5);
     for (std::size_t b = 0; b < batches.size(); ++b)
-        for (node_id id = static_cast<node_id>(b); id < 200; id += static_cast<node_id>(b + 2)) batches[b].push_back(id);
+        for (node_id id = static_cast<node_id>(b); id < 200; id += static_cast<node_id>(b + 2))
+            batches[b].push_back(id);
     std::vector<storage_test::gathered_rows> to;
     for (const auto& ids : batches) to.emplace_back(ids.size(), 512);
     const auto work = [&](extent_rows& source) {
         source.expect({batches.size() - 1, [&](const auto& visit) {
-            for (std::size_t b = 1; b < batches.size(); ++b) visit(b - 1, std::span<const node_id>(batches[b]));
-        }});
+                           for (std::size_t b = 1; b < batches.size(); ++b)
+                               visit(b - 1, std::span<const node_id>(batches[b]));
+                       }});
         for (std::size_t b = 0; b < batches.size(); ++b) {
             if (b != 0) source.select(b - 1);
             source.gather(batches[b], to[b].target());
@@ -335,8 +354,14 @@ TEST_CASE("extent_rows: after a failed allocation no request is in flight, and t
         const std::uint64_t failed = fail_each_allocation(
             [&] {
                 memory_budget budget;
-                extent_rows source(any_row_source(std::in_place_type<disk_rows>, engines, file.stored, gather_options{.coalesce_bytes = 0}, serial_executor{}, budget), engines,
-                    {.way = gather_way::scan, .directory = folder.path(), .memory = 64U << 10, .least_piece = two ? 1U << 20 : 4096U}, serial_executor{}, budget);
+                extent_rows source(any_row_source(std::in_place_type<disk_rows>, engines, file.stored,
+                                       gather_options{.coalesce_bytes = 0}, serial_executor{}, budget),
+                    engines,
+                    {.way = gather_way::scan,
+                        .directory = folder.path(),
+                        .memory = 64U << 10,
+                        .least_piece = two ? 1U << 20 : 4096U},
+                    serial_executor{}, budget);
                 try {
                     work(source);
                 } catch (...) {
@@ -366,11 +391,14 @@ TEST_CASE("graph_buffer: a merge without memory leaves no read in flight for ano
         if (name == "memory") continue; // the files are on disk
         CAPTURE(name);
         const auto in_flight = std::make_shared<std::atomic<std::int64_t>>(0);
-        const engine_factory engines = [&, make = plain] { return any_engine(storage_test::counting_engine(make(), in_flight)); };
+        const engine_factory engines = [&, make = plain] {
+            return any_engine(storage_test::counting_engine(make(), in_flight));
+        };
         const std::uint64_t failed = fail_each_allocation(
             [&] {
                 memory_budget budget;
-                graph_buffer graphs(store, engines, neighbor_direction::both, graph_buffer::bytes_needed(states, store, neighbor_direction::both, options), budget, options);
+                graph_buffer graphs(store, engines, neighbor_direction::both,
+                    graph_buffer::bytes_needed(states, store, neighbor_direction::both, options), budget, options);
                 graphs.begin_epoch(states);
                 for (std::uint32_t s = 0; s < states.size(); ++s) {
                     try {

@@ -34,10 +34,12 @@ engine_factory threads() {
 
 const row_partitioning rows{20, 2};
 const std::vector<edge> some_edges{{0, 0, 1}, {1, 0, 15}, {12, 0, 3}, {19, 0, 19}};
-const epoch_plan two_states{{.resident = {0}, .edge_buckets = {{0, 0}}}, {.resident = {0, 1}, .edge_buckets = {{0, 1}, {1, 0}, {1, 1}}}};
+const epoch_plan two_states{
+    {.resident = {0}, .edge_buckets = {{0, 0}}}, {.resident = {0, 1}, .edge_buckets = {{0, 1}, {1, 0}, {1, 1}}}};
 const epoch_plan beyond{{.resident = {0, 7}, .edge_buckets = {{0, 7}}}};
 
-/// States of a buffer are acquired in order, once each, within an epoch: everything else is refused rather than awaited.
+/// States of a buffer are acquired in order, once each, within an epoch: everything else is refused rather than
+/// awaited.
 template <class Buffer>
 void check_order(Buffer& buffer) {
     CHECK(code_of([&] { (void)buffer.acquire(0); }) == errc::invalid_argument); // no epoch
@@ -58,7 +60,8 @@ TEST_CASE("edge buffers refuse loaders without functions, plans of other partiti
     memory_budget budget;
     const bucketed_edges edges(some_edges, {.partitions = 2, .nodes = 20});
     const auto source = edges.open({});
-    CHECK(code_of([&] { (void)edge_buffer({.size = {}, .load = source.loader.load}, {.partitions = 2}, budget); }) == errc::invalid_argument);
+    CHECK(code_of([&] { (void)edge_buffer({.size = {}, .load = source.loader.load}, {.partitions = 2}, budget); }) ==
+        errc::invalid_argument);
     CHECK(code_of([&] { (void)edge_buffer::bytes_needed(two_states, edge_loader{}); }) == errc::invalid_argument);
     CHECK(code_of([&] { (void)edge_buffer::bytes_needed(beyond, source.loader); }) == errc::invalid_argument);
     CHECK(code_of([&] { (void)source.loader.size({0, 7}); }) == errc::out_of_range);
@@ -67,13 +70,15 @@ TEST_CASE("edge buffers refuse loaders without functions, plans of other partiti
     check_order(buffer);
 }
 
-TEST_CASE("graph buffers, readers of buckets and their store refuse partitions beyond, other sizes and missing engines") {
+TEST_CASE(
+    "graph buffers, readers of buckets and their store refuse partitions beyond, other sizes and missing engines") {
     const test::temporary_directory directory;
     const bucket_store store = test::build(directory.path(), {rows, 1}, some_edges);
     memory_budget budget;
     CHECK(code_of([&] { (void)store.extent({0, 2}); }) == errc::out_of_range);
     CHECK(code_of([&] { (void)store.read({2, 0}, edge_direction::out); }) == errc::out_of_range);
-    CHECK(code_of([&] { (void)graph_buffer::bytes_needed(beyond, store, neighbor_direction::in); }) == errc::invalid_argument);
+    CHECK(code_of([&] { (void)graph_buffer::bytes_needed(beyond, store, neighbor_direction::in); }) ==
+        errc::invalid_argument);
     for (const graph_form form : {graph_form::blocks, graph_form::csr}) {
         graph_buffer buffer(store, threads(), neighbor_direction::both, 0, budget, {.form = form});
         CHECK(code_of([&] { (void)buffer.first_edge({3, 0}); }) == errc::out_of_range);
@@ -108,11 +113,19 @@ TEST_CASE("graph buffers, readers of buckets and their store refuse partitions b
 }
 
 TEST_CASE("graphs in memory are of partitions that exist, with all their blocks or lists") {
-    CHECK(code_of([] { (void)resident_graph(rows, {1, 0}, neighbor_direction::in, {}, std::vector<resident_graph::block>(4)); }) == errc::invalid_argument);
-    CHECK(code_of([] { (void)resident_graph(rows, {0, 5}, neighbor_direction::in, {}, std::vector<resident_graph::block>(4)); }) == errc::invalid_argument);
-    CHECK(code_of([] { (void)resident_graph(rows, {0, 1}, neighbor_direction::both, {}, std::vector<resident_graph::block>(4)); }) == errc::invalid_argument);
+    CHECK(code_of([] {
+        (void)resident_graph(rows, {1, 0}, neighbor_direction::in, {}, std::vector<resident_graph::block>(4));
+    }) == errc::invalid_argument);
+    CHECK(code_of([] {
+        (void)resident_graph(rows, {0, 5}, neighbor_direction::in, {}, std::vector<resident_graph::block>(4));
+    }) == errc::invalid_argument);
+    CHECK(code_of([] {
+        (void)resident_graph(rows, {0, 1}, neighbor_direction::both, {}, std::vector<resident_graph::block>(4));
+    }) == errc::invalid_argument);
     CHECK(code_of([] { (void)resident_graph(rows, nullptr, nullptr); }) == errc::invalid_argument);
-    const auto lists = [](std::vector<partition_id> of) { return std::make_shared<resident_csr>(rows, std::move(of), 0, csr_options{}); };
+    const auto lists = [](std::vector<partition_id> of) {
+        return std::make_shared<resident_csr>(rows, std::move(of), 0, csr_options{});
+    };
     CHECK(code_of([&] { (void)lists({0, 2}); }) == errc::invalid_argument);
     CHECK(code_of([&] { (void)resident_graph(rows, lists({0}), lists({1})); }) == errc::invalid_argument);
     const auto some = lists({0}), others = lists({1});
@@ -128,7 +141,8 @@ TEST_CASE("feature buffers refuse plans of other partitions, states out of order
     for (const bool sparse : {false, true}) {
         const test::temporary_directory directory;
         std::vector<float> values(20 * 3, 1);
-        const feature_store store(test::feature_writer(directory.path(), rows, {.sparse = sparse}).write(values, 3), rows);
+        const feature_store store(
+            test::feature_writer(directory.path(), rows, {.sparse = sparse}).write(values, 3), rows);
         memory_budget budget;
         CHECK(code_of([&] { (void)store.range(2, feature_part::values); }) == errc::out_of_range);
         CHECK(code_of([&] { (void)store.first_entry(3); }) == (sparse ? errc::out_of_range : errc::invalid_argument));
@@ -145,23 +159,29 @@ TEST_CASE("feature buffers refuse plans of other partitions, states out of order
         const std::vector<node_id> elsewhere{0, 15};
         std::vector<float> out(2 * 3);
         sparse_feature_rows sparse_out;
-        if (sparse) CHECK(code_of([&] { first->gather(serial_executor{}, elsewhere, sparse_out); }) == errc::out_of_range);
-        else CHECK(code_of([&] { first->gather(serial_executor{}, elsewhere, matrix_view<float>(out.data(), 2, 3)); }) == errc::out_of_range);
+        if (sparse)
+            CHECK(code_of([&] { first->gather(serial_executor{}, elsewhere, sparse_out); }) == errc::out_of_range);
+        else
+            CHECK(code_of([&] { first->gather(serial_executor{}, elsewhere, matrix_view<float>(out.data(), 2, 3)); }) ==
+                errc::out_of_range);
         feature_reader reader(store, threads());
         const std::vector<partition_id> both{0, 1};
         std::vector<feature_block> one(1);
         CHECK(code_of([&] { reader.read(both, one); }) == errc::invalid_argument);
-        CHECK(code_of([&] { feature_reader(store, {}).read(std::span(both).first(1), one); }) == errc::invalid_argument);
+        CHECK(
+            code_of([&] { feature_reader(store, {}).read(std::span(both).first(1), one); }) == errc::invalid_argument);
     }
     CHECK(code_of([] { (void)feature_store({}, {0, 0}); }) == errc::invalid_argument);
 }
 
-TEST_CASE("readers of lists on disk refuse requests of no size, batches beyond a pass, ranks beyond the nodes and missing engines") {
+TEST_CASE("readers of lists on disk refuse requests of no size, batches beyond a pass, ranks beyond the nodes and "
+          "missing engines") {
     const test::stored_lists data(300, 3, test::lists_edges(300, 2000));
     memory_budget budget;
     const disk_csc graph({data.files.in, {}}, threads(), budget);
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{100}, std::size_t{1} << 40})
-        CHECK(code_of([&] { (void)graph.read_blocks({}, {0, bytes}, {}, {}, [](auto&&...) {}); }) == errc::invalid_argument);
+        CHECK(code_of([&] { (void)graph.read_blocks({}, {0, bytes}, {}, {}, [](auto&&...) {}); }) ==
+            errc::invalid_argument);
     neighbor_pass pass(graph);
     CHECK_NOTHROW(pass.replay(0));
     CHECK(code_of([&] { pass.collect(1); }) == errc::out_of_range);
@@ -169,15 +189,19 @@ TEST_CASE("readers of lists on disk refuse requests of no size, batches beyond a
     CHECK_NOTHROW(pass.collect(1));
     CHECK(code_of([&] { pass.replay(2); }) == errc::out_of_range);
     const std::vector<node_id> ranked{5, 900};
-    CHECK(code_of([&] { neighbor_cache::build(data.directory.path() / "cache", data.graph, neighbor_direction::in, ranked, 1 << 20, 1); }) == errc::out_of_range);
+    CHECK(code_of([&] {
+        neighbor_cache::build(data.directory.path() / "cache", data.graph, neighbor_direction::in, ranked, 1 << 20, 1);
+    }) == errc::out_of_range);
     const disk_csc without({data.files.in, {}}, {}, budget);
     const std::vector<node_id> ids{0};
     const std::vector<std::uint32_t> offsets{0, 0};
-    CHECK(code_of([&] { without.neighbors_at({ids, neighbor_direction::in, offsets, {}}, {}); }) == errc::invalid_argument);
+    CHECK(code_of([&] { without.neighbors_at({ids, neighbor_direction::in, offsets, {}}, {}); }) ==
+        errc::invalid_argument);
 }
 
 // Objects refuse temporaries that must outlive them.
-static_assert(!std::is_constructible_v<graph_buffer, bucket_store, engine_factory, neighbor_direction, std::uint64_t, memory_budget&>);
+static_assert(!std::is_constructible_v<graph_buffer, bucket_store, engine_factory, neighbor_direction, std::uint64_t,
+    memory_budget&>);
 static_assert(!std::is_constructible_v<feature_buffer, feature_store, engine_factory, std::uint64_t, memory_budget&>);
 static_assert(!std::is_constructible_v<bucket_reader, bucket_store, engine_factory>);
 static_assert(!std::is_constructible_v<block_reader, bucket_store, engine_factory>);

@@ -14,10 +14,11 @@
 
 namespace storage_test {
 
-/// Checks reads under each fault of reading, once or from then on if sticky, at operation 1 and each 1 / `nth` later than the one
-/// before, until none is struck. Returns the number of runs with a fault.
+/// Checks reads under each fault of reading, once or from then on if sticky, at operation 1 and each 1 / `nth` later
+/// than the one before, until none is struck. Returns the number of runs with a fault.
 ///
-/// \param run  run(engines, sticky, attempt) makes a reader by `engines` and calls attempt(read), which runs `read()` and checks
+/// \param run  run(engines, sticky, attempt) makes a reader by `engines` and calls attempt(read), which runs `read()`
+/// and checks
 ///             that a fault that is not repeated ends it with a typed error, and no other does. attempt returns false if no
 ///             fault was struck
 template <class Run>
@@ -55,7 +56,11 @@ std::uint64_t sweep_read_faults(std::uint64_t nth, Run run) {
                     CHECK(failed == (stalls || kind == fault_kind::device_error || kind == fault_kind::zero_read));
                     return true;
                 };
-                run([&] { return gneiss::any_engine(gneiss::faulty<gneiss::threads_engine>(gneiss::threads_engine(2), injector)); },
+                run(
+                    [&] {
+                        return gneiss::any_engine(
+                            gneiss::faulty<gneiss::threads_engine>(gneiss::threads_engine(2), injector));
+                    },
                     sticky, attempt);
             }
         }

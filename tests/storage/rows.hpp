@@ -22,7 +22,8 @@ struct rows_file {
     /// Written by the engine, so that the engine finds it.
     rows_file(const gneiss::engine_factory& engines, const std::filesystem::path& path, std::uint64_t rows,
         std::size_t row_bytes, std::uint64_t offset = 0)
-        : stored{path, offset, rows, row_bytes}, bytes(offset + rows * row_bytes) {
+        : stored{path, offset, rows, row_bytes},
+          bytes(offset + rows * row_bytes) {
         const gneiss::random_key key(row_bytes, gneiss::random_domain::user);
         for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(key[i]);
         gneiss::any_engine engine = engines();
@@ -49,7 +50,10 @@ inline std::vector<gneiss::node_id> some_rows(std::size_t count, std::uint64_t r
 class gathered_rows {
 public:
     gathered_rows(std::size_t count, std::size_t row_bytes, std::uint64_t seed = 0)
-        : row_bytes_(row_bytes), stride_(row_bytes + 5), positions_(count), memory_(count * stride_, mark) {
+        : row_bytes_(row_bytes),
+          stride_(row_bytes + 5),
+          positions_(count),
+          memory_(count * stride_, mark) {
         std::iota(positions_.begin(), positions_.end(), 0U);
         gneiss::shuffle(positions_, gneiss::random_key(seed, gneiss::random_domain::user));
     }

@@ -1,5 +1,5 @@
-// Compiles the usage snippets of doc comments: the lines between "//<" and "//>" are in the comments of the header that is
-// named before them, which check.sh checks. Parameters of a function are what its snippet assumes. Nothing runs.
+// Compiles the usage snippets of doc comments: the lines between "//<" and "//>" are in the comments of the header that
+// is named before them, which check.sh checks. Parameters of a function are what its snippet assumes. Nothing runs.
 // clang-format off
 #include <gneiss/cache/any_policy.hpp>
 #include <gneiss/cache/belady.hpp>

@@ -10,10 +10,10 @@
 #include <gneiss/sample/candidate_negatives.hpp>
 #include <gneiss/sample/link_batches.hpp>
 #include <gneiss/sample/node_batches.hpp>
+#include <gneiss/storage/engine/threads.hpp>
 #include <gneiss/superbatch/superbatch.hpp>
 #include <gneiss/superbatch/superbatch_inspector.hpp>
 #include <gneiss/superbatch/superbatch_sampler.hpp>
-#include <gneiss/storage/engine/threads.hpp>
 #include <sample/graphs.hpp>
 #include <storage/csc.hpp>
 #include <support/error_code.hpp>
@@ -31,7 +31,6 @@ struct one_set {
     [[nodiscard]] const node_set& of(const link_query&) const { return set; }
 };
 
-
 } // namespace
 
 TEST_CASE("batches of nodes and links exist, and labels are of their nodes") {
@@ -47,7 +46,10 @@ TEST_CASE("batches of nodes and links exist, and labels are of their nodes") {
 
     memory_budget budget;
     edge_buffer buffer({.size = [](edge_bucket) { return edge_index{4}; },
-                           .load = [](edge_bucket, std::span<edge> to) { for (edge& e : to) e = {1, 0, 6}; }},
+                           .load =
+                               [](edge_bucket, std::span<edge> to) {
+                                   for (edge& e : to) e = {1, 0, 6};
+                               }},
         {.partitions = 2}, budget);
     {
         const row_partitioning rows{10, 2};
@@ -59,9 +61,11 @@ TEST_CASE("batches of nodes and links exist, and labels are of their nodes") {
         link_sampler<> sampler({.per_chunk = 3}, 1);
         CHECK_NOTHROW((void)sampler.sample({0, {0, 0, 1}}, right, arena));
         CHECK(code_of([&] { (void)sampler.sample({0, {0, 0, 2}}, right, arena); }) == errc::out_of_range);
-        CHECK(code_of([&] { (void)link_state(state, rows, nullptr, 2, batch_scope::state, 1, 0, 0); }) == errc::invalid_argument);
+        CHECK(code_of([&] { (void)link_state(state, rows, nullptr, 2, batch_scope::state, 1, 0, 0); }) ==
+            errc::invalid_argument);
         const buffer_state beyond_rows{.resident = {0, 9}, .edge_buckets = {}};
-        CHECK(code_of([&] { (void)link_state(beyond_rows, rows, edges, 2, batch_scope::state, 1, 0, 0); }) == errc::invalid_argument);
+        CHECK(code_of([&] { (void)link_state(beyond_rows, rows, edges, 2, batch_scope::state, 1, 0, 0); }) ==
+            errc::invalid_argument);
     }
 }
 
@@ -95,12 +99,15 @@ TEST_CASE("a superbatch without a cache has no change sets, and without requests
     const auto around = [&](bool with_batches) {
         superbatch_inspector::surroundings result{.sampler = {graph, make}, .batches = {}, .nodes = 0, .on = on};
         if (with_batches)
-            result.batches = [](std::uint64_t epoch) { return std::make_shared<const node_batches>(test::some_nodes(60, 60, 1), 3, 5, epoch, 0); };
+            result.batches = [](std::uint64_t epoch) {
+                return std::make_shared<const node_batches>(test::some_nodes(60, 60, 1), 3, 5, epoch, 0);
+            };
         return result;
     };
     inspect({.batches = 2}, around(true));
     CHECK(code_of([&] { inspect({.batches = 2}, around(false)); }) == errc::invalid_argument);
-    CHECK(code_of([&] { inspect({.batches = 2, .cache_capacity = 5, .direct_table = true}, around(true)); }) == errc::invalid_argument);
+    CHECK(code_of([&] { inspect({.batches = 2, .cache_capacity = 5, .direct_table = true}, around(true)); }) ==
+        errc::invalid_argument);
 }
 
 TEST_CASE("a superbatch sampler reads batches that exist, and samples those that it read") {

@@ -47,8 +47,8 @@ struct inspection {
         neighbor_sampler<> by{{.fanout = {{.in = 3}}, .replace = false, .relations = false, .edge_ids = false}, 7};
 
         template <class G>
-        auto sample(const batch_key& key, const G& of, std::span<const node_id> seeds, executor_ref executor, mini_batch_arena& arena,
-            std::span<const excluded_edge<>> excluded) {
+        auto sample(const batch_key& key, const G& of, std::span<const node_id> seeds, executor_ref executor,
+            mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) {
             all.drawing = true;
             all.see("sample");
             auto drawn = by.sample(key, of, seeds, executor, arena, excluded);
@@ -64,11 +64,17 @@ struct inspection {
     }
     void begin(superbatch_schedule schedule) {
         inspector = std::make_unique<superbatch_inspector>(
-            superbatch_options{.schedule = schedule, .batches = 4, .directory = with_directory ? directory.path() : std::filesystem::path(), .cache_capacity = 10, .change_sets = change_sets},
+            superbatch_options{.schedule = schedule,
+                .batches = 4,
+                .directory = with_directory ? directory.path() : std::filesystem::path(),
+                .cache_capacity = 10,
+                .change_sets = change_sets},
             superbatch_inspector::surroundings{.sampler = {graph, [this] { return seen_sampler{*this}; }},
-                .batches = [](std::uint64_t epoch) {
-                    return std::make_shared<const node_batches>(gneiss::test::some_nodes(60, 60, 1), 3, 5, epoch, 0);
-                },
+                .batches =
+                    [](std::uint64_t epoch) {
+                        return std::make_shared<const node_batches>(
+                            gneiss::test::some_nodes(60, 60, 1), 3, 5, epoch, 0);
+                    },
                 .before_sampling = [this] { change("before sampling", caches::sampling); },
                 .before_gathering = [this] { change("before gathering", caches::gathering); },
                 .nodes = 60,
@@ -79,7 +85,8 @@ struct inspection {
 
 } // namespace
 
-TEST_CASE("at any point of the inspecting thread a stop halts it outside its turns, with the caches as gathers need them") {
+TEST_CASE(
+    "at any point of the inspecting thread a stop halts it outside its turns, with the caches as gathers need them") {
     for (const auto schedule : {superbatch_schedule::alternate, superbatch_schedule::overlap}) {
         bool halted = true;
         for (int at = 1; halted; ++at) {

@@ -146,12 +146,15 @@ TEST_CASE("the rest of a superbatch is read at random once passes save nothing, 
     const auto expected = in_memory<neighbor_sampler<>>(data, batches);
     const serial_executor on;
     memory_budget budget;
-    const disk_csc graph({data.files.in, {}}, threads(), budget, {.coalesce_bytes = 16 << 10, .request_bytes = 256 << 10, .requests = 32});
+    const disk_csc graph({data.files.in, {}}, threads(), budget,
+        {.coalesce_bytes = 16 << 10, .request_bytes = 256 << 10, .requests = 32});
     for (const gather_way way : {gather_way::scan, gather_way::automatic}) {
         std::vector<neighbor_choice> choices;
         // Memory for one batch: a pass reads for it alone.
-        const superbatch_sampler_options options{.way = way, .memory = 8000, .batch_bytes = 8000,
-            .chosen = [&](const neighbor_choice& c) { choices.push_back(c); }};
+        const superbatch_sampler_options options{
+            .way = way, .memory = 8000, .batch_bytes = 8000, .chosen = [&](const neighbor_choice& c) {
+                choices.push_back(c);
+            }};
         const auto sampler = sampler_on(graph, options, on, budget);
         CHECK((ahead(*sampler, batches, 10) == expected));
         REQUIRE(choices.size() == 2);
@@ -175,23 +178,26 @@ TEST_CASE("too little memory means reads at random, and an error if passes are a
     CHECK_THROWS_AS((void)scan->read(0, batches, 0, 5, {}), over_budget);
 }
 
-TEST_CASE("after a failed read the error is typed, after one that is repeated samples are right, and so is the next superbatch") {
+TEST_CASE("after a failed read the error is typed, after one that is repeated samples are right, and so is the next "
+          "superbatch") {
     const stored_lists data(nodes, 5, test::lists_edges(nodes, 60000));
     const node_batches batches = batches_of(6);
     const auto expected = in_memory<neighbor_sampler<>>(data, batches);
     const serial_executor on;
-    const std::uint64_t struck = storage_test::sweep_read_faults(4, [&](const engine_factory& engines, bool sticky, const auto& attempt) {
-        memory_budget budget;
-        const disk_csc graph({data.files.in, {}}, engines, budget, {.coalesce_bytes = 0, .request_bytes = 8192, .requests = 3});
-        const auto sampler = sampler_on(graph, {.way = gather_way::scan, .memory = 30000}, on, budget);
-        const bool met = attempt([&] {
-            const auto samples = ahead(*sampler, batches, 6);
-            CHECK((samples == expected));
+    const std::uint64_t struck =
+        storage_test::sweep_read_faults(4, [&](const engine_factory& engines, bool sticky, const auto& attempt) {
+            memory_budget budget;
+            const disk_csc graph(
+                {data.files.in, {}}, engines, budget, {.coalesce_bytes = 0, .request_bytes = 8192, .requests = 3});
+            const auto sampler = sampler_on(graph, {.way = gather_way::scan, .memory = 30000}, on, budget);
+            const bool met = attempt([&] {
+                const auto samples = ahead(*sampler, batches, 6);
+                CHECK((samples == expected));
+            });
+            if (!met) return;
+            sampler->finish();
+            if (!sticky) CHECK((ahead(*sampler, batches, 6) == expected));
         });
-        if (!met) return;
-        sampler->finish();
-        if (!sticky) CHECK((ahead(*sampler, batches, 6) == expected));
-    });
     CHECK(struck > 40);
 }
 

@@ -32,8 +32,8 @@ struct allocation_meter {
     }
 };
 
-/// Makes allocation `at` of all threads, counted from 1, throw bad_alloc during its lifetime. If the test hangs, SIGALRM ends
-/// the binary after two minutes.
+/// Makes allocation `at` of all threads, counted from 1, throw bad_alloc during its lifetime. If the test hangs,
+/// SIGALRM ends the binary after two minutes.
 class fail_allocation {
 public:
     explicit fail_allocation(std::uint64_t at) {
@@ -49,8 +49,9 @@ public:
     fail_allocation& operator=(const fail_allocation&) = delete;
 };
 
-/// Calls `run` with its first allocation failing, then its second, and so on until it makes fewer. Calls `check(at, threw)`
-/// after each; exceptions other than bad_alloc and the library's propagate. Returns the number of failed allocations.
+/// Calls `run` with its first allocation failing, then its second, and so on until it makes fewer. Calls `check(at,
+/// threw)` after each; exceptions other than bad_alloc and the library's propagate. Returns the number of failed
+/// allocations.
 template <class Run, class Check>
 std::uint64_t fail_each_allocation(Run&& run, Check&& check) {
     for (std::uint64_t at = 1;; ++at) {
@@ -78,11 +79,13 @@ std::uint64_t fail_each_allocation(Run&& run, Check&& check) {
     if (allocations.fetch_add(1, std::memory_order_relaxed) + 1 == at) throw std::bad_alloc();
     void* const result = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     if (result == nullptr) throw std::bad_alloc();
-    if (allocation_meter* const meter = allocation_meter::now) meter->peak = std::max(meter->peak, meter->live += ::malloc_usable_size(result));
+    if (allocation_meter* const meter = allocation_meter::now)
+        meter->peak = std::max(meter->peak, meter->live += ::malloc_usable_size(result));
     return result;
 }
 [[gnu::noinline]] inline void give_back(void* p) noexcept {
-    if (allocation_meter* const meter = allocation_meter::now; meter != nullptr && p != nullptr) meter->live -= std::min(meter->live, ::malloc_usable_size(p));
+    if (allocation_meter* const meter = allocation_meter::now; meter != nullptr && p != nullptr)
+        meter->live -= std::min(meter->live, ::malloc_usable_size(p));
     std::free(p);
 }
 

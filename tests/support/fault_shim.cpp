@@ -6,9 +6,9 @@
 //     GNEISS_FAULT=nouring:0         the kernel refuses io_uring with EPERM (a seccomp filter), as in many containers
 //     GNEISS_FAULT_LOG=FILE          receives "calls injected" when the program exits by itself
 //
-// Counts, from 1, only calls that the kind can affect, on files below the directory that the program started in (system files,
-// terminals and pipes are excluded). A failed call does not take place; `short` moves half of the requested bytes, `torn`
-// writes half and then kills. I/O through io_uring is not intercepted: run with threads.
+// Counts, from 1, only calls that the kind can affect, on files below the directory that the program started in (system
+// files, terminals and pipes are excluded). A failed call does not take place; `short` moves half of the requested
+// bytes, `torn` writes half and then kills. I/O through io_uring is not intercepted: run with threads.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -118,12 +118,14 @@ ssize_t move(int fd, call which, std::size_t length, Body&& body) {
 
 int opened(int fd, const char* path) {
     if (fd >= 0 && fd < most_files) {
-        struct ::stat status {};
+        struct ::stat status{};
         watched[fd] = ours(path) && ::fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
     }
     return fd;
 }
-call kind_of_open(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? call::create : call::open; }
+call kind_of_open(int flags) {
+    return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? call::create : call::open;
+}
 
 struct whole_life {
     whole_life() {
@@ -131,8 +133,9 @@ struct whole_life {
         struct sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-        struct sock_fprog program {sizeof steps / sizeof *steps, steps};
-        if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        struct sock_fprog program{sizeof steps / sizeof *steps, steps};
+        if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+            ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
             std::fputs("no seccomp here\n", stderr);
     }
     ~whole_life() {
@@ -238,8 +241,9 @@ int remove(const char* path) noexcept {
 }
 int unlinkat(int directory, const char* path, int flags) noexcept {
     GNEISS_REAL(unlinkat);
-    return (directory == AT_FDCWD ? ours(path) : ours(directory)) && strikes(call::remove) ? -1
-                                                                                           : real_unlinkat(directory, path, flags);
+    return (directory == AT_FDCWD ? ours(path) : ours(directory)) && strikes(call::remove)
+        ? -1
+        : real_unlinkat(directory, path, flags);
 }
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) noexcept {

@@ -19,7 +19,8 @@ std::vector<edge> all_edges(const Generator& g) {
     return edges;
 }
 
-/// Checks that single edges, threads, and a stream in chunks of `chunk` edges, read twice, give the edges of `all_edges`.
+/// Checks that single edges, threads, and a stream in chunks of `chunk` edges, read twice, give the edges of
+/// `all_edges`.
 template <class Generator>
 void check_edges_are_functions_of_their_number(const Generator& g, std::uint64_t chunk) {
     const std::vector<edge> whole = all_edges(g);
@@ -31,7 +32,8 @@ void check_edges_are_functions_of_their_number(const Generator& g, std::uint64_t
     CHECK(stream.nodes() == g.nodes());
     for (int pass = 0; pass < 2; ++pass) {
         std::vector<edge> streamed;
-        for (auto some = stream.next(); !some.empty(); some = stream.next()) streamed.insert(streamed.end(), some.begin(), some.end());
+        for (auto some = stream.next(); !some.empty(); some = stream.next())
+            streamed.insert(streamed.end(), some.begin(), some.end());
         CHECK(streamed == whole);
         stream.rewind();
     }

@@ -23,13 +23,15 @@
 
 namespace gneiss::test {
 
-/// Files over HTTP on a port of this machine, one request per connection. Sets no_proxy for the programs that tests start.
+/// Files over HTTP on a port of this machine, one request per connection. Sets no_proxy for the programs that tests
+/// start.
 class http_server {
 public:
-    std::atomic<std::size_t> cut = std::numeric_limits<std::size_t>::max(); ///< bytes after which a reply ends, too early
-    std::atomic<bool> ranges = true;                                        ///< replies to requests for a part of a file
+    std::atomic<std::size_t> cut =
+        std::numeric_limits<std::size_t>::max(); ///< bytes after which a reply ends, too early
+    std::atomic<bool> ranges = true;             ///< replies to requests for a part of a file
 
-    std::atomic<bool> states_length = true;                                 ///< in a reply's header
+    std::atomic<bool> states_length = true; ///< in a reply's header
 
     explicit http_server(std::map<std::string, std::string> files) : files_(std::move(files)) {
         ::setenv("no_proxy", "127.0.0.1", 1);
@@ -89,20 +91,27 @@ private:
         }
         const std::string name = request.substr(4, request.find(' ', 4) - 4);
         const std::size_t range = request.find("Range: bytes=");
-        std::size_t first = range == std::string::npos ? 0 : std::stoul(request.substr(range + std::strlen("Range: bytes=")));
+        std::size_t first =
+            range == std::string::npos ? 0 : std::stoul(request.substr(range + std::strlen("Range: bytes=")));
         {
             const std::scoped_lock lock(mutex_);
             requests_.push_back(name + " " + std::to_string(first));
         }
         const auto file = files_.find(name);
         if (const auto elsewhere = moved_.find(name); elsewhere != moved_.end())
-            return send(client, "HTTP/1.1 302 Found\r\nLocation: " + elsewhere->second + "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-        if (file == files_.end()) return send(client, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            return send(client,
+                "HTTP/1.1 302 Found\r\nLocation: " + elsewhere->second +
+                    "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        if (file == files_.end())
+            return send(client, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         const std::string& all = file->second;
         if (!ranges) first = 0;
         if (first != 0 && first >= all.size())
             return send(client, "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-        std::string head = first == 0 ? "HTTP/1.1 200 OK\r\n" : "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes " + std::to_string(first) + "-" + std::to_string(all.size() - 1) + "/" + std::to_string(all.size()) + "\r\n";
+        std::string head = first == 0
+            ? "HTTP/1.1 200 OK\r\n"
+            : "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes " + std::to_string(first) + "-" +
+                std::to_string(all.size() - 1) + "/" + std::to_string(all.size()) + "\r\n";
         if (states_length) head += "Content-Length: " + std::to_string(all.size() - first) + "\r\n";
         head += "Connection: close\r\n\r\n";
         send(client, head + all.substr(first, cut));

@@ -11,7 +11,8 @@
 
 namespace gneiss::test {
 
-/// Returns the bytes that deflate makes of a text; `window_bits` is zlib's: -MAX_WBITS for zip, MAX_WBITS + 16 for gzip.
+/// Returns the bytes that deflate makes of a text; `window_bits` is zlib's: -MAX_WBITS for zip, MAX_WBITS + 16 for
+/// gzip.
 inline std::string deflated_bytes(const std::string& text, int window_bits) {
     z_stream stream{};
     REQUIRE(::deflateInit2(&stream, 6, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) == Z_OK);

@@ -38,21 +38,27 @@ public:
         std::ifstream in(at_ / name, std::ios::binary);
         return {std::istreambuf_iterator<char>(in), {}};
     }
-    /// Runs the workshop's program, or another of the same folder, here. `before` may be a prefix such as "timeout -s INT 1".
-    [[nodiscard]] program_outcome run(const std::string& arguments, const std::string& program = "", const std::string& before = "") const {
+    /// Runs the workshop's program, or another of the same folder, here. `before` may be a prefix such as "timeout -s
+    /// INT 1".
+    [[nodiscard]] program_outcome run(
+        const std::string& arguments, const std::string& program = "", const std::string& before = "") const {
         const std::string command = "cd '" + path().string() + "' && " + before + " '" GNEISS_PROGRAMS_DIR "/" +
-                                    (program.empty() ? program_ : program) + "' " + arguments + " >stdout.txt 2>stderr.txt";
+            (program.empty() ? program_ : program) + "' " + arguments + " >stdout.txt 2>stderr.txt";
         const int status = std::system(command.c_str());
         return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout.txt"), read("stderr.txt")};
     }
     /// Runs the program and sends it a signal after `seconds`, unless it ends before.
-    [[nodiscard]] program_outcome run_for(double seconds, const std::string& arguments, const std::string& signal) const {
-        // In the foreground timeout waits for the program; otherwise SIGKILL ends timeout too, and the run may still be locked.
-        return run(arguments, "", "timeout --foreground --preserve-status -s " + signal + " " + std::to_string(seconds));
+    [[nodiscard]] program_outcome run_for(
+        double seconds, const std::string& arguments, const std::string& signal) const {
+        // In the foreground timeout waits for the program; otherwise SIGKILL ends timeout too, and the run may still be
+        // locked.
+        return run(
+            arguments, "", "timeout --foreground --preserve-status -s " + signal + " " + std::to_string(seconds));
     }
-    /// Runs the program and sends it a signal, each time later by a fifth, until it finishes or `out` exists: the signal may
-    /// arrive between writing `out` and exiting. Checks that some stopped run left files.
-    [[nodiscard]] program_outcome run_stopped(const std::string& arguments, const std::string& signal, const std::string& out = "") const {
+    /// Runs the program and sends it a signal, each time later by a fifth, until it finishes or `out` exists: the
+    /// signal may arrive between writing `out` and exiting. Checks that some stopped run left files.
+    [[nodiscard]] program_outcome run_stopped(
+        const std::string& arguments, const std::string& signal, const std::string& out = "") const {
         const std::ptrdiff_t before = entries();
         program_outcome got;
         int stopped = 0;
@@ -68,8 +74,8 @@ public:
         CHECK(stopped > 0);
         return got;
     }
-    /// Trains into the directory `out`, and interrupts and resumes that, each time later, until at least one epoch is trained,
-    /// but not all. Returns the outcome of the last process.
+    /// Trains into the directory `out`, and interrupts and resumes that, each time later, until at least one epoch is
+    /// trained, but not all. Returns the outcome of the last process.
     program_outcome train_partly(const std::string& arguments, const std::string& out) const {
         program_outcome got;
         double seconds = .02;
@@ -84,8 +90,8 @@ public:
         FAIL("no interrupted run had trained an epoch");
         return got;
     }
-    /// Checks that the program ends with this code and one line "error: …" that contains all of `parts`, prints nothing, and
-    /// creates no file or directory "new".
+    /// Checks that the program ends with this code and one line "error: …" that contains all of `parts`, prints
+    /// nothing, and creates no file or directory "new".
     void refuses(int code, const std::string& arguments, const std::initializer_list<std::string>& parts) const {
         CAPTURE(arguments);
         const program_outcome got = run(arguments);
@@ -102,8 +108,10 @@ public:
 private:
     /// Returns the number of files and directories here, without the output of programs.
     [[nodiscard]] std::ptrdiff_t entries() const {
-        return std::count_if(std::filesystem::recursive_directory_iterator(path()), std::filesystem::recursive_directory_iterator(),
-            [](const auto& entry) { return entry.path().filename() != "stdout.txt" && entry.path().filename() != "stderr.txt"; });
+        return std::count_if(std::filesystem::recursive_directory_iterator(path()),
+            std::filesystem::recursive_directory_iterator(), [](const auto& entry) {
+                return entry.path().filename() != "stdout.txt" && entry.path().filename() != "stderr.txt";
+            });
     }
 
     std::string program_;

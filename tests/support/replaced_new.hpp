@@ -10,8 +10,12 @@
 // NOLINTBEGIN(misc-definitions-in-headers,misc-new-delete-overloads): one unit of a test has them
 void* operator new(std::size_t bytes) { return gneiss::test::counted_allocation(bytes, alignof(std::max_align_t)); }
 void* operator new[](std::size_t bytes) { return gneiss::test::counted_allocation(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) { return gneiss::test::counted_allocation(bytes, static_cast<std::size_t>(alignment)); }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) { return gneiss::test::counted_allocation(bytes, static_cast<std::size_t>(alignment)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+    return gneiss::test::counted_allocation(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+    return gneiss::test::counted_allocation(bytes, static_cast<std::size_t>(alignment));
+}
 void operator delete(void* p) noexcept { gneiss::test::give_back(p); }
 void operator delete[](void* p) noexcept { gneiss::test::give_back(p); }
 void operator delete(void* p, std::size_t) noexcept { gneiss::test::give_back(p); }

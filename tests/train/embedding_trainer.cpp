@@ -15,9 +15,9 @@
 #include <gneiss/storage/engine/uring.hpp>
 #endif
 
-#include "train/link_harness.hpp"
 #include "support/error_code.hpp"
 #include "support/temporary_directory.hpp"
+#include "train/link_harness.hpp"
 
 #include <chrono>
 #include <fstream>
@@ -65,8 +65,8 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         MESSAGE("uring is skipped: " << std::string(refusal.what()));
     }
 #endif
-    // Each engine of a run fails at the same read or write of its own, which the queue retries. Not at a sync: a failed one is
-    // an error, whatever its cause.
+    // Each engine of a run fails at the same read or write of its own, which the queue retries. Not at a sync: a failed
+    // one is an error, whatever its cause.
     std::uint64_t struck = 0, strike_at = 1;
     std::vector<std::shared_ptr<fault_injector>> injectors;
     std::mutex injectors_mutex;
@@ -83,7 +83,8 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
         random_stream draw(random_key{seed, random_domain::user});
         const auto partitions = static_cast<std::uint32_t>(2 + draw.below(7));
-        toy_graph graph(20 + draw.below(300), partitions, static_cast<std::uint32_t>(1 + draw.below(5)), 200 + draw.below(800), seed);
+        toy_graph graph(20 + draw.below(300), partitions, static_cast<std::uint32_t>(1 + draw.below(5)),
+            200 + draw.below(800), seed);
         set_up with;
         with.decoder = std::vector<std::string>{"dot", "distmult", "complex", "transe"}[draw.below(4)];
         with.optimizer = std::vector<std::string>{"sgd", "adagrad", "adam"}[draw.below(3)];
@@ -91,7 +92,10 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         with.order_slots = static_cast<std::uint32_t>(2 + draw.below(partitions - 1));
         with.training.batch_edges = 1 + draw.below(100);
         with.training.batch_from = draw.below(2) == 0 ? batch_scope::state : batch_scope::bucket;
-        with.training.negatives = {.per_chunk = static_cast<std::uint32_t>(1 + draw.below(30)), .chunks = static_cast<std::uint32_t>(1 + draw.below(4)), .degree_fraction = .5, .log_q_correction = draw.below(2) == 0};
+        with.training.negatives = {.per_chunk = static_cast<std::uint32_t>(1 + draw.below(30)),
+            .chunks = static_cast<std::uint32_t>(1 + draw.below(4)),
+            .degree_fraction = .5,
+            .log_q_correction = draw.below(2) == 0};
         with.training.step_at = draw.below(2) == 0 ? step_place::update : step_place::compute;
         with.training.pipeline.staleness = 0;
         with.training.pipeline.sample_workers = 1 + draw.below(3);
@@ -143,13 +147,17 @@ TEST_CASE("if edges cannot be loaded, all stages have ended when the error is th
         options.negatives = {.per_chunk = 4, .chunks = 1, .degree_fraction = .5};
         const serial_executor executor;
         embedding_trainer training(options,
-            {.model = model, .optimizer = make_row_optimizer("sgd", .1F), .rows = buffer, .edges = edges, .relations = none}, executor, budget);
+            {.model = model,
+                .optimizer = make_row_optimizer("sgd", .1F),
+                .rows = buffer,
+                .edges = edges,
+                .relations = none},
+            executor, budget);
         std::atomic<bool> over{false}, late{false};
-        const training_observer observer{.on_batch =
-                                             [&](const batch_key&, const training_statistics&) {
-                                                 late = late || over;
-                                                 std::this_thread::sleep_for(std::chrono::microseconds(200));
-                                             }};
+        const training_observer observer{.on_batch = [&](const batch_key&, const training_statistics&) {
+            late = late || over;
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+        }};
         const auto order = make_order("beta", graph.partitioning.partitions, 2, 7);
         CHECK_THROWS_AS((void)training.run(order(0), 0, {}, observer), io_error);
         over = true;
@@ -177,7 +185,8 @@ TEST_CASE("training stopped and resumed anywhere equals uninterrupted training")
     }
 }
 
-TEST_CASE("with Adam, a run resumed at its position equals the whole run bit for bit, and not if the position forgets its steps") {
+TEST_CASE("with Adam, a run resumed at its position equals the whole run bit for bit, and not if the position forgets "
+          "its steps") {
     const temporary_directory directory;
     toy_graph graph(120, 6, 3, 900, 3);
     set_up with;
@@ -211,17 +220,24 @@ TEST_CASE("an observer that a run cannot serve is refused before it begins; chec
     embedding_table none(model.relation_rows(1), {static_cast<std::uint32_t>(model.relation_floats()), 0});
     const serial_executor executor;
     embedding_trainer training({.batch_edges = 60, .negatives = {.per_chunk = 4, .chunks = 1}},
-        {.model = model, .optimizer = make_row_optimizer("sgd", .1F), .rows = buffer, .edges = edges, .relations = none}, executor, budget);
+        {.model = model,
+            .optimizer = make_row_optimizer("sgd", .1F),
+            .rows = buffer,
+            .edges = edges,
+            .relations = none},
+        executor, budget);
     const auto states = make_order("memory", 4, 4, 7);
     training_observer observer;
     observer.checkpoint_due = [] { return true; };
-    CHECK_THROWS_WITH_AS((void)training.run(states(0), 0, {}, observer), doctest::Contains("checkpoint_due, and no checkpoint"), error);
+    CHECK_THROWS_WITH_AS(
+        (void)training.run(states(0), 0, {}, observer), doctest::Contains("checkpoint_due, and no checkpoint"), error);
     std::vector<resume_position> saved;
     observer.checkpoint = [&](const resume_position& at) { saved.push_back(at); };
     observer.again = [](std::uint32_t, std::uint32_t, bool) { return false; };
     CHECK(gneiss::test::code_of([&] { (void)training.run(states(0), 0, {}, observer); }) == errc::invalid_argument);
     observer.again = {};
-    const training_epoch first = training.run(states(0), 0, {}, observer); // the refused calls left the trainer as it was
+    const training_epoch first =
+        training.run(states(0), 0, {}, observer); // the refused calls left the trainer as it was
     CHECK(first.batches == 17);
     CHECK(first.position == resume_position{1, {}, 17});
     REQUIRE(saved.size() == 17); // before each batch
@@ -314,7 +330,9 @@ TEST_CASE("a traced run gives the same bits, and its trace has every batch of ev
         for (const char* stage : {"sample", "gather", "compute", "update"})
             if (name == stage) ++batches[name][{args.at("epoch"), args.at("state"), args.at("pass"), args.at("batch")}];
     }
-    CHECK(tracks == std::set<std::string>{"loop", "sample 1", "sample 2", "gather", "compute", "update", "edge loader", "partition reader", "partition writer"});
+    CHECK(tracks ==
+        std::set<std::string>{"loop", "sample 1", "sample 2", "gather", "compute", "update", "edge loader",
+            "partition reader", "partition writer"});
     CHECK(batches.size() == 4);
     CHECK(batches["sample"].size() > 2 * 1500 / 20 - 1);
     for (const auto& [stage, seen] : batches) {
@@ -368,7 +386,8 @@ TEST_CASE("a budget for the edges of one state trains the same bits; a smaller o
     with.edge_memory = one;
     CHECK(train(graph, with, directory / "one") == whole);
     with.edge_memory = one - 1;
-    CHECK_THROWS_WITH_AS((void)train(graph, with, directory / "none"), doctest::Contains("edges of this plan"), over_budget);
+    CHECK_THROWS_WITH_AS(
+        (void)train(graph, with, directory / "none"), doctest::Contains("edges of this plan"), over_budget);
 }
 
 TEST_CASE("asynchronous training learns: the loss falls, and every edge is trained once per epoch") {
@@ -434,7 +453,9 @@ TEST_CASE("an optimizer whose state does not fit the rows is refused, at constru
         const any_row_optimizer sgd = make_row_optimizer("sgd", .1F), adagrad = make_row_optimizer("adagrad", .1F);
         const auto make = [&](const any_row_optimizer& optimizer, embedding_table& relations) {
             return std::make_unique<embedding_trainer>(embedding_trainer_options{},
-                embedding_parts{.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations}, executor, budget);
+                embedding_parts{
+                    .model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations},
+                executor, budget);
         };
         const any_row_optimizer &good = state == 0 ? sgd : adagrad, &bad = state == 0 ? adagrad : sgd;
         CHECK(test::code_of([&] { (void)make(bad, fitting); }) == errc::invalid_argument);
@@ -461,14 +482,16 @@ TEST_CASE("edges bucketed for other partitions than the embeddings' are refused 
     embedding_table relations(2, {8, 0});
     const auto make = [&](edge_buffer& from) {
         return std::make_unique<embedding_trainer>(embedding_trainer_options{},
-            embedding_parts{.model = model, .optimizer = sgd{}, .rows = buffer, .edges = from, .relations = relations}, executor, budget);
+            embedding_parts{.model = model, .optimizer = sgd{}, .rows = buffer, .edges = from, .relations = relations},
+            executor, budget);
     };
     CHECK_THROWS_WITH_AS((void)make(edges), "edges are in 16 partitions, embeddings and graph in 8", error);
     rows.fill([](std::uint64_t, matrix_view<float>) {});
     const auto training = make(mistaken); // the loader differs, and its buffer does not know
     CHECK(test::code_of([&] { (void)training->run(make_order("beta", 8, 2, 1)(0), 0); }) == errc::invalid_argument);
     edge_buffer none({.size = [](edge_bucket) { return 0U; }, .load = {}}, {.partitions = 8}, budget);
-    CHECK_THROWS_WITH_AS((void)make(none)->run(make_order("row-major", 16, 2, 1)(0), 0), doctest::Contains(" of 8"), error); // a plan of 16
+    CHECK_THROWS_WITH_AS((void)make(none)->run(make_order("row-major", 16, 2, 1)(0), 0), doctest::Contains(" of 8"),
+        error); // a plan of 16
 }
 
 TEST_CASE("an epoch without edges is refused, like one without training nodes") {
@@ -485,11 +508,14 @@ TEST_CASE("an epoch without edges is refused, like one without training nodes") 
     edge_buffer none({.size = [](edge_bucket) { return 0U; }, .load = {}, .rows = partitioning}, {}, budget);
     any_link_model model = make_link_model("distmult", "softmax", 8);
     embedding_table relations(2, {8, 0});
-    embedding_trainer training({}, {.model = model, .optimizer = sgd{}, .rows = buffer, .edges = none, .relations = relations}, executor, budget);
-    CHECK_THROWS_WITH_AS((void)training.run(make_order("beta", 4, 2, 1)(0), 0), doctest::Contains("nothing to train"), error);
+    embedding_trainer training({},
+        {.model = model, .optimizer = sgd{}, .rows = buffer, .edges = none, .relations = relations}, executor, budget);
+    CHECK_THROWS_WITH_AS(
+        (void)training.run(make_order("beta", 4, 2, 1)(0), 0), doctest::Contains("nothing to train"), error);
 }
 
-TEST_CASE("frozen nodes and relations keep their bits with their state, nothing of frozen nodes is written, and the rest trains") {
+TEST_CASE("frozen nodes and relations keep their bits with their state, nothing of frozen nodes is written, and the "
+          "rest trains") {
     const temporary_directory directory;
     toy_graph graph(120, 4, 3, 900, 5);
     std::uint64_t written = 0;
@@ -524,7 +550,8 @@ TEST_CASE("frozen nodes and relations keep their bits with their state, nothing 
     const auto elsewhere = [](const set_up&, embedding_table& table) {
         static auto model = make_link_model("complex", "softmax", 8);
         static const serial_executor one;
-        return std::optional<any_backend>(std::in_place, std::in_place_type<cpu_embedding_backend<link_head>>, link_head(model, table), one);
+        return std::optional<any_backend>(
+            std::in_place, std::in_place_type<cpu_embedding_backend<link_head>>, link_head(model, table), one);
     };
     CHECK_THROWS_AS((void)train(graph, with, directory / "rows", 0, elsewhere), error); // a device steps all parts
     with.frozen = {.nodes = false, .relations = false, .weights = true};
@@ -550,7 +577,13 @@ TEST_CASE("rows, relations and queries of another width or partitioning than the
         any_link_model model = make_link_model("distmult", loss, dim);
         return test::code_of([&] {
             embedding_trainer({.negatives = {.per_chunk = 10, .chunks = 1, .name_resident = true}},
-                {.model = model, .optimizer = sgd{}, .rows = buffer, .edges = edges, .relations = relations, .queries = queries}, executor, budget);
+                {.model = model,
+                    .optimizer = sgd{},
+                    .rows = buffer,
+                    .edges = edges,
+                    .relations = relations,
+                    .queries = queries},
+                executor, budget);
         });
     };
     CHECK_FALSE(code("softmax", 8, eight, &good));

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <sample/graphs.hpp>
 #include <model/own_layers.hpp>
+#include <sample/graphs.hpp>
 #include <storage/buckets.hpp>
 #include <support/allocations.hpp>
 #include <support/temporary_directory.hpp>
@@ -29,23 +29,29 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
     const serial_executor executor;
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
         random_stream draw(random_key{seed, random_domain::user});
-        const auto one_of = [&](std::vector<std::string> texts) { return texts[static_cast<std::size_t>(draw.below(texts.size()))]; };
+        const auto one_of = [&](std::vector<std::string> texts) {
+            return texts[static_cast<std::size_t>(draw.below(texts.size()))];
+        };
         const std::uint64_t nodes = 1000 + draw.below(3000), edges = 2000 + draw.below(60000);
         const auto listed = test::hub_edges(nodes, static_cast<std::size_t>(edges), seed);
         const auto graph = test::whole_graph(nodes, listed);
         gnn_trainer_options options{.batch = 1 + draw.below(200)};
         const std::string fanout = one_of({"3,3", "400,400", "2,all", "500+1,1+500", "1,30", "10,2"});
-        const std::string text = one_of({"sage:40,sage:8", "sage:8:max,sage:30:max", "gcn:16,gcn:16:row", "gat:4x8,gat:8:mean", "sage:8:norm,gcn:8:residual"});
+        const std::string text = one_of({"sage:40,sage:8", "sage:8:max,sage:30:max", "gcn:16,gcn:16:row",
+            "gat:4x8,gat:8:mean", "sage:8:norm,gcn:8:residual"});
         const double dropout = draw.below(2) == 0 ? 0 : 0.3;
         const auto read = parse_layers(text, {.then = {}, .dropout = dropout, .attention_dropout = dropout});
         std::vector<any_layer_factory<float, eigen_backend>> layers(read.begin(), read.end());
         switch (draw.below(5)) { // custom layers
         case 0: layers[0] = {own_layers::gin{.width = 24}, {.dropout = dropout}}; break;
         case 1: layers[1] = {own_layers::pool{.width = 24}, {.norm = true}}; break;
-        case 2: layers[0] = {own_layers::gated{.reduce = message_reduction::max, .width = 10}, {.residual = true}}; break;
+        case 2:
+            layers[0] = {own_layers::gated{.reduce = message_reduction::max, .width = 10}, {.residual = true}};
+            break;
         default: break;
         }
-        options.neighbors.fanout = parse_fanout(fanout, draw.below(2) == 0 ? neighbor_direction::both : neighbor_direction::in);
+        options.neighbors.fanout =
+            parse_fanout(fanout, draw.below(2) == 0 ? neighbor_direction::both : neighbor_direction::in);
         options.neighbors.replace = draw.below(4) == 0;
         options.sampler = draw.below(2) == 0 ? sampler_kind::dense : sampler_kind::neighbor;
         options.coverage_correction = draw.below(2) == 0 ? 0 : .5;
@@ -54,35 +60,44 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
         CAPTURE(text);
         const std::size_t columns = 12;
         const gnn_memory bound = bound_gnn_memory(options,
-            {.nodes = nodes, .edges = edges, .all_nodes = nodes, .columns = {.dense = columns}, .learned = columns}, layers);
+            {.nodes = nodes, .edges = edges, .all_nodes = nodes, .columns = {.dense = columns}, .learned = columns},
+            layers);
         dense_parameters<> weights;
         encoder<float, eigen_backend> encode(weights, layers, {.dense = columns});
         weights.allocate(1);
         const auto fits = [&](auto sampler) {
             mini_batch_arena arena;
             layer_stack views;
-            test::allocation_meter counted; // see support/replaced_new.hpp, included by out_of_memory.cpp
+            test::allocation_meter counted;           // see support/replaced_new.hpp, included by out_of_memory.cpp
             constexpr std::size_t products = 1 << 20; // share of the bound for packed matrix products
             std::uint64_t needed = 0;
             for (std::uint64_t batch = 0; batch < 3; ++batch) { // different sizes
-                std::vector<node_id> seeds(static_cast<std::size_t>(std::max<std::uint64_t>(options.batch * (batch + 1) / 3, 1)));
+                std::vector<node_id> seeds(
+                    static_cast<std::size_t>(std::max<std::uint64_t>(options.batch * (batch + 1) / 3, 1)));
                 std::iota(seeds.begin(), seeds.end(), node_id{0}); // hubs
-                const auto sample = sampler.sample({0, {0, 0, batch}}, graph, std::span<const node_id>(seeds), executor, arena);
+                const auto sample =
+                    sampler.sample({0, {0, 0, batch}}, graph, std::span<const node_id>(seeds), executor, arena);
                 views.assign(sample, executor);
                 const std::size_t sources = views[0].sources;
-                CHECK(arena.capacity() + views.memory_bytes() + 2 * sources * columns * sizeof(float) <= bound.batch.bytes());
+                CHECK(arena.capacity() + views.memory_bytes() + 2 * sources * columns * sizeof(float) <=
+                    bound.batch.bytes());
                 std::vector<float> rows(sources * columns, 0.5F), gradients(rows.size());
                 const bool corrected = options.coverage_correction != 0;
                 const std::vector<float> coverage(corrected ? sources : 0, .7F);
                 const matrix_view<float> in(rows.data(), sources, columns), back(gradients.data(), sources, columns);
                 counted.during([&] {
                     const auto out = encode.forward(weights, views, {.dense = in},
-                        {.training = random_key{seed, random_domain::dropout}, .sources = {}, .hook = {}, .coverage = coverage}, executor);
+                        {.training = random_key{seed, random_domain::dropout},
+                            .sources = {},
+                            .hook = {},
+                            .coverage = coverage},
+                        executor);
                     encode.backward(weights, out, back, executor);
                 });
                 CHECK(counted.peak <= bound.encoder - products);
                 needed = std::max(needed, encode.memory_of(views, sources, corrected) - products);
-                CHECK(counted.peak <= needed + needed / 8 + (1 << 14)); // buffers grow by an eighth more, and are aligned
+                CHECK(
+                    counted.peak <= needed + needed / 8 + (1 << 14)); // buffers grow by an eighth more, and are aligned
                 CHECK(encode.memory_of(views, sources, corrected) <= bound.encoder);
                 const std::size_t held = counted.live;
                 counted.during([&] { encode.release(); }); // else each layer keeps the most that any batch needed
@@ -102,8 +117,10 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
             fits(make());
             sampler_fits(make);
         };
-        if (options.sampler == sampler_kind::dense) both([&] { return dense_sampler<>(options.neighbors, seed); });
-        else both([&] { return neighbor_sampler<>(options.neighbors, seed); });
+        if (options.sampler == sampler_kind::dense)
+            both([&] { return dense_sampler<>(options.neighbors, seed); });
+        else
+            both([&] { return neighbor_sampler<>(options.neighbors, seed); });
     }
 }
 
@@ -124,7 +141,8 @@ TEST_CASE("what batches leave in an encoder stays within its bound: else it is f
             std::vector<float> rows(sources * columns, 0.5F), gradients(rows.size());
             const matrix_view<float> in(rows.data(), sources, columns), back(gradients.data(), sources, columns);
             counted.during([&] {
-                const auto out = encode.forward(weights, *views, {.dense = in}, {}, executor), slopes = encode.output_gradients();
+                const auto out = encode.forward(weights, *views, {.dense = in}, {}, executor),
+                           slopes = encode.output_gradients();
                 for (std::size_t i = 0; i < out.rows(); ++i) std::ranges::copy(out[i], slopes[i].begin());
                 encode.backward(weights, slopes, back, executor);
             });

@@ -15,7 +15,6 @@
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/train/macro_batch_reuse.hpp>
 
-#include <train/graph_harness.hpp>
 #include <sample/graphs.hpp>
 #include <storage/buckets.hpp>
 #include <storage/features.hpp>
@@ -23,6 +22,7 @@
 #include <support/cut_into.hpp>
 #include <support/error_code.hpp>
 #include <support/temporary_directory.hpp>
+#include <train/graph_harness.hpp>
 
 #include <atomic>
 #include <cmath>
@@ -43,7 +43,8 @@ double held_out_accuracy(trainer& of) {
     for (node_id v = 0; v < of.data.rows.nodes; ++v)
         if (v % 3 != 0) nodes.push_back(v), labels.push_back(of.data.labels[v]);
     std::vector<edge> edges;
-    of.data.store.for_each_edge([&](std::span<const edge> some) { edges.insert(edges.end(), some.begin(), some.end()); });
+    of.data.store.for_each_edge(
+        [&](std::span<const edge> some) { edges.insert(edges.end(), some.begin(), some.end()); });
     const auto graph = test::whole_graph(of.data.rows.nodes, edges);
     dense_sampler<> sampler({.fanout = parse_fanout("all,all", of.direction())}, 1);
     mini_batch_arena arena;
@@ -51,22 +52,26 @@ double held_out_accuracy(trainer& of) {
     layer_stack layers;
     layers.assign(sample, serial_executor{}, layer_stack::lists::forward);
     const std::vector<float> table = of.all_rows();
-    const std::size_t learned = of.rows ? of.with.dim : 0, fixed = of.with.features ? graph_data::columns : 0, width = learned + fixed;
+    const std::size_t learned = of.rows ? of.with.dim : 0, fixed = of.with.features ? graph_data::columns : 0,
+                      width = learned + fixed;
     std::vector<float> in;
     for (const node_id v : sample.node_ids) {
-        if (of.rows) in.insert(in.end(), &table[v * of.rows->layout().floats()], &table[v * of.rows->layout().floats()] + learned);
+        if (of.rows)
+            in.insert(
+                in.end(), &table[v * of.rows->layout().floats()], &table[v * of.rows->layout().floats()] + learned);
         in.insert(in.end(), &of.data.features[v * fixed], &of.data.features[v * fixed] + fixed);
     }
     const serial_executor executor;
-    const auto scores = of.encode->forward(of.weights, layers, {.dense = {in.data(), sample.node_ids.size(), width}}, {}, executor);
+    const auto scores =
+        of.encode->forward(of.weights, layers, {.dense = {in.data(), sample.node_ids.size(), width}}, {}, executor);
     return softmax_cross_entropy(scores, std::span<const class_id>(labels), executor).accuracy();
 }
 
 /// The library's sampler as a custom type.
 struct as_the_library {
     neighbor_sampler<> by;
-    neighbor_sample<> sample(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds, const executor_ref& executor,
-        mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) {
+    neighbor_sample<> sample(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds,
+        const executor_ref& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) {
         return by.sample(key, graph, seeds, executor, arena, excluded);
     }
 };
@@ -130,22 +135,27 @@ TEST_CASE("a link task learns: the loss falls, with rows, features or both, on d
             const outcome result = train(data, with);
             CHECK(result.epochs.front().examples == 2400);
             CHECK(result.epochs.back().mean_loss() < result.epochs.front().mean_loss());
-            CHECK(result.epochs.back().mean_loss() < .85 * std::log(51.)); // random guessing; communities gain log 4 at most
+            CHECK(result.epochs.back().mean_loss() <
+                .85 * std::log(51.)); // random guessing; communities gain log 4 at most
         }
 }
 
-TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: rows, weights, relations, state and loss") {
+TEST_CASE(
+    "a disk run equals the in-memory run of the same plan, bit for bit: rows, weights, relations, state and loss") {
     for (std::uint64_t seed = 0; seed < 10; ++seed) {
         random_stream draw(random_key{seed, random_domain::user});
         const auto partitions = static_cast<std::uint32_t>(2 + draw.below(6));
-        const graph_data data = graph_data::random(30 + draw.below(200), partitions, 1 + draw.below(3), 300 + draw.below(500), seed);
+        const graph_data data =
+            graph_data::random(30 + draw.below(200), partitions, 1 + draw.below(3), 300 + draw.below(500), seed);
         set_up with;
         with.links = draw.below(2) == 0;
         const auto inputs = draw.below(3);
         with.rows = inputs != 0;
         if (inputs != 1)
-            with.features = test::feature_form{.sparse = draw.below(2) == 0, .f16 = draw.below(2) == 0, .aligned = draw.below(2) == 0};
-        with.layers = std::vector<std::string>{"sage:8,sage:8", "gcn:8,gcn:8", "sage:8:norm,linear:6,gat:4x2"}[draw.below(3)];
+            with.features = test::feature_form{
+                .sparse = draw.below(2) == 0, .f16 = draw.below(2) == 0, .aligned = draw.below(2) == 0};
+        with.layers =
+            std::vector<std::string>{"sage:8,sage:8", "gcn:8,gcn:8", "sage:8:norm,linear:6,gat:4x2"}[draw.below(3)];
         with.optimizer = std::vector<std::string>{"sgd", "adagrad", "adam"}[draw.below(3)];
         if (with.optimizer == "sgd") with.rate = with.dense_rate = .002F;
         with.order = std::vector<std::string>{"beta", "comet"}[draw.below(2)];
@@ -154,8 +164,9 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         with.training.batch = 5 + draw.below(60);
         with.training.batch_from = draw.below(2) == 0 ? batch_scope::state : batch_scope::bucket;
         with.training.sampler = draw.below(2) == 0 ? sampler_kind::dense : sampler_kind::neighbor;
-        with.training.neighbors.fanout = parse_fanout(std::vector<std::string>{"3,3", "2,all", "2+1,1+2"}[draw.below(3)],
-            draw.below(2) == 0 ? neighbor_direction::both : neighbor_direction::in);
+        with.training.neighbors.fanout =
+            parse_fanout(std::vector<std::string>{"3,3", "2,all", "2+1,1+2"}[draw.below(3)],
+                draw.below(2) == 0 ? neighbor_direction::both : neighbor_direction::in);
         with.training.exclude_target_edges = draw.below(2) == 0;
         with.training.seed = seed;
         with.training.pipeline.sample_workers = 1 + draw.below(2);
@@ -170,7 +181,8 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         with.buffer_slots = with.order_slots;
         auto engines = storage_test::all_engines();
         engines.emplace_back("short transfers", [] {
-            const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::short_transfer, .at = 2, .on = {.sync = false}});
+            const auto injector = std::make_shared<fault_injector>(
+                fault{.kind = fault_kind::short_transfer, .at = 2, .on = {.sync = false}});
             return any_engine(faulty(threads_engine{}, injector));
         });
         for (const auto& [name, engine] : engines) {
@@ -223,14 +235,16 @@ struct macro_run {
     std::uint64_t stop_every = 0; ///< resume from a checkpoint after this many batches
     bool ahead = true;            ///< loads the next epoch's first state after the last
     graph_buffer_options graph{};
-    io_stats read{};              ///< features, output
+    io_stats read{}; ///< features, output
 };
 
 outcome train_macro(const graph_data& data, const set_up& with, macro_run& options) {
     trainer all(data, with);
     std::vector<node_id> training;
     for (node_id v = 0; v < data.rows.nodes; v += 2) training.push_back(v);
-    const auto plan_of = [&](std::uint64_t epoch) { return macro_batches(data.rows.partitions, options.pinned, options.macro, 3, epoch); };
+    const auto plan_of = [&](std::uint64_t epoch) {
+        return macro_batches(data.rows.partitions, options.pinned, options.macro, 3, epoch);
+    };
     std::vector<training_statistics> epochs;
     resume_position at{};
     while (at.epoch < with.epochs) {
@@ -240,17 +254,22 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& optio
         for (std::uint64_t e = 0; e < with.epochs; ++e) {
             epoch_plan two = plan_of(e).states;
             two.push_back(plan_of(e + 1).states.front());
-            graph_bytes = std::max(graph_bytes, graph_buffer::bytes_needed(two, data.store, all.direction(), options.graph));
+            graph_bytes =
+                std::max(graph_bytes, graph_buffer::bytes_needed(two, data.store, all.direction(), options.graph));
             feature_bytes = std::max(feature_bytes, feature_buffer::bytes_needed(two, *all.features));
         }
         feature_buffer features(*all.features, with.engines, feature_bytes, budget);
         graph_buffer graph(data.store, with.engines, all.direction(), graph_bytes, budget, options.graph);
         std::uint64_t epoch = at.epoch;
         const gnn_task task = classified_nodes{data.labels, [&](std::uint32_t s, std::vector<node_id>& out) {
-            append_training_nodes(plan_of(epoch), s, data.rows, training, out);
-        }};
+                                                   append_training_nodes(plan_of(epoch), s, data.rows, training, out);
+                                               }};
         gnn_trainer run(with.training,
-            {.task = task, .encode = *all.encode, .weights = all.weights, .optimizer = all.dense, .row_optimizer = all.optimizer,
+            {.task = task,
+                .encode = *all.encode,
+                .weights = all.weights,
+                .optimizer = all.dense,
+                .row_optimizer = all.optimizer,
                 .inputs = {.features = &features, .graph = graph}},
             executor, budget);
         std::stop_source stop;
@@ -260,7 +279,9 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& optio
             if (options.stop_every != 0 && ++applied == options.stop_every) stop.request_stop();
         };
         if (options.again)
-            observer.again = [&](std::uint32_t s, std::uint32_t passes, bool ready) { return options.again(epoch, s, passes, ready); };
+            observer.again = [&](std::uint32_t s, std::uint32_t passes, bool ready) {
+                return options.again(epoch, s, passes, ready);
+            };
         for (; epoch < with.epochs; epoch = at.epoch) {
             std::optional<buffer_state> ahead;
             if (options.ahead && epoch + 1 < with.epochs) ahead = plan_of(epoch + 1).states.front();
@@ -278,7 +299,8 @@ bool same_weights(const outcome& a, const outcome& b) { return a.weights == b.we
 
 } // namespace
 
-TEST_CASE("macro-batches with pinned hubs: any store, graph form and thread count gives the same bits, hubs are read once") {
+TEST_CASE(
+    "macro-batches with pinned hubs: any store, graph form and thread count gives the same bits, hubs are read once") {
     const graph_data data = graph_data::random(test::cut_into({9, 60, 0, 31, 44, 2, 70, 25}), 1, 1500, 11);
     set_up with;
     with.rows = false;
@@ -328,9 +350,9 @@ TEST_CASE("recorded passes over a macro-batch are replayed to the same bits, and
     CHECK(trained > plain.epochs[0].examples + plain.epochs[1].examples);
     const auto replay = [&](std::uint64_t stop_every) {
         macro_batch_reuse by_record(1, {}, recorder.record());
-        macro_run again{.again = [&](std::uint64_t epoch, std::uint32_t s, std::uint32_t passes, bool ready) {
-            return by_record.again(epoch, s, passes, ready);
-        }, .stop_every = stop_every};
+        macro_run again{.again = [&](std::uint64_t epoch, std::uint32_t s, std::uint32_t passes,
+                                     bool ready) { return by_record.again(epoch, s, passes, ready); },
+            .stop_every = stop_every};
         with.threads = stop_every == 0 ? 2 : 1;
         const outcome result = train_macro(data, with, again);
         CHECK(by_record.record() == recorder.record());
@@ -378,7 +400,10 @@ TEST_CASE("one batch steps rows and weights by manually combined gradients of en
             std::vector<class_id> labels;
             if (links) {
                 memory_budget budget;
-                edge_buffer buffer({.size = [&](edge_bucket) { return edges.size(); }, .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(edges, to.begin()); }}, {.partitions = 1}, budget);
+                edge_buffer buffer(
+                    {.size = [&](edge_bucket) { return edges.size(); },
+                        .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(edges, to.begin()); }},
+                    {.partitions = 1}, budget);
                 buffer.begin_epoch(states);
                 const link_state of(states[0], data.rows, buffer.acquire(0), 1000, batch_scope::state, 0, 0, 0);
                 batch = link_sampler(with.training.negatives, 0).sample({}, of, link_arena);
@@ -390,7 +415,8 @@ TEST_CASE("one batch steps rows and weights by manually combined gradients of en
                 const state_batches cut(std::span(&count, 1), 1000, edge_shuffle_key(0, 0, 0), batch_scope::state);
                 std::vector<edge_position> at(nodes.size());
                 cut.fill(0, at);
-                for (const edge_position& p : at) seeds.push_back(nodes[p.edge]), labels.push_back(data.labels[seeds.back()]);
+                for (const edge_position& p : at)
+                    seeds.push_back(nodes[p.edge]), labels.push_back(data.labels[seeds.back()]);
             }
             // sample, forward, task, backward
             layer_stack layers;
@@ -408,16 +434,19 @@ TEST_CASE("one batch steps rows and weights by manually combined gradients of en
             }
             std::vector<float> in, gradients(inputs.size() * with.dim);
             for (const node_id v : inputs) in.insert(in.end(), &before[v * with.dim], &before[v * with.dim] + with.dim);
-            const matrix_view<float> rows(in.data(), inputs.size(), with.dim), to(gradients.data(), inputs.size(), with.dim);
+            const matrix_view<float> rows(in.data(), inputs.size(), with.dim),
+                to(gradients.data(), inputs.size(), with.dim);
             const auto out = by_hand.encode->forward(by_hand.weights, layers, {.dense = rows}, {}, executor);
             if (links) {
                 std::vector<float> g(out.rows() * out.columns());
                 const matrix_view<float> seed_gradients(g.data(), out.rows(), out.columns());
                 sparse_gradients relation_gradients;
-                by_hand.model->forward_backward(*batch, out, by_hand.relations.values(), seed_gradients, relation_gradients, executor);
+                by_hand.model->forward_backward(
+                    *batch, out, by_hand.relations.values(), seed_gradients, relation_gradients, executor);
                 by_hand.encode->backward(by_hand.weights, seed_gradients, to, executor);
                 for (std::size_t i = 0; i < relation_gradients.ids().size(); ++i)
-                    for (std::size_t c = 0; c < 4; ++c) by_hand.relations.table()(relation_gradients.ids()[i], c) -= relation_gradients.rows()(i, c);
+                    for (std::size_t c = 0; c < 4; ++c)
+                        by_hand.relations.table()(relation_gradients.ids()[i], c) -= relation_gradients.rows()(i, c);
             } else {
                 softmax_cross_entropy(out, std::span<const class_id>(labels), executor);
                 by_hand.encode->backward(by_hand.weights, out, to, executor);
@@ -425,7 +454,8 @@ TEST_CASE("one batch steps rows and weights by manually combined gradients of en
             outcome expected = by_hand.end({});
             for (std::size_t i = 0; i < inputs.size(); ++i)
                 for (std::size_t c = 0; c < with.dim; ++c) expected.rows[inputs[i] * with.dim + c] -= to(i, c);
-            for (std::size_t i = 0; i < expected.weights.size(); ++i) expected.weights[i] -= by_hand.weights.gradients()[i];
+            for (std::size_t i = 0; i < expected.weights.size(); ++i)
+                expected.weights[i] -= by_hand.weights.gradients()[i];
 
             const outcome trained = train(data, with);
             CHECK((trained.rows == expected.rows));
@@ -476,7 +506,8 @@ TEST_CASE("excluded edges of a batch are not drawn, features are the same in eve
     CHECK(trained > 3);
 }
 
-TEST_CASE("the coverage correction changes training where neighbors are missing, and nowhere else, whatever the threads") {
+TEST_CASE(
+    "the coverage correction changes training where neighbors are missing, and nowhere else, whatever the threads") {
     const graph_data data = graph_data::random(150, 4, 3, 900, 2);
     for (const bool links : {false, true})
         for (const std::string layers : {"sage:8,sage:4", "gcn:8,sage:4", "gat:4x2,sage:8:sum,sage:4:max"}) {
@@ -486,7 +517,8 @@ TEST_CASE("the coverage correction changes training where neighbors are missing,
             with.links = links;
             with.features = test::feature_form{};
             with.layers = layers;
-            with.training.neighbors.fanout = parse_fanout(layers.starts_with("gat") ? "3,3,3" : "3,3", neighbor_direction::both);
+            with.training.neighbors.fanout =
+                parse_fanout(layers.starts_with("gat") ? "3,3,3" : "3,3", neighbor_direction::both);
             for (const bool whole : {true, false}) {
                 with.order = whole ? "memory" : "beta";
                 with.order_slots = with.buffer_slots = whole ? 4 : 2;
@@ -504,11 +536,13 @@ TEST_CASE("the coverage correction changes training where neighbors are missing,
         }
     set_up with;
     with.training.coverage_correction = .8;
-    CHECK_THROWS_WITH_AS((void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<draws_itself>); }),
+    CHECK_THROWS_WITH_AS(
+        (void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<draws_itself>); }),
         doctest::Contains("the coverage correction is computed on the CPU"), error);
 }
 
-TEST_CASE("a custom sampler that draws like the library's trains the same bits, on nodes and links, whatever the threads") {
+TEST_CASE(
+    "a custom sampler that draws like the library's trains the same bits, on nodes and links, whatever the threads") {
     const graph_data data = graph_data::random(150, 4, 3, 900, 2);
     for (const bool links : {false, true}) {
         CAPTURE(links);
@@ -521,7 +555,9 @@ TEST_CASE("a custom sampler that draws like the library's trains the same bits, 
         with.training.exclude_target_edges = links;
         const auto bytes = [&] {
             std::uint64_t result = 0;
-            trainer(data, with).run([&](gnn_trainer& training, const auto&) { result = training.bound_batch().bytes(); });
+            trainer(data, with).run([&](gnn_trainer& training, const auto&) {
+                result = training.bound_batch().bytes();
+            });
             return result;
         };
         const outcome dense = train(data, with);
@@ -541,7 +577,9 @@ TEST_CASE("a custom sampler that draws like the library's trains the same bits, 
             with.training.exclude_target_edges = false;
             CHECK_FALSE(train(data, with) == expected);
         }
-        with.training.own_sampler = [options = with.training.neighbors] { return weighted(neighbor_sampler<>(options, 5), [](edge_index) { return 0.F; }); };
+        with.training.own_sampler = [options = with.training.neighbors] {
+            return weighted(neighbor_sampler<>(options, 5), [](edge_index) { return 0.F; });
+        };
         CHECK(train(data, with).epochs[0].sampled_edges == 0);
     }
 }
@@ -560,14 +598,16 @@ TEST_CASE("a batch over the memory of batches runs alone: any capacity trains th
             if (!links) with.layers = "gat:2x4,sage:4:norm";
             with.training.batch = 20;
             with.training.sampler = seed % 2 == 0 ? sampler_kind::dense : sampler_kind::neighbor;
-            with.training.neighbors.fanout = parse_fanout("3,all", neighbor_direction::both); // some batches are far larger
+            with.training.neighbors.fanout =
+                parse_fanout("3,all", neighbor_direction::both); // some batches are far larger
             with.training.exclude_target_edges = links;
             const outcome roomy = train(data, with);
             batch_profile seen;
             {
                 memory_budget budget;
                 trainer all(data, with);
-                graph_buffer graph(data.store, with.engines, all.direction(), graph_buffer::bytes_needed(all.order()(0), data.store, all.direction()), budget);
+                graph_buffer graph(data.store, with.engines, all.direction(),
+                    graph_buffer::bytes_needed(all.order()(0), data.store, all.direction()), budget);
                 bucket_reader reader(data.store, with.engines);
                 edge_buffer edges(reader.source(), {}, budget);
                 const epoch_plan states = all.order()(0);
@@ -583,8 +623,10 @@ TEST_CASE("a batch over the memory of batches runs alone: any capacity trains th
                 CHECK(seen.batches <= 4);
                 CHECK(seen.nodes != 0);
                 const batch_profile again = draw();
-                CHECK(std::tuple(again.batches, again.nodes, again.sample, again.compute) == std::tuple(seen.batches, seen.nodes, seen.sample, seen.compute));
-                all.run([&](gnn_trainer& training, const auto&) { CHECK(seen.sample <= training.bound_batch().sample); });
+                CHECK(std::tuple(again.batches, again.nodes, again.sample, again.compute) ==
+                    std::tuple(seen.batches, seen.nodes, seen.sample, seen.compute));
+                all.run(
+                    [&](gnn_trainer& training, const auto&) { CHECK(seen.sample <= training.bound_batch().sample); });
             }
             for (const std::uint64_t share : {0, 1, 2, 3}) { // of what was seen; 0: nothing fits with others
                 CAPTURE(share);
@@ -600,7 +642,8 @@ TEST_CASE("a batch over the memory of batches runs alone: any capacity trains th
             with.training.batches_in_flight = 0;
             const outcome stale = train(data, with);
             CHECK(stale.epochs.size() == roomy.epochs.size());
-            for (std::size_t e = 0; e < roomy.epochs.size(); ++e) CHECK(stale.epochs[e].examples == roomy.epochs[e].examples);
+            for (std::size_t e = 0; e < roomy.epochs.size(); ++e)
+                CHECK(stale.epochs[e].examples == roomy.epochs[e].examples);
         }
 }
 
@@ -615,17 +658,20 @@ TEST_CASE("batches are profiled in a state that has the largest: those of a stat
     const trainer all(data, with);
     buffer_state whole;
     for (partition_id p = 0; p < data.rows.partitions; ++p) whole.resident.push_back(p);
-    for (const std::vector<node_id>& sizes : {std::vector<node_id>{21, 40, 22}, {20, 21, 22}, {3, 1, 21}, {21, 5, 3}, {0, 0, 0}}) { // training nodes of each state
+    for (const std::vector<node_id>& sizes : {std::vector<node_id>{21, 40, 22}, {20, 21, 22}, {3, 1, 21}, {21, 5, 3},
+             {0, 0, 0}}) { // training nodes of each state
         const epoch_plan states(sizes.size(), whole);
         memory_budget budget;
-        graph_buffer graph(data.store, with.engines, all.direction(), graph_buffer::bytes_needed(states, data.store, all.direction()), budget);
+        graph_buffer graph(data.store, with.engines, all.direction(),
+            graph_buffer::bytes_needed(states, data.store, all.direction()), budget);
         std::uint64_t largest = 0;
         for (const std::uint64_t nodes : sizes)
             if (nodes != 0) largest = std::max(largest, ceil_div(nodes, ceil_div(nodes, with.training.batch)));
         const auto nodes_of = [&](std::uint32_t s, std::vector<node_id>& out) {
             for (node_id v = 0; v < sizes[s]; ++v) out.push_back(s + static_cast<node_id>(sizes.size()) * v);
         };
-        const batch_profile seen = gnn_trainer::profile(with.training, classified_nodes{data.labels, nodes_of}, *all.encode, graph, states, 4, serial_executor{});
+        const batch_profile seen = gnn_trainer::profile(
+            with.training, classified_nodes{data.labels, nodes_of}, *all.encode, graph, states, 4, serial_executor{});
         CHECK(seen.nodes == largest);
         CHECK((seen.batches == 0) == (largest == 0));
     }
@@ -649,40 +695,56 @@ TEST_CASE("features read row by row train the bits of resident ones; what is rea
             const feature_store& store = *all.features;
             memory_budget budget;
             const tbb_executor executor(1);
-            graph_buffer graph(data.store, with.engines, all.direction(), graph_buffer::bytes_needed(states, data.store, all.direction()), budget);
+            graph_buffer graph(data.store, with.engines, all.direction(),
+                graph_buffer::bytes_needed(states, data.store, all.direction()), budget);
             feature_buffer features(store, with.engines, feature_buffer::bytes_needed(states, store), budget);
             const feature_files::array& values = store.file(feature_part::values);
             any_row_source source(std::in_place_type<disk_rows>, with.engines,
-                stored_rows{values.path, values.checksums.data_offset(), data.rows.nodes, store.row_bytes()}, gather_options{}, executor, budget);
+                stored_rows{values.path, values.checksums.data_offset(), data.rows.nodes, store.row_bytes()},
+                gather_options{}, executor, budget);
             cached_rows<any_row_source> cache(source, slots, slot_table_kind::hashed, executor, budget);
             any_cache_policy policy = lru(slots);
-            const feature_rows rows{.source = source, .cache = slots == 0 ? nullptr : &cache, .policy = slots == 0 ? nullptr : &policy,
-                .columns = graph_data::columns, .type = store.type(), .normalized = store.normalized()};
-            const graph_inputs inputs = row_by_row ? graph_inputs{.stored_features = rows, .graph = graph} : graph_inputs{.features = &features, .graph = graph};
+            const feature_rows rows{.source = source,
+                .cache = slots == 0 ? nullptr : &cache,
+                .policy = slots == 0 ? nullptr : &policy,
+                .columns = graph_data::columns,
+                .type = store.type(),
+                .normalized = store.normalized()};
+            const graph_inputs inputs = row_by_row ? graph_inputs{.stored_features = rows, .graph = graph}
+                                                   : graph_inputs{.features = &features, .graph = graph};
             const auto of_both = [&] {
                 gnn_trainer(with.training,
-                    {.task = classified_nodes{data.labels, training_nodes(data, states)}, .encode = *all.encode, .weights = all.weights, .optimizer = all.dense,
+                    {.task = classified_nodes{data.labels, training_nodes(data, states)},
+                        .encode = *all.encode,
+                        .weights = all.weights,
+                        .optimizer = all.dense,
                         .inputs = {.features = &features, .stored_features = rows, .graph = graph}},
                     executor, budget);
             };
             CHECK_THROWS_WITH_AS(of_both(), doctest::Contains("not both"), error);
             const std::uint64_t before = budget.used();
             gnn_trainer training(with.training,
-                {.task = classified_nodes{data.labels, training_nodes(data, states)}, .encode = *all.encode, .weights = all.weights, .optimizer = all.dense,
+                {.task = classified_nodes{data.labels, training_nodes(data, states)},
+                    .encode = *all.encode,
+                    .weights = all.weights,
+                    .optimizer = all.dense,
                     .inputs = inputs},
                 executor, budget);
             const std::uint64_t charged = budget.used() - before;
-            return result{training.run(states, 0).model.loss, charged, training.bound_batch().rows / (graph_data::columns * sizeof(float))};
+            return result{training.run(states, 0).model.loss, charged,
+                training.bound_batch().rows / (graph_data::columns * sizeof(float))};
         };
         const result resident = train(false, 0), read = train(true, 0), cached = train(true, 20);
         CHECK(read.loss == resident.loss);
         CHECK(cached.loss == resident.loss);
-        CHECK(read.charged - resident.charged == (f16 ? resident.nodes * (2 * graph_data::columns + 2 * graph_data::columns / 8) : 0));
+        CHECK(read.charged - resident.charged ==
+            (f16 ? resident.nodes * (2 * graph_data::columns + 2 * graph_data::columns / 8) : 0));
         CHECK(cached.charged - read.charged == 24 * resident.nodes);
     }
 }
 
-TEST_CASE("samples of a custom sampler are bounded like the library's: a larger one is an error, as is a device that draws") {
+TEST_CASE(
+    "samples of a custom sampler are bounded like the library's: a larger one is an error, as is a device that draws") {
     const graph_data data = graph_data::planted(2000, 2);
     set_up with;
     with.features = test::feature_form{};
@@ -693,13 +755,20 @@ TEST_CASE("samples of a custom sampler are bounded like the library's: a larger 
     with.epochs = 1;
     with.training.batch = 500;
     with.training.neighbors.fanout = parse_fanout("1,1", neighbor_direction::both);
-    with.training.own_sampler = [] { return as_the_library{{{.fanout = parse_fanout("1,1", neighbor_direction::both)}, 5}}; };
+    with.training.own_sampler = [] {
+        return as_the_library{{{.fanout = parse_fanout("1,1", neighbor_direction::both)}, 5}};
+    };
     CHECK(train(data, with).epochs[0].examples > 0);
-    with.training.own_sampler = [] { return as_the_library{{{.fanout = parse_fanout("all,all", neighbor_direction::both)}, 5}}; };
+    with.training.own_sampler = [] {
+        return as_the_library{{{.fanout = parse_fanout("all,all", neighbor_direction::both)}, 5}};
+    };
     CHECK(test::code_of([&] { (void)train(data, with); }) == errc::over_budget);
-    with.training.own_sampler = [] { return as_the_library{{{.fanout = parse_fanout("1", neighbor_direction::both)}, 5}}; };
+    with.training.own_sampler = [] {
+        return as_the_library{{{.fanout = parse_fanout("1", neighbor_direction::both)}, 5}};
+    };
     CHECK_THROWS_WITH_AS((void)train(data, with), doctest::Contains("a sample of 1 hops for 2 layers"), error);
-    CHECK_THROWS_WITH_AS((void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<draws_itself>); }),
+    CHECK_THROWS_WITH_AS(
+        (void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<draws_itself>); }),
         doctest::Contains("a sampler of your own draws on the CPU"), error);
 }
 
@@ -708,17 +777,20 @@ TEST_CASE("impossible training is refused with its reason, and errors of stages 
     set_up with;
     with.layers = "sage:8,sage:4";
     with.features = test::feature_form{};
-    const auto fails = [](trainer& all, std::uint64_t every, errc code, const std::string& what, const epoch_plan* fixed = nullptr) {
+    const auto fails = [](trainer& all, std::uint64_t every, errc code, const std::string& what,
+                           const epoch_plan* fixed = nullptr) {
         std::string message;
         try {
-            all.run([&](gnn_trainer& training, const auto& states) {
-                try {
-                    for (std::uint64_t e = 0; e < 2; ++e) (void)training.run(states(e), e);
-                } catch (const error&) {
-                    CHECK_THROWS_AS((void)training.run(states(0), 0), error); // and again
-                    throw;
-                }
-            }, every, fixed);
+            all.run(
+                [&](gnn_trainer& training, const auto& states) {
+                    try {
+                        for (std::uint64_t e = 0; e < 2; ++e) (void)training.run(states(e), e);
+                    } catch (const error&) {
+                        CHECK_THROWS_AS((void)training.run(states(0), 0), error); // and again
+                        throw;
+                    }
+                },
+                every, fixed);
         } catch (const error& e) {
             CHECK(e.code() == code);
             message = e.what();
@@ -739,14 +811,17 @@ TEST_CASE("impossible training is refused with its reason, and errors of stages 
     SUBCASE("a node that trains in a state where it is not resident") {
         trainer all(data, with);
         const epoch_plan states{{{0, 1}, {}}};
-        all.run([&](gnn_trainer& training, const auto&) {
-            const epoch_plan other{{{1, 2}, {}}};
-            CHECK_THROWS_WITH_AS((void)training.run(other, 0), doctest::Contains("not resident"), error);
-        }, 3, &states);
+        all.run(
+            [&](gnn_trainer& training, const auto&) {
+                const epoch_plan other{{{1, 2}, {}}};
+                CHECK_THROWS_WITH_AS((void)training.run(other, 0), doctest::Contains("not resident"), error);
+            },
+            3, &states);
     }
     SUBCASE("damaged features") {
         trainer all(data, with);
-        std::fstream file(all.features->file(feature_part::values).path, std::ios::in | std::ios::out | std::ios::binary);
+        std::fstream file(
+            all.features->file(feature_part::values).path, std::ios::in | std::ios::out | std::ios::binary);
         file.seekp(4096 + static_cast<std::streamoff>(all.features->range(2, feature_part::values).offset));
         file.put('\x7f');
         file.close();
@@ -779,11 +854,13 @@ TEST_CASE("impossible training is refused with its reason, and errors of stages 
         trainer all(data, with);
         const dense_optimizer dense = all.dense;
         all.run([&](gnn_trainer& training, const auto&) {
-            CHECK_THROWS_WITH_AS(training.set_optimizers(make_row_optimizer("adam", 1), dense), doctest::Contains("rows of relations"), error);
+            CHECK_THROWS_WITH_AS(training.set_optimizers(make_row_optimizer("adam", 1), dense),
+                doctest::Contains("rows of relations"), error);
             training.set_optimizers(make_row_optimizer("adagrad", 1), dense);
         });
         all.relations = embedding_table(all.relations.rows(), {all.relations.layout().dim, 0});
-        CHECK_THROWS_WITH_AS(all.run([](gnn_trainer&, const auto&) {}), doctest::Contains("rows of relations have 0"), error);
+        CHECK_THROWS_WITH_AS(
+            all.run([](gnn_trainer&, const auto&) {}), doctest::Contains("rows of relations have 0"), error);
         all.optimizer = make_row_optimizer("adam", 1);
         CHECK_THROWS_WITH_AS(all.run([](gnn_trainer&, const auto&) {}), doctest::Contains("rows of nodes"), error);
     }
@@ -798,10 +875,12 @@ TEST_CASE("frozen nodes, relations and weights of a GNN keep their bits with the
         with.epochs = 0;
         const outcome first = train(data, with);
         with.epochs = 2;
-        for (const frozen_parts frozen : {frozen_parts{true, false, false}, {false, true, false}, {false, false, true}, {true, links, false}}) {
+        for (const frozen_parts frozen :
+            {frozen_parts{true, false, false}, {false, true, false}, {false, false, true}, {true, links, false}}) {
             with.frozen = frozen;
             if (frozen.relations && !links) {
-                CHECK_THROWS_WITH_AS((void)train(data, with), doctest::Contains("frozen relations are for link prediction"), error);
+                CHECK_THROWS_WITH_AS(
+                    (void)train(data, with), doctest::Contains("frozen relations are for link prediction"), error);
                 continue;
             }
             const outcome result = train(data, with);

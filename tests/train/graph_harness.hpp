@@ -48,13 +48,21 @@ struct graph_data {
 
     graph_data(row_partitioning of, std::uint64_t kinds, const std::vector<edge>& edges, std::vector<float> numbers,
         std::vector<class_id> known)
-        : rows(of), relations(kinds), features(std::move(numbers)), labels(std::move(known)),
+        : rows(of),
+          relations(kinds),
+          features(std::move(numbers)),
+          labels(std::move(known)),
           store(test::build(directory.path(), {of, kinds}, edges)) {}
 
     /// Returns communities whose features are weakly informative.
     static graph_data planted(std::uint64_t nodes, std::uint32_t partitions, double signal = 1) {
-        const planted_partition<> g({.nodes = nodes, .edges = 8 * nodes, .communities = classes, .mixing = .1,
-            .degree_exponent = 0, .feature_signal = signal, .seed = 5});
+        const planted_partition<> g({.nodes = nodes,
+            .edges = 8 * nodes,
+            .communities = classes,
+            .mixing = .1,
+            .degree_exponent = 0,
+            .feature_signal = signal,
+            .seed = 5});
         std::vector<edge> edges(static_cast<std::size_t>(g.edges()));
         g.fill(0, edges);
         std::vector<float> numbers(static_cast<std::size_t>(nodes * columns));
@@ -66,7 +74,8 @@ struct graph_data {
         return {{nodes, partitions}, 1, edges, std::move(numbers), std::move(known)};
     }
     /// Returns hubs, repeated edges, self loops and a third of the nodes isolated; classes and features are random.
-    static graph_data random(std::uint64_t nodes, std::uint32_t partitions, std::uint64_t kinds, std::size_t count, std::uint64_t seed) {
+    static graph_data random(
+        std::uint64_t nodes, std::uint32_t partitions, std::uint64_t kinds, std::size_t count, std::uint64_t seed) {
         return random({nodes, partitions}, kinds, count, seed);
     }
     static graph_data random(const row_partitioning& cut, std::uint64_t kinds, std::size_t count, std::uint64_t seed) {
@@ -75,7 +84,8 @@ struct graph_data {
         for (edge& e : edges) e.relation = kinds > 1 ? e.relation % static_cast<relation_id>(kinds) : 0;
         random_stream draw(random_key(seed, random_domain::user));
         std::vector<float> numbers(static_cast<std::size_t>(nodes * columns));
-        for (float& x : numbers) x = draw.below(2) == 0 ? 0 : static_cast<float>(draw.below(2000)) / 1024 - 1; // exact in f16
+        for (float& x : numbers)
+            x = draw.below(2) == 0 ? 0 : static_cast<float>(draw.below(2000)) / 1024 - 1; // exact in f16
         std::vector<class_id> known;
         for (node_id v = 0; v < nodes; ++v)
             known.push_back(draw.below(10) == 0 ? unlabeled : static_cast<class_id>(draw.below(classes)));
@@ -89,7 +99,8 @@ inline auto training_nodes(const graph_data& data, const epoch_plan& states, std
         for (node_id v = 0; every != 0 && v < data.rows.nodes; v += static_cast<node_id>(every)) {
             const partition_id p = data.rows.of(v);
             const auto holds = [p](const buffer_state& of) { return std::ranges::binary_search(of.resident, p); };
-            if (std::ranges::find_if(states, holds) - states.begin() == static_cast<std::ptrdiff_t>(s)) out.push_back(v);
+            if (std::ranges::find_if(states, holds) - states.begin() == static_cast<std::ptrdiff_t>(s))
+                out.push_back(v);
         }
     };
 }
@@ -112,24 +123,26 @@ struct set_up {
     float rate = .1F, dense_rate = .02F;
     engine_factory engines = graph_harness::threads();
     std::optional<memory_file_system> memory{}; ///< used by the engines: files on disk are copied there
-    gnn_trainer_options training{.batch = 50, .negatives = {.per_chunk = 10, .chunks = 2, .degree_fraction = .5},
-        .neighbors = {.fanout = {{.in = 3}, {.in = 3}}}, .pipeline = {.staleness = 0}};
+    gnn_trainer_options training{.batch = 50,
+        .negatives = {.per_chunk = 10, .chunks = 2, .degree_fraction = .5},
+        .neighbors = {.fanout = {{.in = 3}, {.in = 3}}},
+        .pipeline = {.staleness = 0}};
 
     [[nodiscard]] std::vector<layer_options> encoder_layers() const { return parse_layers(layers, {.dropout = .1}); }
 };
 
 struct outcome {
-    std::vector<float> rows;              // value and state of all nodes
-    std::vector<float> relations;         // the same
-    std::vector<float> weights, state;    // dense
+    std::vector<float> rows;           // value and state of all nodes
+    std::vector<float> relations;      // the same
+    std::vector<float> weights, state; // dense
     std::vector<training_statistics> epochs;
     double held_out = 0; // accuracy on nodes that do not train
 
     friend bool operator==(const outcome& a, const outcome& b) {
         return a.rows == b.rows && a.relations == b.relations && a.weights == b.weights && a.state == b.state &&
-               std::ranges::equal(a.epochs, b.epochs, [](const training_statistics& x, const training_statistics& y) {
-                   return x.loss == y.loss && x.correct == y.correct && x.sampled_edges == y.sampled_edges;
-               });
+            std::ranges::equal(a.epochs, b.epochs, [](const training_statistics& x, const training_statistics& y) {
+                return x.loss == y.loss && x.correct == y.correct && x.sampled_edges == y.sampled_edges;
+            });
     }
 };
 
@@ -150,17 +163,23 @@ struct trainer {
     std::function<std::optional<any_backend>(trainer&)> compute{};
 
     trainer(const graph_data& of, set_up options)
-        : data(of), with(std::move(options)), optimizer(make_row_optimizer(with.optimizer, with.rate)),
+        : data(of),
+          with(std::move(options)),
+          optimizer(make_row_optimizer(with.optimizer, with.rate)),
           dense(make_dense_optimizer(with.optimizer, with.dense_rate)) {
         input_columns columns{};
         if (with.features) {
-            features.emplace(test::feature_writer(files.path(), data.rows, *with.features).write(data.features, graph_data::columns), data.rows);
+            features.emplace(
+                test::feature_writer(files.path(), data.rows, *with.features).write(data.features, graph_data::columns),
+                data.rows);
             (with.features->sparse ? columns.sparse : columns.dense) = graph_data::columns;
         }
         if (with.memory) {
-            for (const edge_direction d : {edge_direction::in, edge_direction::out}) test::copy_file(*with.memory, data.store.path(d));
+            for (const edge_direction d : {edge_direction::in, edge_direction::out})
+                test::copy_file(*with.memory, data.store.path(d));
             for (const feature_part part : {feature_part::values, feature_part::offsets, feature_part::indices})
-                if (features && !features->file(part).path.empty()) test::copy_file(*with.memory, features->file(part).path);
+                if (features && !features->file(part).path.empty())
+                    test::copy_file(*with.memory, features->file(part).path);
         }
         if (with.rows) {
             const row_layout layout{with.dim, static_cast<std::uint32_t>(optimizer.state_floats(with.dim))};
@@ -169,7 +188,8 @@ struct trainer {
             embedding_file::create(engine, files / "rows", data.rows, layout, p);
             rows = std::make_unique<embedding_file>(with.engines, files / "rows", data.rows, layout, p);
             rows->fill([&](std::uint64_t first, matrix_view<float> to) {
-                initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, with.dim, to, serial_executor{});
+                initialize_rows(
+                    initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, with.dim, to, serial_executor{});
             });
             rows->commit();
             columns.dense += with.dim;
@@ -182,7 +202,8 @@ struct trainer {
             const std::size_t floats = model->relation_floats();
             relations = embedding_table(model->relation_rows(static_cast<std::size_t>(data.relations)),
                 {static_cast<std::uint32_t>(floats), static_cast<std::uint32_t>(optimizer.state_floats(floats))});
-            initialize_rows(initializer::uniform(-.1F, .1F), 0, 1, embedding_kind::relations, 0, floats, relations.table(), serial_executor{});
+            initialize_rows(initializer::uniform(-.1F, .1F), 0, 1, embedding_kind::relations, 0, floats,
+                relations.table(), serial_executor{});
         }
     }
 
@@ -209,23 +230,33 @@ struct trainer {
             if (features) feature_bytes = std::max(feature_bytes, feature_buffer::bytes_needed(one, *features));
         }
         std::optional<partition_buffer> row_buffer;
-        if (rows) row_buffer.emplace(*rows, partition_buffer_options{.resident_partitions = with.buffer_slots, .prefetch = with.prefetch}, budget);
+        if (rows)
+            row_buffer.emplace(*rows,
+                partition_buffer_options{.resident_partitions = with.buffer_slots, .prefetch = with.prefetch}, budget);
         std::optional<feature_buffer> feature_rows;
         if (features) feature_rows.emplace(*features, with.engines, feature_bytes, budget);
         bucket_reader reader(data.store, with.engines);
         edge_buffer edges(reader.source(), {}, budget);
         graph_buffer graph(data.store, with.engines, direction(), graph_bytes, budget);
         std::optional<gnn_task> task;
-        if (with.links) task.emplace(predicted_links{*model, relations, edges});
+        if (with.links)
+            task.emplace(predicted_links{*model, relations, edges});
         else
             task.emplace(classified_nodes{data.labels, [&, every](std::uint32_t s, std::vector<node_id>& out) {
-                training_nodes(data, states, every)(s, out);
-            }});
+                                              training_nodes(data, states, every)(s, out);
+                                          }});
         std::optional<any_backend> elsewhere = compute ? compute(*this) : std::nullopt;
         gnn_trainer training(with.training,
-            {.task = *task, .encode = *encode, .weights = weights, .optimizer = dense, .row_optimizer = optimizer,
-                .inputs = {.rows = row_buffer ? &*row_buffer : nullptr, .features = feature_rows ? &*feature_rows : nullptr, .graph = graph},
-                .backend = elsewhere ? &*elsewhere : nullptr, .frozen = with.frozen},
+            {.task = *task,
+                .encode = *encode,
+                .weights = weights,
+                .optimizer = dense,
+                .row_optimizer = optimizer,
+                .inputs = {.rows = row_buffer ? &*row_buffer : nullptr,
+                    .features = feature_rows ? &*feature_rows : nullptr,
+                    .graph = graph},
+                .backend = elsewhere ? &*elsewhere : nullptr,
+                .frozen = with.frozen},
             executor, budget);
         use(training, [&](std::uint64_t epoch) -> const epoch_plan& {
             if (fixed == nullptr) states = orders(epoch);
@@ -235,8 +266,11 @@ struct trainer {
     }
 
     [[nodiscard]] outcome end(std::vector<training_statistics> epochs) {
-        outcome result{.rows = all_rows(), .relations = {}, .weights = {weights.values().begin(), weights.values().end()},
-            .state = {weights.state().begin(), weights.state().end()}, .epochs = std::move(epochs)};
+        outcome result{.rows = all_rows(),
+            .relations = {},
+            .weights = {weights.values().begin(), weights.values().end()},
+            .state = {weights.state().begin(), weights.state().end()},
+            .epochs = std::move(epochs)};
         for (std::size_t i = 0; i < relations.rows(); ++i)
             result.relations.insert(result.relations.end(), relations.table()[i].begin(), relations.table()[i].end());
         return result;
@@ -248,7 +282,8 @@ struct trainer {
         auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));
         for (partition_id p = 0; p < data.rows.partitions; ++p) {
             rows->read(p, slot.bytes());
-            found.insert(found.end(), slot.begin(), slot.begin() + static_cast<std::ptrdiff_t>(data.rows.size(p) * rows->layout().floats()));
+            found.insert(found.end(), slot.begin(),
+                slot.begin() + static_cast<std::ptrdiff_t>(data.rows.size(p) * rows->layout().floats()));
         }
         return found;
     }
@@ -265,10 +300,9 @@ inline outcome train(const graph_data& data, const set_up& with, std::uint64_t s
         all.run([&](gnn_trainer& training, const auto& states) {
             std::stop_source stop;
             std::atomic<std::uint64_t> applied{0};
-            const training_observer observer{.on_batch =
-                                              [&](const batch_key&, const training_statistics&) {
-                                                  if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
-                                              }};
+            const training_observer observer{.on_batch = [&](const batch_key&, const training_statistics&) {
+                if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
+            }};
             while (at.epoch < with.epochs) {
                 const training_epoch epoch = training.run(states(at.epoch), at, observer, stop.get_token());
                 epochs.push_back(epoch.model);

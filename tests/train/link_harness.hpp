@@ -28,8 +28,10 @@ struct toy_graph {
     std::uint32_t relations = 1;
     std::map<edge_bucket, std::vector<edge>> buckets;
 
-    toy_graph(std::uint64_t nodes, std::uint32_t partitions, std::uint32_t kinds, std::uint64_t edges, std::uint64_t seed)
-        : partitioning{nodes, partitions}, relations(kinds) {
+    toy_graph(
+        std::uint64_t nodes, std::uint32_t partitions, std::uint32_t kinds, std::uint64_t edges, std::uint64_t seed)
+        : partitioning{nodes, partitions},
+          relations(kinds) {
         random_stream draw(random_key{seed, random_domain::user});
         std::vector<edge> all(edges);
         for (edge& e : all)
@@ -60,8 +62,8 @@ struct set_up {
     trace_recorder* trace = nullptr;
     frozen_parts frozen{};
     std::optional<query_log_options> replay{}; ///< trains with a query log; `training.negatives` names resident nodes
-    bool forgets_steps = false; ///< resumes as if no step had been made
-    std::uint64_t* written_bytes = nullptr; ///< gets the bytes of rows that training wrote
+    bool forgets_steps = false;                ///< resumes as if no step had been made
+    std::uint64_t* written_bytes = nullptr;    ///< gets the bytes of rows that training wrote
     embedding_trainer_options training{.negatives = {.chunks = 10, .degree_fraction = .5}};
 };
 
@@ -77,8 +79,8 @@ struct outcome {
 };
 
 /// Trains; if `stop_every` is not 0, stops after that many batches and resumes from a checkpoint.
-inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem::path& path, std::uint64_t stop_every = 0,
-    const compute_factory& compute = {}) {
+inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem::path& path,
+    std::uint64_t stop_every = 0, const compute_factory& compute = {}) {
     const auto optimizer = make_row_optimizer(with.optimizer, 0.1F);
     const row_layout layout{with.dim, static_cast<std::uint32_t>(optimizer.state_floats(with.dim))};
     auto model = make_link_model(with.decoder, with.loss, with.dim, with.model);
@@ -91,10 +93,11 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         any_engine engine = with.engines();
         embedding_file::create(engine, path, graph.partitioning, layout, graph.partitioning.partitions);
     }
-    auto rows = std::make_unique<embedding_file>(
-        with.engines, path, graph.partitioning, layout, graph.partitioning.partitions);
+    auto rows =
+        std::make_unique<embedding_file>(with.engines, path, graph.partitioning, layout, graph.partitioning.partitions);
     rows->fill([&](std::uint64_t first, matrix_view<float> to) {
-        initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, with.dim, to, serial_executor{});
+        initialize_rows(
+            initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, with.dim, to, serial_executor{});
     });
     rows->commit();
     const std::uint64_t filled_bytes = rows->statistics().written_bytes;
@@ -106,9 +109,11 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
     const auto order = make_order(with.order, graph.partitioning.partitions, with.order_slots, 7);
     while (at.epoch < with.epochs) { // once, unless stopped: then from the contents of a checkpoint
         memory_budget budget;
-        partition_buffer buffer(*rows, {.resident_partitions = with.buffer_slots, .prefetch = with.prefetch, .trace = with.trace}, budget);
+        partition_buffer buffer(
+            *rows, {.resident_partitions = with.buffer_slots, .prefetch = with.prefetch, .trace = with.trace}, budget);
         memory_budget for_edges(with.edge_memory);
-        edge_buffer edges(graph.source(), {.partitions = graph.partitioning.partitions, .trace = with.trace}, for_edges);
+        edge_buffer edges(
+            graph.source(), {.partitions = graph.partitioning.partitions, .trace = with.trace}, for_edges);
         std::optional<any_backend> elsewhere = compute ? compute(with, relations) : std::nullopt;
         embedding_trainer_options options = with.training;
         options.pipeline.trace = with.trace;
@@ -116,15 +121,20 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         if (with.replay) queries.emplace(*with.replay, with.dim, graph.partitioning);
         if (queries && !saved_queries.empty()) queries->load(saved_queries);
         embedding_trainer training(options,
-            {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations, .backend = elsewhere ? &*elsewhere : nullptr,
-                .frozen = with.frozen, .queries = queries ? &*queries : nullptr},
+            {.model = model,
+                .optimizer = optimizer,
+                .rows = buffer,
+                .edges = edges,
+                .relations = relations,
+                .backend = elsewhere ? &*elsewhere : nullptr,
+                .frozen = with.frozen,
+                .queries = queries ? &*queries : nullptr},
             executor, budget);
         std::stop_source stop;
         std::atomic<std::uint64_t> applied{0};
-        const training_observer observer{.on_batch =
-                                             [&](const batch_key&, const training_statistics&) {
-                                                 if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
-                                             }};
+        const training_observer observer{.on_batch = [&](const batch_key&, const training_statistics&) {
+            if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
+        }};
         while (at.epoch < with.epochs) {
             const training_epoch epoch = training.run(order(at.epoch), at, observer, stop.get_token());
             result.loss += epoch.model.loss;
@@ -140,13 +150,16 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
     auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));
     for (partition_id p = 0; p < graph.partitioning.partitions; ++p) {
         rows->read(p, slot.bytes());
-        result.rows.insert(result.rows.end(), slot.begin(), slot.begin() + graph.partitioning.size(p) * layout.floats());
+        result.rows.insert(
+            result.rows.end(), slot.begin(), slot.begin() + graph.partitioning.size(p) * layout.floats());
     }
     for (std::size_t i = 0; i < relations.rows(); ++i)
         result.relations.insert(result.relations.end(), relations.table()[i].begin(), relations.table()[i].end());
     return result;
 }
 
-inline bool same_parameters(const outcome& a, const outcome& b) { return a.rows == b.rows && a.relations == b.relations; }
+inline bool same_parameters(const outcome& a, const outcome& b) {
+    return a.rows == b.rows && a.relations == b.relations;
+}
 
 } // namespace link_harness

@@ -50,7 +50,7 @@ TEST_CASE("a queue never exceeds its capacity, except by the next item") {
     });
     started.wait();
     std::this_thread::sleep_for(std::chrono::milliseconds(10)); // time for a push that does not wait
-    CHECK(queue.push(0, 0, 60)); // next in order: never waits
+    CHECK(queue.push(0, 0, 60));                                // next in order: never waits
     CHECK(!pushed);
     CHECK(queue.pop() == 0);
     CHECK(queue.pop() == 1);

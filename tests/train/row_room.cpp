@@ -114,7 +114,8 @@ TEST_CASE("a batch of any size runs alone: it waits for all before it, those aft
 
 TEST_CASE("more than the limit is refused by name, a stop ends a wait, and without a bound nothing waits") {
     row_room room(100);
-    CHECK_THROWS_WITH_AS((void)room.take(101, "rows of a batch", {}), doctest::Contains("rows of a batch"), over_budget);
+    CHECK_THROWS_WITH_AS(
+        (void)room.take(101, "rows of a batch", {}), doctest::Contains("rows of a batch"), over_budget);
     row_memory first = room.take(60, "rows", {});
     std::stop_source stop;
     std::jthread later([&] {

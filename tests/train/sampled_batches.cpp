@@ -21,8 +21,8 @@ struct first_neighbors {
     neighbor_sample_writer<> writer{};
 
     template <neighbor_source G>
-    neighbor_sample<> sample(const batch_key& key, const G& graph, std::span<const node_id> seeds, const executor_ref& /*executor*/,
-        mini_batch_arena& arena, std::span<const excluded_edge<>> /*excluded*/) {
+    neighbor_sample<> sample(const batch_key& key, const G& graph, std::span<const node_id> seeds,
+        const executor_ref& /*executor*/, mini_batch_arena& arena, std::span<const excluded_edge<>> /*excluded*/) {
         writer.begin(graph.nodes(), seeds);
         for (std::size_t hop = 0; hop < hops; ++hop) {
             std::vector<std::uint32_t> degrees(writer.nodes().size()), offsets{0}, positions;
@@ -51,9 +51,12 @@ struct node_training {
     node_task task;
 
     node_training(const graph_data& data, const set_up& with)
-        : all(data, with), on(with.threads), states(all.order()(0)),
+        : all(data, with),
+          on(with.threads),
+          states(all.order()(0)),
           features(*all.features, with.engines, feature_buffer::bytes_needed(states, *all.features), budget),
-          graph(data.store, with.engines, all.direction(), graph_buffer::bytes_needed(states, data.store, all.direction()), budget),
+          graph(data.store, with.engines, all.direction(),
+              graph_buffer::bytes_needed(states, data.store, all.direction()), budget),
           task({with.training.batch, with.training.seed}, data.labels, all.encode->outputs(), data.rows,
               [this](std::uint32_t s, std::vector<node_id>& out) { training_nodes(all.data, states)(s, out); }) {}
 
@@ -64,7 +67,8 @@ struct node_training {
         buffered_features rows(features, on);
         no_embeddings none;
         cpu_encoder_backend<classification_head> backend(*all.encode, all.weights, {}, all.with.training.seed, on);
-        train_loop loop({.pipeline = all.with.training.pipeline}, batches, rows, none, backend, {all.optimizer, all.dense}, budget);
+        train_loop loop(
+            {.pipeline = all.with.training.pipeline}, batches, rows, none, backend, {all.optimizer, all.dense}, budget);
         std::vector<training_statistics> found;
         for (std::uint64_t e = 0; e < all.with.epochs; ++e) {
             states = all.order()(e);
@@ -85,7 +89,8 @@ set_up with_features() {
 
 } // namespace
 
-TEST_CASE("a custom sampler trains on partitions from disk: if its k covers all neighbors it gives the library's bits") {
+TEST_CASE(
+    "a custom sampler trains on partitions from disk: if its k covers all neighbors it gives the library's bits") {
     const graph_data data = graph_data::planted(200, 4);
     set_up with = with_features();
     const auto run = [&](auto make) { return node_training(data, with).run(make); };
@@ -99,7 +104,8 @@ TEST_CASE("a custom sampler trains on partitions from disk: if its k covers all 
     CHECK(run([] { return first_neighbors{2, 2}; }) == few);
 }
 
-TEST_CASE("weights reach training: equal ones draw all neighbors, and edges of weight 0 are left out, by either sampler") {
+TEST_CASE(
+    "weights reach training: equal ones draw all neighbors, and edges of weight 0 are left out, by either sampler") {
     const graph_data data = graph_data::planted(200, 4);
     set_up with = with_features();
     // Edge ids follow the order of the store: the weight of an edge is 0 if its source is odd.
@@ -110,7 +116,8 @@ TEST_CASE("weights reach training: equal ones draw all neighbors, and edges of w
     const auto by_id = [&](edge_index id) { return odd_left_out[static_cast<std::size_t>(id)]; };
     const auto check = [&](auto make) {
         const outcome expected = node_training(data, with).run(make);
-        const outcome alike = node_training(data, with).run([&] { return weighted(make(), [](edge_index) { return 2.F; }); });
+        const outcome alike =
+            node_training(data, with).run([&] { return weighted(make(), [](edge_index) { return 2.F; }); });
         const outcome even = node_training(data, with).run([&] { return weighted(make(), by_id); });
         CHECK(alike.epochs[0].sampled_edges == expected.epochs[0].sampled_edges);
         CHECK(alike.epochs[0].loss == doctest::Approx(expected.epochs[0].loss).epsilon(1e-4));
@@ -123,7 +130,8 @@ TEST_CASE("weights reach training: equal ones draw all neighbors, and edges of w
     // Edges drawn, batch by batch: no odd node except seeds.
     node_training parts(data, with);
     parts.states = {{.resident = {0, 1, 2, 3}}};
-    graph_buffer whole(data.store, with.engines, neighbor_direction::in, graph_buffer::bytes_needed(parts.states, data.store, neighbor_direction::in), parts.budget);
+    graph_buffer whole(data.store, with.engines, neighbor_direction::in,
+        graph_buffer::bytes_needed(parts.states, data.store, neighbor_direction::in), parts.budget);
     whole.begin_epoch(parts.states, 0);
     const auto graph = whole.acquire(0);
     mini_batch_arena arena;
@@ -149,7 +157,9 @@ struct one_node_each {
     };
     static constexpr bool repeats = false;
     void begin_epoch(const epoch_start& /*start*/) {}
-    static std::shared_ptr<const view> acquire(const epoch_start& /*start*/, std::uint32_t /*state*/) { return std::make_shared<view>(); }
+    static std::shared_ptr<const view> acquire(const epoch_start& /*start*/, std::uint32_t /*state*/) {
+        return std::make_shared<view>();
+    }
     static std::uint64_t batches(const view& /*view*/) { return 2; }
     static cutter_type cutter() { return {}; }
 };

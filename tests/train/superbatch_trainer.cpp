@@ -53,13 +53,21 @@ struct graph_data {
     bucket_store store;
     feature_files features;
 
-    explicit graph_data(std::uint64_t nodes, const test::feature_form& form = {}) : rows{nodes, 2}, store(build()), features(write(form)) {
+    explicit graph_data(std::uint64_t nodes, const test::feature_form& form = {})
+        : rows{nodes, 2},
+          store(build()),
+          features(write(form)) {
         (void)build_csc(store, neighbor_direction::in, directory / "csc");
         for (node_id v = 0; v < nodes; v += 3) train.push_back(v);
     }
     [[nodiscard]] planted_partition<> graph() const {
-        return planted_partition<>({.nodes = rows.nodes, .edges = 6 * rows.nodes, .communities = classes, .mixing = .1,
-            .degree_exponent = 2.2, .feature_signal = 1, .seed = 5});
+        return planted_partition<>({.nodes = rows.nodes,
+            .edges = 6 * rows.nodes,
+            .communities = classes,
+            .mixing = .1,
+            .degree_exponent = 2.2,
+            .feature_signal = 1,
+            .seed = 5});
     }
     [[nodiscard]] bucket_store build() const {
         const auto g = graph();
@@ -77,7 +85,9 @@ struct graph_data {
         return test::feature_writer(directory.path(), rows, form).write(numbers, columns);
     }
     [[nodiscard]] stored_rows stored() const {
-        return {.path = features.values.path, .offset = features.values.checksums.data_offset(), .rows = rows.nodes,
+        return {.path = features.values.path,
+            .offset = features.values.checksums.data_offset(),
+            .rows = rows.nodes,
             .row_bytes = row_bytes(features.type, columns)};
     }
 };
@@ -89,7 +99,7 @@ struct set_up {
     std::uint64_t superbatch = 4, epochs = 2, accesses = 0;
     std::size_t cache_capacity = 60, threads = 1;
     bool carry = true, direct_table = false;
-    bool directory = true; ///< false: without one for files
+    bool directory = true;            ///< false: without one for files
     std::optional<gather_way> deal{}; ///< rows are dealt out; empty: read at random
     std::uint64_t deal_memory = std::uint64_t{1} << 20;
     std::uint64_t pass_memory = 0; ///< of passes over neighbors; 0: read at random
@@ -100,10 +110,10 @@ struct set_up {
 
 /// Watches the users of the caches that take turns: gathers, draws and changes of the caches, from all threads.
 struct turns_watch {
-    std::function<void()> event{};           ///< called at each of them
-    std::atomic<bool> gathering{false};      ///< a gather is running
-    std::atomic<bool> for_gathering{true};   ///< the caches are in the state for gathers
-    std::atomic<int> clashes{0};             ///< uses of caches during another's turn
+    std::function<void()> event{};         ///< called at each of them
+    std::atomic<bool> gathering{false};    ///< a gather is running
+    std::atomic<bool> for_gathering{true}; ///< the caches are in the state for gathers
+    std::atomic<int> clashes{0};           ///< uses of caches during another's turn
 
     void use(bool allowed) {
         if (!allowed) ++clashes;
@@ -144,7 +154,9 @@ struct outcome {
     friend bool operator==(const outcome&, const outcome&) = default;
 };
 
-neighbor_options hops() { return {.fanout = {{.in = 4}, {.in = 3}}, .replace = false, .relations = false, .edge_ids = false}; }
+neighbor_options hops() {
+    return {.fanout = {{.in = 4}, {.in = 3}}, .replace = false, .relations = false, .edge_ids = false};
+}
 
 /// The network and its optimizer.
 struct network {
@@ -157,7 +169,8 @@ struct network {
         dense.allocate_state(weights);
     }
     [[nodiscard]] outcome end(std::vector<double> losses) const {
-        return {{weights.values().begin(), weights.values().end()}, {weights.state().begin(), weights.state().end()}, std::move(losses)};
+        return {{weights.values().begin(), weights.values().end()}, {weights.state().begin(), weights.state().end()},
+            std::move(losses)};
     }
 };
 
@@ -166,16 +179,24 @@ outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t ep
     memory_budget budget;
     const serial_executor on;
     const feature_store features(data.features, data.rows);
-    network net(features.sparse() ? input_columns{.dense = 0, .sparse = columns} : input_columns{.dense = columns, .sparse = 0});
+    network net(features.sparse() ? input_columns{.dense = 0, .sparse = columns}
+                                  : input_columns{.dense = columns, .sparse = 0});
     buffer_state all;
     for (partition_id p = 0; p < data.rows.partitions; ++p) all.resident.push_back(p);
     const epoch_plan whole{all};
     feature_buffer rows(features, threads(), feature_buffer::bytes_needed(whole, features), budget);
-    graph_buffer graph(data.store, threads(), neighbor_direction::in, graph_buffer::bytes_needed(whole, data.store, neighbor_direction::in), budget);
-    const gnn_task task = classified_nodes{data.labels, [&](std::uint32_t, std::vector<node_id>& out) { out = data.train; }};
-    gnn_trainer training({.batch = 10, .neighbors = hops(), .sampler = sampler, .pipeline = {.staleness = 0}, .seed = 9},
-        {.task = task, .encode = net.encode, .weights = net.weights, .optimizer = net.dense, .inputs = {.features = &rows, .graph = graph}}, on,
-        budget);
+    graph_buffer graph(data.store, threads(), neighbor_direction::in,
+        graph_buffer::bytes_needed(whole, data.store, neighbor_direction::in), budget);
+    const gnn_task task =
+        classified_nodes{data.labels, [&](std::uint32_t, std::vector<node_id>& out) { out = data.train; }};
+    gnn_trainer training(
+        {.batch = 10, .neighbors = hops(), .sampler = sampler, .pipeline = {.staleness = 0}, .seed = 9},
+        {.task = task,
+            .encode = net.encode,
+            .weights = net.weights,
+            .optimizer = net.dense,
+            .inputs = {.features = &rows, .graph = graph}},
+        on, budget);
     std::vector<double> losses;
     for (std::uint64_t e = 0; e < epochs; ++e) losses.push_back(training.run(whole, e).model.loss);
     return net.end(std::move(losses));
@@ -203,8 +224,8 @@ struct trainer {
     std::unique_ptr<superbatch_trainer> training{};
     int turns = 0;
     turns_watch watch{};
-    std::function<void()> pause{};      ///< before sampling
-    std::chrono::milliseconds slow{0};  ///< per sample, except the inspector's
+    std::function<void()> pause{};     ///< before sampling
+    std::chrono::milliseconds slow{0}; ///< per sample, except the inspector's
     std::thread::id driving = std::this_thread::get_id();
 
     /// Delays the draws of another sampler, except those of the inspector, which is made on the test's thread.
@@ -214,8 +235,8 @@ struct trainer {
         Sampler sampler;
         bool by_itself = std::this_thread::get_id() != of.driving;
         template <class G>
-        auto sample(const batch_key& key, const G& graph, std::span<const node_id> seeds, executor_ref on, mini_batch_arena& arena,
-            std::span<const excluded_edge<>> excluded) {
+        auto sample(const batch_key& key, const G& graph, std::span<const node_id> seeds, executor_ref on,
+            mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) {
             of.watch.use(of.with.schedule != superbatch_schedule::alternate || by_itself == of.watch.for_gathering);
             if (by_itself) std::this_thread::sleep_for(of.slow);
             return sampler.sample(key, graph, seeds, on, arena, excluded);
@@ -228,12 +249,16 @@ struct trainer {
     }
     template <class G>
     [[nodiscard]] any_sampler sampler_of(const G& graph) {
-        return with.sampler == sampler_kind::dense ? sampler_by<dense_sampler<>>(graph) : sampler_by<neighbor_sampler<>>(graph);
+        return with.sampler == sampler_kind::dense ? sampler_by<dense_sampler<>>(graph)
+                                                   : sampler_by<neighbor_sampler<>>(graph);
     }
 
     trainer(const graph_data& of, const set_up& options)
-        : data(of), with(options), on(options.threads),
-          net(of.features.sparse() ? input_columns{.dense = 0, .sparse = columns} : input_columns{.dense = columns, .sparse = 0}) {
+        : data(of),
+          with(options),
+          on(options.threads),
+          net(of.features.sparse() ? input_columns{.dense = 0, .sparse = columns}
+                                   : input_columns{.dense = columns, .sparse = 0}) {
         const csc_files files{.in = data.directory / "csc", .out = {}};
         std::optional<any_sampler> sampler;
         if (with.topology == "disk") {
@@ -241,9 +266,11 @@ struct trainer {
             sampler = sampler_of(*disk);
             const superbatch_sampler_options passes{.way = gather_way::scan, .memory = with.pass_memory};
             if (with.pass_memory != 0 && with.sampler == sampler_kind::dense)
-                ahead = std::make_unique<superbatch_sampler>(*disk, 2, [] { return dense_sampler<>(hops(), 9); }, passes, on, budget);
+                ahead = std::make_unique<superbatch_sampler>(
+                    *disk, 2, [] { return dense_sampler<>(hops(), 9); }, passes, on, budget);
             else if (with.pass_memory != 0)
-                ahead = std::make_unique<superbatch_sampler>(*disk, 2, [] { return neighbor_sampler<>(hops(), 9); }, passes, on, budget);
+                ahead = std::make_unique<superbatch_sampler>(
+                    *disk, 2, [] { return neighbor_sampler<>(hops(), 9); }, passes, on, budget);
         } else if (with.topology == "mmap") {
             mapped = std::make_unique<mapped_csc>(files, budget);
             sampler = sampler_of(*mapped);
@@ -252,23 +279,38 @@ struct trainer {
             sampler = sampler_of(*whole);
         }
         training = std::make_unique<superbatch_trainer>(
-            superbatch_trainer_options{.batch = 10, .seed = 9,
-                .superbatches = {.schedule = with.schedule, .batches = with.superbatch, .directory = with.directory ? run.path() : std::filesystem::path(), .cache_capacity = 0,
-                    .direct_table = with.direct_table, .carry = with.carry, .accesses = with.accesses, .epochs = with.epochs, .change_sets = with.change_sets}},
-            superbatch_parts{.sampler = *sampler, .features = input(), .labels = data.labels, .training_nodes = data.train, .encode = net.encode,
-                .weights = net.weights, .optimizer = net.dense,
-                .before_sampling = [this] {
-                    ++turns;
-                    watch.use(!watch.gathering);
-                    watch.for_gathering = false;
-                    if (cache) cache->release();
-                    if (pause) pause();
-                },
-                .before_gathering = [this] {
-                    watch.use(!watch.gathering);
-                    if (cache) cache->acquire();
-                    watch.for_gathering = true;
-                },
+            superbatch_trainer_options{.batch = 10,
+                .seed = 9,
+                .superbatches = {.schedule = with.schedule,
+                    .batches = with.superbatch,
+                    .directory = with.directory ? run.path() : std::filesystem::path(),
+                    .cache_capacity = 0,
+                    .direct_table = with.direct_table,
+                    .carry = with.carry,
+                    .accesses = with.accesses,
+                    .epochs = with.epochs,
+                    .change_sets = with.change_sets}},
+            superbatch_parts{.sampler = *sampler,
+                .features = input(),
+                .labels = data.labels,
+                .training_nodes = data.train,
+                .encode = net.encode,
+                .weights = net.weights,
+                .optimizer = net.dense,
+                .before_sampling =
+                    [this] {
+                        ++turns;
+                        watch.use(!watch.gathering);
+                        watch.for_gathering = false;
+                        if (cache) cache->release();
+                        if (pause) pause();
+                    },
+                .before_gathering =
+                    [this] {
+                        watch.use(!watch.gathering);
+                        if (cache) cache->acquire();
+                        watch.for_gathering = true;
+                    },
                 .ahead = ahead.get()},
             on);
     }
@@ -277,29 +319,38 @@ struct trainer {
         if (with.cache == "memory") {
             store.emplace(data.features, row_partitioning{data.rows.nodes, 1});
             const epoch_plan all{buffer_state{.resident = {0}, .edge_buckets = {}}};
-            buffer = std::make_unique<feature_buffer>(*store, with.engines, feature_buffer::bytes_needed(all, *store), budget);
+            buffer = std::make_unique<feature_buffer>(
+                *store, with.engines, feature_buffer::bytes_needed(all, *store), budget);
             buffer->begin_epoch(all);
             return std::shared_ptr<const resident_features>(buffer->acquire(0));
         }
-        auto rows = with.cache == "mmap" ? any_row_source(std::in_place_type<mapped_rows>, data.stored(), on)
-                                         : any_row_source(std::in_place_type<disk_rows>, with.engines, data.stored(), gather_options{}, on, budget);
+        auto rows = with.cache == "mmap"
+            ? any_row_source(std::in_place_type<mapped_rows>, data.stored(), on)
+            : any_row_source(std::in_place_type<disk_rows>, with.engines, data.stored(), gather_options{}, on, budget);
         if (with.deal) {
             const extent_options options{.way = *with.deal, .directory = dealt.path(), .memory = with.deal_memory};
             rows = [&](any_row_source below) {
-                return any_row_source(std::in_place_type<extent_rows>, std::move(below), with.engines, options, on, budget);
+                return any_row_source(
+                    std::in_place_type<extent_rows>, std::move(below), with.engines, options, on, budget);
             }(std::move(rows));
             extents = rows.target<extent_rows>();
         }
         source.emplace(std::in_place_type<watched_rows>, std::move(rows), watch, with.slow_rows);
         if (with.cache != "none" && with.cache != "mmap") {
-            cache = std::make_unique<cached_rows<any_row_source>>(*source, with.cache_capacity, slot_table_kind::hashed, on, budget);
+            cache = std::make_unique<cached_rows<any_row_source>>(
+                *source, with.cache_capacity, slot_table_kind::hashed, on, budget);
             std::vector<node_id> ranked(data.train.begin(), data.train.end());
             if (with.cache == "static") policy.emplace(static_cache(ranked, cache->capacity()));
             if (with.cache == "lru") policy.emplace(lru(cache->capacity()));
             if (with.cache == "s3fifo") policy.emplace(s3_fifo(cache->capacity()));
         }
-        return feature_rows{.source = *source, .cache = cache.get(), .policy = policy ? &*policy : nullptr, .extents = extents, .columns = columns,
-            .type = data.features.type, .normalized = data.features.normalized};
+        return feature_rows{.source = *source,
+            .cache = cache.get(),
+            .policy = policy ? &*policy : nullptr,
+            .extents = extents,
+            .columns = columns,
+            .type = data.features.type,
+            .normalized = data.features.normalized};
     }
 
     outcome operator()() {
@@ -307,7 +358,9 @@ struct trainer {
         for (std::uint64_t e = 0; e < with.epochs; ++e) losses.push_back(training->run(e).model.loss);
         return net.end(std::move(losses));
     }
-    [[nodiscard]] bool left_behind() const { return std::filesystem::exists(run / "superbatches") && !std::filesystem::is_empty(run / "superbatches"); }
+    [[nodiscard]] bool left_behind() const {
+        return std::filesystem::exists(run / "superbatches") && !std::filesystem::is_empty(run / "superbatches");
+    }
 };
 
 outcome train(const graph_data& data, const set_up& options) { return trainer(data, options)(); }
@@ -318,11 +371,15 @@ TEST_CASE("superbatches train the same bits as GNN training in memory, for every
     const graph_data data(400);
     for (const auto sampler : {sampler_kind::neighbor, sampler_kind::dense}) {
         const outcome expected = in_memory(data, sampler, 2);
-        for (const char* topology : {"disk", "mmap", "memory"}) CHECK(train(data, {.topology = topology, .sampler = sampler}) == expected);
-        for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate, superbatch_schedule::conventional})
+        for (const char* topology : {"disk", "mmap", "memory"})
+            CHECK(train(data, {.topology = topology, .sampler = sampler}) == expected);
+        for (const auto schedule :
+            {superbatch_schedule::overlap, superbatch_schedule::alternate, superbatch_schedule::conventional})
             for (const char* cache : {"belady", "static", "lru", "s3fifo", "none", "mmap", "memory"}) {
-                const bool impossible = (schedule == superbatch_schedule::conventional && std::string_view(cache) == "belady") ||
-                                        (schedule == superbatch_schedule::alternate && (std::string_view(cache) == "lru" || std::string_view(cache) == "s3fifo"));
+                const bool impossible =
+                    (schedule == superbatch_schedule::conventional && std::string_view(cache) == "belady") ||
+                    (schedule == superbatch_schedule::alternate &&
+                        (std::string_view(cache) == "lru" || std::string_view(cache) == "s3fifo"));
                 if (impossible) continue;
                 CAPTURE(cache);
                 CAPTURE(static_cast<int>(schedule));
@@ -347,7 +404,12 @@ TEST_CASE("passes over neighbors train the same bits in any groups, under every 
                 for (const std::uint64_t batches : {3U, 14U}) {
                     CAPTURE(memory);
                     CAPTURE(batches);
-                    trainer result(data, {.schedule = schedule, .sampler = sampler, .superbatch = batches, .threads = 1 + batches % 2, .pass_memory = memory});
+                    trainer result(data,
+                        {.schedule = schedule,
+                            .sampler = sampler,
+                            .superbatch = batches,
+                            .threads = 1 + batches % 2,
+                            .pass_memory = memory});
                     CHECK(result() == expected);
                     if (memory > 500) CHECK(result.ahead->scanned().read_bytes > 0);
                 }
@@ -373,7 +435,9 @@ TEST_CASE("neither the size of superbatches and caches nor threads change the re
         for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
             CHECK(train(data, {.schedule = schedule, .superbatch = batches, .epochs = 3}) == expected);
     for (const std::size_t cache_capacity : {0U, 1U, 399U, 400U, 1000U})
-        for (const bool carry : {true, false}) CHECK(train(data, {.epochs = 3, .cache_capacity = cache_capacity, .carry = carry, .direct_table = carry}) == expected);
+        for (const bool carry : {true, false})
+            CHECK(train(data, {.epochs = 3, .cache_capacity = cache_capacity, .carry = carry, .direct_table = carry}) ==
+                expected);
     CHECK(train(data, {.epochs = 3, .accesses = 250}) == expected); // superbatches of few batches
     CHECK(train(data, {.epochs = 3, .accesses = 1}) == expected);
     for (const std::size_t threads : {2U, 5U}) CHECK(train(data, {.epochs = 3, .threads = threads}) == expected);
@@ -397,7 +461,8 @@ TEST_CASE("rows dealt out train the same bits, for any schedule, superbatch, cac
                     CAPTURE(static_cast<int>(schedule));
                     CAPTURE(cache_capacity);
                     CAPTURE(batches);
-                    trainer result(data, {.schedule = schedule, .superbatch = batches, .cache_capacity = cache_capacity, .deal = way});
+                    trainer result(data,
+                        {.schedule = schedule, .superbatch = batches, .cache_capacity = cache_capacity, .deal = way});
                     CHECK(result() == expected);
                     const gather_stats seen = result.cache->statistics();
                     const extent_statistics dealt = result.extents->dealt();
@@ -406,7 +471,9 @@ TEST_CASE("rows dealt out train the same bits, for any schedule, superbatch, cac
                     CHECK(dealt.passes == result.training->inspected().superbatches);
                     CHECK(std::filesystem::is_empty(result.dealt.path()));
                 }
-    for (const bool carry : {true, false}) CHECK(train(data, {.threads = 3, .carry = carry, .deal = gather_way::scan, .deal_memory = 96U << 10}) == expected);
+    for (const bool carry : {true, false})
+        CHECK(train(data, {.threads = 3, .carry = carry, .deal = gather_way::scan, .deal_memory = 96U << 10}) ==
+            expected);
     for (const test::feature_form& form : {test::feature_form{.f16 = true}, test::feature_form{.int8 = true}}) {
         const graph_data small(200, form);
         CHECK(train(small, {.deal = gather_way::scan}) == in_memory(small, sampler_kind::neighbor, 2));
@@ -441,14 +508,21 @@ TEST_CASE("carried rows are not read again, and a superbatch's change sets read 
 TEST_CASE("a run stopped and resumed from its position ends in the bits of an uninterrupted run") {
     const graph_data data(400);
     const outcome expected = in_memory(data, sampler_kind::neighbor, 2);
-    for (const auto& [schedule, deal] : {std::pair<superbatch_schedule, std::optional<gather_way>>{superbatch_schedule::overlap, {}}, {superbatch_schedule::alternate, {}},
-             {superbatch_schedule::conventional, {}}, {superbatch_schedule::overlap, gather_way::scan}, {superbatch_schedule::alternate, gather_way::scan}})
+    for (const auto& [schedule, deal] :
+        {std::pair<superbatch_schedule, std::optional<gather_way>>{superbatch_schedule::overlap, {}},
+            {superbatch_schedule::alternate, {}}, {superbatch_schedule::conventional, {}},
+            {superbatch_schedule::overlap, gather_way::scan}, {superbatch_schedule::alternate, gather_way::scan}})
         for (const std::uint64_t after : {1U, 5U, 13U}) {
-            trainer first(data, {.cache = schedule == superbatch_schedule::conventional ? "lru" : "belady", .schedule = schedule, .deal = deal});
+            trainer first(data,
+                {.cache = schedule == superbatch_schedule::conventional ? "lru" : "belady",
+                    .schedule = schedule,
+                    .deal = deal});
             std::stop_source stop;
             training_observer observer;
             std::uint64_t seen = 0;
-            observer.on_batch = [&](const batch_key&, const training_statistics&) { if (++seen == after) stop.request_stop(); };
+            observer.on_batch = [&](const batch_key&, const training_statistics&) {
+                if (++seen == after) stop.request_stop();
+            };
             resume_position at;
             double loss = 0;
             {
@@ -458,8 +532,10 @@ TEST_CASE("a run stopped and resumed from its position ends in the bits of an un
                 if (!part.stopped) at = {1, {}}; // the stop came after the last batch
             }
             std::vector<double> losses;
-            if (at.epoch == 0) losses.push_back(loss + first.training->run(0, at.next).model.loss);
-            else losses.push_back(loss);
+            if (at.epoch == 0)
+                losses.push_back(loss + first.training->run(0, at.next).model.loss);
+            else
+                losses.push_back(loss);
             losses.push_back(first.training->run(1).model.loss);
             const outcome result = first.net.end(losses);
             CHECK(result.weights == expected.weights);
@@ -485,11 +561,12 @@ TEST_CASE("a stop while a superbatch is being made trains the batches in progres
     const outcome expected = in_memory(data, sampler_kind::neighbor, 1);
     trainer result(data, {.schedule = superbatch_schedule::alternate, .superbatch = 14, .epochs = 1});
     std::stop_source stop;
-    result.pause = [&] { // until batches wait for the superbatch; then it arrives right after the first that did not wait
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        stop.request_stop();
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    };
+    result.pause =
+        [&] { // until batches wait for the superbatch; then it arrives right after the first that did not wait
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            stop.request_stop();
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        };
     result.slow = std::chrono::milliseconds(60);
     const auto part = result.training->run(0, {}, {}, stop.get_token());
     REQUIRE(part.stopped);
@@ -511,11 +588,19 @@ TEST_CASE("at any stop, batches are drawn and gathered exclusively, in the right
                 CAPTURE(std::string(cache));
                 CAPTURE(batches);
                 CAPTURE(at);
-                trainer result(data, {.topology = "memory", .cache = cache, .schedule = superbatch_schedule::alternate, .superbatch = batches,
-                    .epochs = 1, .cache_capacity = 200, .slow_rows = std::chrono::microseconds(500)});
+                trainer result(data,
+                    {.topology = "memory",
+                        .cache = cache,
+                        .schedule = superbatch_schedule::alternate,
+                        .superbatch = batches,
+                        .epochs = 1,
+                        .cache_capacity = 200,
+                        .slow_rows = std::chrono::microseconds(500)});
                 std::stop_source stop;
                 std::atomic<int> events{0};
-                result.watch.event = [&] { if (++events == at) stop.request_stop(); };
+                result.watch.event = [&] {
+                    if (++events == at) stop.request_stop();
+                };
                 const auto part = result.training->run(0, {}, {}, stop.get_token());
                 CHECK(result.watch.clashes == 0);
                 stopped = part.stopped;
@@ -530,8 +615,13 @@ TEST_CASE("if any stage fails, no batch is gathered while the caches change") {
     const graph_data data(400);
     for (std::uint64_t at = 0; at < 14; ++at) {
         CAPTURE(at);
-        trainer result(data, {.topology = "memory", .schedule = superbatch_schedule::alternate, .superbatch = 3, .epochs = 1, .cache_capacity = 200,
-            .slow_rows = std::chrono::microseconds(500)});
+        trainer result(data,
+            {.topology = "memory",
+                .schedule = superbatch_schedule::alternate,
+                .superbatch = 3,
+                .epochs = 1,
+                .cache_capacity = 200,
+                .slow_rows = std::chrono::microseconds(500)});
         training_observer observer;
         observer.on_batch = [&](const batch_key& key, const training_statistics&) {
             if (key.number.index == at) throw error(errc::not_finite, "the observer's");
@@ -551,7 +641,8 @@ TEST_CASE("at most two superbatches have files on disk, and none remains") {
             training_observer observer;
             observer.on_batch = [&](const batch_key&, const training_statistics&) {
                 std::map<std::string, int> stems;
-                for (const auto& entry : std::filesystem::directory_iterator(result.run / "superbatches")) ++stems[entry.path().stem().string()];
+                for (const auto& entry : std::filesystem::directory_iterator(result.run / "superbatches"))
+                    ++stems[entry.path().stem().string()];
                 most = std::max(most, stems.size());
             };
             for (std::uint64_t e = 0; e < 2; ++e) (void)result.training->run(e, {}, observer);
@@ -571,7 +662,8 @@ TEST_CASE("other files in the directory of superbatches survive every epoch, and
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
         for (const std::uint64_t ahead : {1U, 3U}) {
             trainer result(data, {.schedule = schedule, .epochs = ahead});
-            const std::filesystem::path notes = result.run / "checkpoint" / "notes", old = result.run / "superbatches" / "99.samples";
+            const std::filesystem::path notes = result.run / "checkpoint" / "notes",
+                                        old = result.run / "superbatches" / "99.samples";
             for (const auto& file : {notes, old}) {
                 std::filesystem::create_directories(file.parent_path());
                 std::ofstream(file) << "text";
@@ -590,13 +682,20 @@ TEST_CASE("other files in the directory of superbatches survive every epoch, and
 TEST_CASE("faults of the engine end in the right answer or a typed error, never in other weights") {
     const graph_data data(300);
     const outcome expected = in_memory(data, sampler_kind::neighbor, 1);
-    for (const fault_kind kind : {fault_kind::device_error, fault_kind::short_transfer, fault_kind::zero_read, fault_kind::interrupted, fault_kind::try_again}) {
+    for (const fault_kind kind : {fault_kind::device_error, fault_kind::short_transfer, fault_kind::zero_read,
+             fault_kind::interrupted, fault_kind::try_again}) {
         std::size_t failed = 0, struck = 0;
         for (std::uint64_t n = 1;; n += 1 + n / 4) {
             const auto injector = std::make_shared<fault_injector>(fault{.kind = kind, .at = n});
-            const engine_factory engines = [injector] { return any_engine(faulty<threads_engine>(threads_engine(4), injector)); };
+            const engine_factory engines = [injector] {
+                return any_engine(faulty<threads_engine>(threads_engine(4), injector));
+            };
             try {
-                const outcome result = train(data, {.epochs = 1, .deal = n % 2 == 0 ? std::optional(gather_way::scan) : std::nullopt, .pass_memory = n % 4 < 2 ? 3000U : 0U, .engines = engines});
+                const outcome result = train(data,
+                    {.epochs = 1,
+                        .deal = n % 2 == 0 ? std::optional(gather_way::scan) : std::nullopt,
+                        .pass_memory = n % 4 < 2 ? 3000U : 0U,
+                        .engines = engines});
                 CHECK(result == expected);
             } catch (const std::runtime_error& e) { // error or io_error
                 CHECK((dynamic_cast<const error*>(&e) != nullptr || dynamic_cast<const io_error*>(&e) != nullptr));
@@ -607,7 +706,8 @@ TEST_CASE("faults of the engine end in the right answer or a typed error, never 
         }
         CHECK(struck > 5);
         if (kind == fault_kind::device_error) CHECK(failed == struck);
-        if (kind == fault_kind::short_transfer || kind == fault_kind::interrupted || kind == fault_kind::try_again) CHECK(failed == 0);
+        if (kind == fault_kind::short_transfer || kind == fault_kind::interrupted || kind == fault_kind::try_again)
+            CHECK(failed == 0);
     }
 }
 
@@ -618,7 +718,8 @@ TEST_CASE("an error after the last batch of a superbatch ends a run that waits f
             trainer result(data, {.schedule = schedule, .superbatch = batches});
             training_observer observer;
             observer.on_batch = [](const batch_key&, const training_statistics&) {
-                std::this_thread::sleep_for(std::chrono::milliseconds(20)); // the next batches are loaded or awaited meanwhile
+                std::this_thread::sleep_for(
+                    std::chrono::milliseconds(20)); // the next batches are loaded or awaited meanwhile
                 throw error(errc::not_finite, "the observer's");
             };
             CHECK_THROWS_WITH_AS(result.training->run(0, {}, observer), doctest::Contains("the observer's"), error);
@@ -629,8 +730,10 @@ TEST_CASE("inconsistent parts are refused") {
     const graph_data data(100);
     CHECK_THROWS_AS(trainer(data, {.cache = "belady", .schedule = superbatch_schedule::conventional}), error);
     CHECK_THROWS_AS(trainer(data, {.cache = "static", .deal = gather_way::scan}), error);
-    CHECK_THROWS_WITH_AS(trainer(data, {.directory = false}), doctest::Contains("superbatch_options::directory"), error);
-    CHECK(train(data, {.cache = "lru", .schedule = superbatch_schedule::conventional, .directory = false}) == in_memory(data, sampler_kind::neighbor, 2));
+    CHECK_THROWS_WITH_AS(
+        trainer(data, {.directory = false}), doctest::Contains("superbatch_options::directory"), error);
+    CHECK(train(data, {.cache = "lru", .schedule = superbatch_schedule::conventional, .directory = false}) ==
+        in_memory(data, sampler_kind::neighbor, 2));
     graph_data none(100);
     none.train.clear();
     CHECK_THROWS_AS(trainer(none, {}), error);

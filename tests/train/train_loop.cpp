@@ -43,7 +43,8 @@ static_assert(std::is_same_v<slots_of<marius_loop>::batches, sampled_batches<lin
 static_assert(std::is_same_v<slots_of<marius_loop>::features, no_features>);
 static_assert(std::is_same_v<slots_of<marius_loop>::embeddings, buffered_embeddings>);
 static_assert(std::is_same_v<slots_of<marius_loop>::backend, cpu_embedding_backend<link_head>>);
-static_assert(std::is_same_v<slots_of<hanoi_loop>::batches, sampled_batches<node_task, buffered_topology, neighbor_sampler<>>>);
+static_assert(
+    std::is_same_v<slots_of<hanoi_loop>::batches, sampled_batches<node_task, buffered_topology, neighbor_sampler<>>>);
 static_assert(std::is_same_v<slots_of<hanoi_loop>::features, buffered_features>);
 static_assert(std::is_same_v<slots_of<hanoi_loop>::embeddings, no_embeddings>);
 static_assert(std::is_same_v<slots_of<ginex_loop>::batches, inspected_batches>);
@@ -71,15 +72,22 @@ struct parts {
     node_task task;
 
     parts(const graph_data& data, const set_up& with)
-        : all(data, with), on(with.threads), states(all.order()(0)),
+        : all(data, with),
+          on(with.threads),
+          states(all.order()(0)),
           features(*all.features, with.engines, feature_buffer::bytes_needed(states, *all.features), budget),
-          graph(data.store, with.engines, all.direction(), graph_buffer::bytes_needed(states, data.store, all.direction()), budget),
+          graph(data.store, with.engines, all.direction(),
+              graph_buffer::bytes_needed(states, data.store, all.direction()), budget),
           task({with.training.batch, with.training.seed}, data.labels, all.encode->outputs(), data.rows,
               [this](std::uint32_t s, std::vector<node_id>& out) { training_nodes(all.data, states)(s, out); }) {
-        if (all.rows) rows.emplace(*all.rows, partition_buffer_options{.resident_partitions = with.buffer_slots, .prefetch = with.prefetch}, budget);
+        if (all.rows)
+            rows.emplace(*all.rows,
+                partition_buffer_options{.resident_partitions = with.buffer_slots, .prefetch = with.prefetch}, budget);
     }
     [[nodiscard]] auto make_sampler() const {
-        return [hops = all.with.training.neighbors, seed = all.with.training.seed] { return neighbor_sampler<>(hops, seed); };
+        return [hops = all.with.training.neighbors, seed = all.with.training.seed] {
+            return neighbor_sampler<>(hops, seed);
+        };
     }
     [[nodiscard]] training_optimizers optimizers() const { return {all.optimizer, all.dense}; }
     [[nodiscard]] train_loop_options options() const { return {.pipeline = all.with.training.pipeline}; }
@@ -126,8 +134,8 @@ TEST_CASE("a loop of concrete slots trains the same bits as one with slots chose
     }
 }
 
-// Large-batch sampling: a macro-batch is some training nodes and all nodes within the sampler's hops. Its states are not sets
-// of partitions, and mini-batches are sampled in the macro-batch's own graph.
+// Large-batch sampling: a macro-batch is some training nodes and all nodes within the sampler's hops. Its states are
+// not sets of partitions, and mini-batches are sampled in the macro-batch's own graph.
 namespace lbs {
 
 struct macro_task {
@@ -170,13 +178,16 @@ struct macro_graph {
             });
         }
         std::size_t count = 0;
-        auto result = std::make_shared<const view>(csr<>::from_edges(task.data.rows.nodes, neighbor_direction::in, {}, [&](auto&& sink) {
-            count = 0;
-            store.for_each_edge([&](std::span<const edge> some) {
-                for (const edge& e : some)
-                    if (expanded[e.destination]) sink(std::span(&e, 1)), ++count;
-            });
-        }), csr<>{});
+        auto result = std::make_shared<const view>(csr<>::from_edges(task.data.rows.nodes, neighbor_direction::in, {},
+                                                       [&](auto&& sink) {
+                                                           count = 0;
+                                                           store.for_each_edge([&](std::span<const edge> some) {
+                                                               for (const edge& e : some)
+                                                                   if (expanded[e.destination])
+                                                                       sink(std::span(&e, 1)), ++count;
+                                                           });
+                                                       }),
+            csr<>{});
         edges.push_back(count);
         return result;
     }
@@ -194,7 +205,8 @@ struct macro_features {
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) { return true; }
     void gather(training_batch& b, matrix_view<float> dense) const {
         for (std::size_t i = 0; i < b.nodes.size(); ++i)
-            std::ranges::copy(std::span(data.features).subspan(b.nodes[i] * graph_data::columns, graph_data::columns), dense[i].begin());
+            std::ranges::copy(std::span(data.features).subspan(b.nodes[i] * graph_data::columns, graph_data::columns),
+                dense[i].begin());
     }
     void enter(phase /*next*/) {}
 };
@@ -216,11 +228,13 @@ TEST_CASE("states need not be sets of partitions: large-batch sampling with one 
         lbs::macro_task task{data, {}, with.training.batch, with.training.seed};
         for (node_id v = 0; v < data.rows.nodes; v += 3) task.nodes.push_back(v);
         lbs::macro_graph graph{task, 2};
-        sampled_batches batches(task, graph, [&] { return neighbor_sampler<>(with.training.neighbors, with.training.seed); }, on);
+        sampled_batches batches(
+            task, graph, [&] { return neighbor_sampler<>(with.training.neighbors, with.training.seed); }, on);
         lbs::macro_features features{data};
         no_embeddings none;
         cpu_encoder_backend<classification_head> backend(*all.encode, all.weights, {}, with.training.seed, on);
-        train_loop loop({.pipeline = with.training.pipeline}, batches, features, none, backend, {all.optimizer, all.dense}, budget);
+        train_loop loop(
+            {.pipeline = with.training.pipeline}, batches, features, none, backend, {all.optimizer, all.dense}, budget);
         std::vector<training_statistics> found;
         for (std::uint64_t e = 0; e < with.epochs; ++e) found.push_back(loop.run(epoch_plan(count), e).model);
         if (count > 1)
@@ -242,7 +256,8 @@ struct in_one_process {
     std::vector<float> sum{};
 
     void reduce(std::span<float> gradients, std::uint32_t replica, bool last) {
-        if (replica == 0) sum.assign(gradients.begin(), gradients.end());
+        if (replica == 0)
+            sum.assign(gradients.begin(), gradients.end());
         else
             for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradients[i];
         std::ranges::fill(gradients, 0.F);
@@ -274,7 +289,8 @@ template <class Producer>
 class two_producers {
 public:
     explicit two_producers(Producer& by, std::uint64_t leaves_after) : by_(by), leaves_after_(leaves_after) {
-        for (std::size_t t = 0; t < 2; ++t) threads_.emplace_back([this, t](const std::stop_token& stop) { work(t, stop); });
+        for (std::size_t t = 0; t < 2; ++t)
+            threads_.emplace_back([this, t](const std::stop_token& stop) { work(t, stop); });
     }
     void begin_epoch(const epoch_start& at, const std::stop_token& stop) { by_.begin_epoch(at, stop); }
     [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t i) { return by_.acquire(at, i); }
@@ -414,19 +430,24 @@ namespace remote {
 
 class owner {
 public:
-    owner(std::vector<float> rows, std::size_t columns, any_row_optimizer by) : rows_(std::move(rows)), columns_(columns), by_(std::move(by)) {}
+    owner(std::vector<float> rows, std::size_t columns, any_row_optimizer by)
+        : rows_(std::move(rows)),
+          columns_(columns),
+          by_(std::move(by)) {}
 
     std::vector<float> ask(std::vector<node_id> ids) {
         return call([this, ids = std::move(ids)] {
             std::vector<float> values;
-            for (const node_id v : ids) values.insert(values.end(), row(v).begin(), row(v).begin() + static_cast<std::ptrdiff_t>(columns_));
+            for (const node_id v : ids)
+                values.insert(values.end(), row(v).begin(), row(v).begin() + static_cast<std::ptrdiff_t>(columns_));
             return values;
         });
     }
     void apply(std::uint64_t number, std::vector<node_id> ids, std::vector<float> gradients) {
         (void)call([this, number, ids = std::move(ids), gradients = std::move(gradients)] {
             if (number > applied_)
-                for (std::size_t i = 0; i < ids.size(); ++i) by_.step_row(row(ids[i]), std::span(gradients).subspan(i * columns_, columns_), number);
+                for (std::size_t i = 0; i < ids.size(); ++i)
+                    by_.step_row(row(ids[i]), std::span(gradients).subspan(i * columns_, columns_), number);
             applied_ = std::max(applied_, number);
             return std::vector<float>{};
         });
@@ -439,7 +460,9 @@ private:
         return std::span(rows_).subspan(v * width, width);
     }
     template <class Work>
-    std::vector<float> call(Work work) { return std::async(std::launch::async, std::move(work)).get(); }
+    std::vector<float> call(Work work) {
+        return std::async(std::launch::async, std::move(work)).get();
+    }
 
     std::vector<float> rows_;
     std::size_t columns_;
@@ -456,18 +479,24 @@ struct embeddings {
     [[nodiscard]] static bool keeps_all() { return true; }
     void set_optimizer(const any_row_optimizer& /*by*/) {}
     void begin_epoch(const epoch_plan& /*states*/, std::uint32_t /*first*/) {}
-    [[nodiscard]] static std::optional<lease> acquire(std::uint32_t /*state*/, const std::stop_token& /*stop*/) { return lease{}; }
+    [[nodiscard]] static std::optional<lease> acquire(std::uint32_t /*state*/, const std::stop_token& /*stop*/) {
+        return lease{};
+    }
     void end_epoch() {}
     [[nodiscard]] static bool commit_wanted() { return false; }
     void gather(training_batch& b, matrix_view<float> to) const {
         const std::vector<float> got = at.ask({b.nodes.begin(), b.nodes.end()});
-        for (std::size_t i = 0; i < b.nodes.size(); ++i) std::ranges::copy(std::span(got).subspan(i * width, width), to[i].begin());
+        for (std::size_t i = 0; i < b.nodes.size(); ++i)
+            std::ranges::copy(std::span(got).subspan(i * width, width), to[i].begin());
     }
     void computed(training_batch& /*batch*/) const {}
     void apply(training_batch& b) const {
         std::vector<float> gradients;
-        for (std::size_t i = 0; i < b.nodes.size(); ++i) gradients.insert(gradients.end(), b.gradients[i].begin(), b.gradients[i].begin() + static_cast<std::ptrdiff_t>(width));
-        for (int delivered = 0; delivered < 2; ++delivered) at.apply(b.step, {b.nodes.begin(), b.nodes.end()}, gradients);
+        for (std::size_t i = 0; i < b.nodes.size(); ++i)
+            gradients.insert(
+                gradients.end(), b.gradients[i].begin(), b.gradients[i].begin() + static_cast<std::ptrdiff_t>(width));
+        for (int delivered = 0; delivered < 2; ++delivered)
+            at.apply(b.step, {b.nodes.begin(), b.nodes.end()}, gradients);
     }
     [[nodiscard]] static const resident_embeddings* resident(const lease& /*of*/) { return nullptr; }
 };
@@ -511,7 +540,9 @@ static_assert(embedding_source<silent_owner>);
 
 struct broken_features : no_features {
     [[nodiscard]] static input_columns columns() { return {.dense = graph_data::columns}; }
-    void gather(training_batch& /*batch*/, matrix_view<float> /*dense*/) const { throw error(errc::corrupt, "planted"); }
+    void gather(training_batch& /*batch*/, matrix_view<float> /*dense*/) const {
+        throw error(errc::corrupt, "planted");
+    }
 };
 static_assert(feature_source<broken_features>);
 
@@ -559,7 +590,8 @@ TEST_CASE("incompatible slots are refused at construction") {
     buffered_features features(of.features, of.on);
     buffered_embeddings stepped_in_compute(*of.rows, {.step_at = step_place::compute}, of.on);
     cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, 0, of.on);
-    CHECK_THROWS_WITH_AS((train_loop(of.options(), batches, features, stepped_in_compute, backend, of.optimizers(), of.budget)),
+    CHECK_THROWS_WITH_AS(
+        (train_loop(of.options(), batches, features, stepped_in_compute, backend, of.optimizers(), of.budget)),
         doctest::Contains("only where nodes have no features"), error);
 }
 
@@ -588,9 +620,12 @@ TEST_CASE("weights or optimizer state without memory are refused before a batch 
         dense_parameters<> weights;
         cpu_encoder encode(weights, parse_layers("sage:8,sage:4"), {.dense = graph_data::columns});
         if (weights_allocated) weights.allocate(1);
-        cpu_encoder_backend<classification_head> backend(encode, weights, {}, 0, on), frozen(encode, weights, {}, 0, on, {.encoder = {}, .frozen = true});
-        CHECK(test::code_of([&] { backend.upload({.dense = make_dense_optimizer("adam", .01F)}); }) == errc::invalid_argument);
-        CHECK(test::code_of([&] { frozen.upload({.dense = make_dense_optimizer("adam", .01F)}); }).has_value() == !weights_allocated);
+        cpu_encoder_backend<classification_head> backend(encode, weights, {}, 0, on),
+            frozen(encode, weights, {}, 0, on, {.encoder = {}, .frozen = true});
+        CHECK(test::code_of([&] { backend.upload({.dense = make_dense_optimizer("adam", .01F)}); }) ==
+            errc::invalid_argument);
+        CHECK(test::code_of([&] { frozen.upload({.dense = make_dense_optimizer("adam", .01F)}); }).has_value() ==
+            !weights_allocated);
         if (weights_allocated) CHECK_THROWS_AS((void)weights.add("late", 2, 2, initializer::zeros()), error);
     }
 }

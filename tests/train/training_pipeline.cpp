@@ -30,7 +30,8 @@ struct toy_run {
 };
 
 /// Trains a number: each update depends on the number that the batch read, so that any change of order shows.
-toy_run train(std::uint64_t batches, std::uint64_t per_state, pipeline_options options, std::size_t pool, std::uint64_t jitter) {
+toy_run train(
+    std::uint64_t batches, std::uint64_t per_state, pipeline_options options, std::size_t pool, std::uint64_t jitter) {
     toy_run run;
     std::mutex row;
     const auto nap = [&](std::uint64_t stage, const toy_batch& b) {
@@ -93,7 +94,8 @@ TEST_CASE("compute sees the batches in order with any number of sample workers")
 
 TEST_CASE("no batch misses more updates than the bound") {
     for (const std::uint64_t bound : {1U, 3U, 16U}) {
-        const toy_run run = train(300, 1000, {.staleness = bound, .sample_workers = 2, .queues = {.items = 8}}, 40, bound);
+        const toy_run run =
+            train(300, 1000, {.staleness = bound, .sample_workers = 2, .queues = {.items = 8}}, 40, bound);
         CHECK(run.statistics.staleness.total() == 300);
         CHECK(run.statistics.staleness.max() <= bound);
     }
@@ -103,8 +105,8 @@ TEST_CASE("the deterministic schedule gives the same result at any timing, worke
     for (const std::uint64_t bound : {1U, 4U}) {
         const toy_run first = train(100, 13, {.staleness = bound, .deterministic = true}, 8, 0);
         for (std::uint64_t jitter = 1; jitter < 6; ++jitter) {
-            const toy_run again = train(
-                100, 13, {.staleness = bound, .deterministic = true, .sample_workers = 3, .queues = {.items = 6}}, 12, jitter);
+            const toy_run again = train(100, 13,
+                {.staleness = bound, .deterministic = true, .sample_workers = 3, .queues = {.items = 6}}, 12, jitter);
             CHECK(again.result == first.result);
         }
         CHECK(first.statistics.staleness.max() == bound);
@@ -168,7 +170,8 @@ TEST_CASE("a pipeline whose thread is refused ends those that it started and rep
         idle.push_back(std::make_unique<toy_batch>());
         const gneiss::test::grant_threads some(granted);
         try {
-            training_pipeline<toy_batch> pipeline({nothing, nothing, nothing, nothing, nothing, nothing}, {.sample_workers = 3}, std::move(idle));
+            training_pipeline<toy_batch> pipeline(
+                {nothing, nothing, nothing, nothing, nothing, nothing}, {.sample_workers = 3}, std::move(idle));
             made = true;
         } catch (const std::system_error& e) {
             CHECK(e.code() == std::errc::resource_unavailable_try_again);

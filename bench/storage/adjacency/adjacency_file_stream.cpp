@@ -1,6 +1,6 @@
-// Arcs per second of a pass over the lists of a graph on disk (RMAT, 2^20 nodes, 16 M edges: 32 M arcs, 144 MiB), bypassing the
-// page cache: read only, and by GAP with 64 parts. Compared with the same lists in memory, and with a loop of direct reads of
-// the same number of bytes.
+// Arcs per second of a pass over the lists of a graph on disk (RMAT, 2^20 nodes, 16 M edges: 32 M arcs, 144 MiB),
+// bypassing the page cache: read only, and by GAP with 64 parts. Compared with the same lists in memory, and with a
+// loop of direct reads of the same number of bytes.
 #include "storage/stored_graph.hpp"
 #include "storage/support.hpp"
 
@@ -44,7 +44,8 @@ template <class Work>
 void from_disk(benchmark::State& state, Work&& work) {
     if (!storage_bench::works(state.range(0), state)) return;
     memory_budget budget;
-    adjacency_file_stream graph(stored_graph::shared().both(), [&] { return storage_bench::engine_of(state.range(0)); }, budget);
+    adjacency_file_stream graph(
+        stored_graph::shared().both(), [&] { return storage_bench::engine_of(state.range(0)); }, budget);
     measure(state, graph, work);
 }
 void csc_stream_pass(benchmark::State& state) {
@@ -54,7 +55,11 @@ BENCHMARK(csc_stream_pass)->ArgName("threads")->DenseRange(0, 1)->UseRealTime()-
 void adjacency_file_stream_coalesced(benchmark::State& state) {
     from_disk(state, [](adjacency_file_stream& graph) { return coalesce_bytes_of(graph); });
 }
-BENCHMARK(adjacency_file_stream_coalesced)->ArgName("threads")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(adjacency_file_stream_coalesced)
+    ->ArgName("threads")
+    ->DenseRange(0, 1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 template <class Work>
 void from_memory(benchmark::State& state, Work&& work) {

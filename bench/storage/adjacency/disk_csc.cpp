@@ -1,6 +1,7 @@
-// Sampled edges per second from lists on disk: RMAT, 2^20 nodes, 16 M edges (64 MiB of neighbors), incoming, layered, batches
-// of 1000 seeds, 10 neighbors in each of three hops. "cold": the page cache is emptied before each batch; engines bypass it in
-// any case. Compared with a loop of pread that reads the same number of 4 KiB blocks, one after the other.
+// Sampled edges per second from lists on disk: RMAT, 2^20 nodes, 16 M edges (64 MiB of neighbors), incoming, layered,
+// batches of 1000 seeds, 10 neighbors in each of three hops. "cold": the page cache is emptied before each batch;
+// engines bypass it in any case. Compared with a loop of pread that reads the same number of 4 KiB blocks, one after
+// the other.
 #include "storage/stored_graph.hpp"
 #include "storage/support.hpp"
 
@@ -15,9 +16,9 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/visit_counter.hpp>
 #include <gneiss/sample/neighbor.hpp>
-#include <gneiss/superbatch/superbatch_sampler.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
+#include <gneiss/superbatch/superbatch_sampler.hpp>
 
 namespace {
 
@@ -51,7 +52,8 @@ void sample(benchmark::State& state, Graph&& graph) {
 /// Reports requests and bytes of a batch. \param batches  number of an iteration
 void report_reads(benchmark::State& state, const io_stats& io, std::uint64_t batches = 1) {
     const auto per_batch = [&](std::uint64_t count) {
-        return benchmark::Counter(static_cast<double>(count) / static_cast<double>(batches), benchmark::Counter::kAvgIterations);
+        return benchmark::Counter(
+            static_cast<double>(count) / static_cast<double>(batches), benchmark::Counter::kAvgIterations);
     };
     state.counters["reads"] = per_batch(io.reads);
     state.counters["read_bytes"] = per_batch(io.read_bytes);
@@ -72,8 +74,7 @@ void disk_csc_direct_quarter_cached(benchmark::State& state) {
     if (!storage_bench::works(state.range(0), state)) return;
     memory_budget budget;
     const stored_graph& stored = stored_graph::shared();
-    disk_csc graph(
-        stored.files(), [&] { return storage_bench::engine_of(state.range(0)); }, budget);
+    disk_csc graph(stored.files(), [&] { return storage_bench::engine_of(state.range(0)); }, budget);
     const auto path = stored.directory() / "cache";
     const std::uint64_t fingerprint = graph.fingerprint(neighbor_direction::in);
     {
@@ -170,8 +171,9 @@ void disk_csc_raw_pread(benchmark::State& state) {
     bool whole = true;
     for (auto _ : state)
         for (std::size_t i = 0; whole && i < reads; ++i)
-            whole = ::pread(file, to.data(), block, static_cast<off_t>((1 + below(draw[word++], edges / 1024)) * block)) ==
-                    static_cast<ssize_t>(block);
+            whole =
+                ::pread(file, to.data(), block, static_cast<off_t>((1 + below(draw[word++], edges / 1024)) * block)) ==
+                static_cast<ssize_t>(block);
     ::close(file);
     if (!whole) return state.SkipWithError("cannot read");
     state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(reads * block));

@@ -1,8 +1,8 @@
-// The graph of a state of c partitions. Edges per second of merging its blocks into one list per node, compared with a copy of
-// the same number of neighbors; a swap of some of 16 resident partitions of 32, in edges of new blocks per second and as a rate
-// over all resident ones; sampled edges per second, 10 of each of 256 nodes at a time, of blocks, of merged lists and of a
-// hand-written CSR. RMAT, 2^20 nodes in random order, 16 M edges, incoming, all partitions resident except in swaps, everything
-// in memory.
+// The graph of a state of c partitions. Edges per second of merging its blocks into one list per node, compared with a
+// copy of the same number of neighbors; a swap of some of 16 resident partitions of 32, in edges of new blocks per
+// second and as a rate over all resident ones; sampled edges per second, 10 of each of 256 nodes at a time, of blocks,
+// of merged lists and of a hand-written CSR. RMAT, 2^20 nodes in random order, 16 M edges, incoming, all partitions
+// resident except in swaps, everything in memory.
 
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 
@@ -44,7 +44,9 @@ struct resident {
 
 private:
     resident(const bucket_store& store, const epoch_plan& states, const graph_buffer_options& options)
-        : buffer(store, [] { return any_engine(threads_engine()); }, in, graph_buffer::bytes_needed(states, store, in, options), budget, options) {
+        : buffer(
+              store, [] { return any_engine(threads_engine()); }, in,
+              graph_buffer::bytes_needed(states, store, in, options), budget, options) {
         buffer.begin_epoch(states);
         graph = buffer.acquire(0);
     }
@@ -56,14 +58,16 @@ void merge(benchmark::State& state) {
     const epoch_plan all = in_memory_order(partitions)(0);
     std::vector<std::vector<loaded_block>> loaded(partitions);
     for (partition_id own = 0; own < partitions; ++own)
-        for (partition_id other = 0; other < partitions; ++other) loaded[own].push_back(store.read({other, own}, edge_direction::in));
+        for (partition_id other = 0; other < partitions; ++other)
+            loaded[own].push_back(store.read({other, own}, edge_direction::in));
     for (auto _ : state) {
         resident_csr lists(store.rows(), all[0].resident, store.edges(), {});
         std::vector<resident_csr::part> parts;
         for (const auto& blocks : loaded) {
             parts.clear();
             for (partition_id other = 0; other < partitions; ++other)
-                if (blocks[other].block.edges() != 0) parts.push_back({.partner = other, .block = &blocks[other].block});
+                if (blocks[other].block.edges() != 0)
+                    parts.push_back({.partner = other, .block = &blocks[other].block});
             lists.append(parts);
         }
         benchmark::DoNotOptimize(lists.neighbors().data());
@@ -95,7 +99,8 @@ void swap(benchmark::State& state, graph_form form) {
         states[1].resident.push_back(i + swapped);
     }
     memory_budget budget;
-    graph_buffer buffer(store, [] { return any_engine(threads_engine()); }, in, graph_buffer::bytes_needed(states, store, in, {.form = form}), budget, {.form = form});
+    graph_buffer buffer(store, [] { return any_engine(threads_engine()); }, in,
+        graph_buffer::bytes_needed(states, store, in, {.form = form}), budget, {.form = form});
     std::size_t at = 0;
     const auto go_to = [&](std::size_t s) {
         buffer.begin_epoch({states[s]});
@@ -109,11 +114,26 @@ void swap(benchmark::State& state, graph_form form) {
     for (auto _ : state) benchmark::DoNotOptimize(go_to(at ^= 1));
     state.SetItemsProcessed(static_cast<std::int64_t>(fresh) * state.iterations());
     state.counters["new_share"] = static_cast<double>(fresh) / static_cast<double>(resident);
-    state.counters["s_per_million_resident"] = benchmark::Counter(static_cast<double>(state.iterations()) * static_cast<double>(resident) / 1e6,
-        benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+    state.counters["s_per_million_resident"] =
+        benchmark::Counter(static_cast<double>(state.iterations()) * static_cast<double>(resident) / 1e6,
+            benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
-BENCHMARK_CAPTURE(swap, blocks, graph_form::blocks)->Arg(1)->Arg(2)->Arg(4)->Arg(8)->Arg(16)->UseRealTime()->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(swap, merged, graph_form::csr)->Arg(1)->Arg(2)->Arg(4)->Arg(8)->Arg(16)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(swap, blocks, graph_form::blocks)
+    ->Arg(1)
+    ->Arg(2)
+    ->Arg(4)
+    ->Arg(8)
+    ->Arg(16)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(swap, merged, graph_form::csr)
+    ->Arg(1)
+    ->Arg(2)
+    ->Arg(4)
+    ->Arg(8)
+    ->Arg(16)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 /// Calls answer(ids, degrees, positions of each id, to) for 256 nodes at a time.
 template <class Degrees, class Answer>
@@ -128,7 +148,8 @@ void sample(benchmark::State& state, Degrees&& degrees, Answer&& answer) {
         offsets.assign(1, 0);
         positions.clear();
         for (const std::uint32_t of : degree) {
-            for (std::uint32_t k = 0; k < std::min(of, 10U); ++k) positions.push_back(static_cast<std::uint32_t>(random.below(of)));
+            for (std::uint32_t k = 0; k < std::min(of, 10U); ++k)
+                positions.push_back(static_cast<std::uint32_t>(random.below(of)));
             offsets.push_back(static_cast<std::uint32_t>(positions.size()));
         }
         neighbors.resize(positions.size());
@@ -141,7 +162,8 @@ void sample(benchmark::State& state, Degrees&& degrees, Answer&& answer) {
 
 void sample_resident(benchmark::State& state, graph_form form) {
     const resident all(static_cast<std::uint32_t>(state.range(0)), form);
-    sample(state, [&](auto ids, auto to) { all.graph->degrees(ids, in, to); },
+    sample(
+        state, [&](auto ids, auto to) { all.graph->degrees(ids, in, to); },
         [&](const auto& request, auto to) { all.graph->neighbors_at(request, {to, {}, {}}); });
 }
 void sample_blocks(benchmark::State& state) { sample_resident(state, graph_form::blocks); }
@@ -150,13 +172,19 @@ BENCHMARK(sample_blocks)->Arg(8)->Arg(64)->Arg(256)->Unit(benchmark::kMicrosecon
 BENCHMARK(sample_merged)->Arg(8)->Arg(64)->Arg(256)->Unit(benchmark::kMicrosecond);
 
 void sample_by_hand(benchmark::State& state) {
-    const csr<> lists = csr<>::from_edges(storage_bench::nodes, in, {}, [](auto&& sink) { cut_into(8).store().for_each_edge(sink); });
-    sample(state, [&](auto ids, auto to) {
-        for (std::size_t i = 0; i < ids.size(); ++i) to[i] = lists.degree(ids[i]);
-    }, [&](const auto& request, auto to) {
-        for (std::size_t i = 0, k = 0; i < request.ids.size(); ++i)
-            for (const node_id* const list = lists.neighbors(request.ids[i]).data(); k < request.offsets[i + 1]; ++k) to[k] = list[request.positions[k]];
-    });
+    const csr<> lists =
+        csr<>::from_edges(storage_bench::nodes, in, {}, [](auto&& sink) { cut_into(8).store().for_each_edge(sink); });
+    sample(
+        state,
+        [&](auto ids, auto to) {
+            for (std::size_t i = 0; i < ids.size(); ++i) to[i] = lists.degree(ids[i]);
+        },
+        [&](const auto& request, auto to) {
+            for (std::size_t i = 0, k = 0; i < request.ids.size(); ++i)
+                for (const node_id* const list = lists.neighbors(request.ids[i]).data(); k < request.offsets[i + 1];
+                    ++k)
+                    to[k] = list[request.positions[k]];
+        });
 }
 BENCHMARK(sample_by_hand)->Unit(benchmark::kMicrosecond);
 

@@ -1,7 +1,7 @@
-// Epochs of an edge buffer without training, BETA orders. From disk, O_DIRECT (bypasses the page cache): RMAT, 2^20 nodes, 16 M
-// edges, 4 partitions, 2 resident; bytes are those of the blocks read, and the limit reads the same blocks through a bare queue,
-// one after the other, without checksums and without decoding them. From memory: 4 M edges, 16 partitions, 4 resident; bytes are
-// those of the edges, and the limit copies the same buckets into memory of their own.
+// Epochs of an edge buffer without training, BETA orders. From disk, O_DIRECT (bypasses the page cache): RMAT, 2^20
+// nodes, 16 M edges, 4 partitions, 2 resident; bytes are those of the blocks read, and the limit reads the same blocks
+// through a bare queue, one after the other, without checksums and without decoding them. From memory: 4 M edges, 16
+// partitions, 4 resident; bytes are those of the edges, and the limit copies the same buckets into memory of their own.
 
 #include "storage/stored_graph.hpp"
 #include "storage/support.hpp"
@@ -57,8 +57,10 @@ void edge_buffer_raw_io_queue(benchmark::State& state) {
         for (const buffer_state& s : states)
             for (const edge_bucket& b : s.edge_buckets) {
                 const byte_range block = store.extent(b).range(edge_direction::out);
-                benchmark::DoNotOptimize(queue.read_unaligned(from, store.data_offset(edge_direction::out) + block.offset,
-                    static_cast<std::size_t>(block.length), to.span()).data());
+                benchmark::DoNotOptimize(queue
+                        .read_unaligned(from, store.data_offset(edge_direction::out) + block.offset,
+                            static_cast<std::size_t>(block.length), to.span())
+                        .data());
                 queue.drain();
             }
     count(state, store.edges(), queue.stats().read_bytes);
@@ -101,7 +103,11 @@ void edge_buffer_raw_copy(benchmark::State& state) {
     count(state, edges.size(), static_cast<std::uint64_t>(state.iterations()) * edges.size() * sizeof(edge));
 }
 
-BENCHMARK(edge_buffer_beta_4_2_direct)->ArgName("threads")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(edge_buffer_beta_4_2_direct)
+    ->ArgName("threads")
+    ->DenseRange(0, 1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(edge_buffer_raw_io_queue)->ArgName("threads")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(edge_buffer_beta_16_4_memory)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(edge_buffer_raw_copy)->UseRealTime()->Unit(benchmark::kMillisecond);

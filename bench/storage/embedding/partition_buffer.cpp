@@ -1,6 +1,6 @@
-// O_DIRECT (bypasses the page cache): partitions with their checksums compared with a bare queue, of 512 MiB in 8 and of 64 MiB
-// in 16; a buffer of 4 that follows a plan; and rows in memory compared with loops without locks. scripts/device alternates the
-// large ones with fio.
+// O_DIRECT (bypasses the page cache): partitions with their checksums compared with a bare queue, of 512 MiB in 8 and
+// of 64 MiB in 16; a buffer of 4 that follows a plan; and rows in memory compared with loops without locks.
+// scripts/device alternates the large ones with fio.
 
 #include "storage/support.hpp"
 
@@ -23,9 +23,7 @@ const row_partitioning partitioning{.nodes = 1 << 17, .partitions = 16};
 constexpr row_layout layout{64, 64};
 const row_partitioning large{.nodes = 1 << 20, .partitions = 8};
 
-std::size_t slot_bytes_of(const row_partitioning& rows) {
-    return rows.nodes / rows.partitions * layout.bytes();
-}
+std::size_t slot_bytes_of(const row_partitioning& rows) { return rows.nodes / rows.partitions * layout.bytes(); }
 
 /// A row file in the current folder with every partition written, removed at the end.
 class bench_rows {
@@ -93,8 +91,10 @@ void bare_pass(benchmark::State& state, const row_partitioning& partitions, bool
     auto slot = aligned_buffer<std::byte>::zeroed(slot_bytes_of(partitions));
     for (auto _ : state)
         for (partition_id p = 0; p < partitions.partitions; ++p) {
-            if (writing) queue.write(target, p * slot.size(), slot.span());
-            else queue.read(target, p * slot.size(), slot.span());
+            if (writing)
+                queue.write(target, p * slot.size(), slot.span());
+            else
+                queue.read(target, p * slot.size(), slot.span());
             queue.drain();
         }
     count_pass(state, partitions);
@@ -193,9 +193,8 @@ void rows_update_adagrad(benchmark::State& state) {
     rows_in_memory table;
     const any_row_optimizer optimizer = adagrad{};
     for (auto _ : state) {
-        for_each_row(serial_executor{}, table.rows, table.ids, [&](std::size_t i, std::span<float> row) {
-            optimizer.step_row(row, table.batch_rows()[i], 1);
-        });
+        for_each_row(serial_executor{}, table.rows, table.ids,
+            [&](std::size_t i, std::span<float> row) { optimizer.step_row(row, table.batch_rows()[i], 1); });
         benchmark::ClobberMemory();
     }
     table.count(state, update_bytes);

@@ -1,5 +1,5 @@
-// A superbatch of 24 batches of 16,384 rows of 512 bytes, out of a 256 MiB file: each batch reads its rows where they are, or one
-// pass deals them out and each batch reads its extent. Reads and writes are O_DIRECT.
+// A superbatch of 24 batches of 16,384 rows of 512 bytes, out of a 256 MiB file: each batch reads its rows where they
+// are, or one pass deals them out and each batch reads its extent. Reads and writes are O_DIRECT.
 
 #include "storage/support.hpp"
 
@@ -27,7 +27,8 @@ std::vector<std::vector<node_id>> requests() {
     std::vector<std::vector<node_id>> all(batches);
     for (std::size_t b = 0; b < batches; ++b) {
         const random_key key = random_key(5, random_domain::user).with(b);
-        for (std::size_t i = 0; i < per_batch; ++i) all[b].push_back(static_cast<node_id>(i * apart + below(key[i], apart)));
+        for (std::size_t i = 0; i < per_batch; ++i)
+            all[b].push_back(static_cast<node_id>(i * apart + below(key[i], apart)));
         shuffle(all[b], key.with(1));
     }
     return all;
@@ -40,13 +41,14 @@ void gather_superbatch(benchmark::State& state, gather_way way) {
     const engine_factory engines = [] { return engine_of(0); };
     const auto ids = requests();
     any_row_source below(std::in_place_type<disk_rows>, engines, table(), gather_options{}, executor, budget);
-    extent_rows source(std::move(below), engines, {.way = way, .directory = ".", .memory = std::size_t{32} << 20}, executor, budget);
+    extent_rows source(
+        std::move(below), engines, {.way = way, .directory = ".", .memory = std::size_t{32} << 20}, executor, budget);
     std::vector<std::byte> to(per_batch * row_bytes);
     const gather_target target{to.data(), row_bytes};
     for (auto _ : state) {
         source.expect({batches, [&](const auto& visit) {
-            for (std::size_t b = 0; b < batches; ++b) visit(b, std::span<const node_id>(ids[b]));
-        }});
+                           for (std::size_t b = 0; b < batches; ++b) visit(b, std::span<const node_id>(ids[b]));
+                       }});
         source.gather({}, target); // the pass
         for (std::size_t b = 0; b < batches; ++b) {
             source.select(b);
@@ -58,14 +60,17 @@ void gather_superbatch(benchmark::State& state, gather_way way) {
     state.SetBytesProcessed(rows * static_cast<std::int64_t>(row_bytes));
     const gather_stats moved = source.statistics();
     const auto each = 1 / static_cast<double>(state.iterations());
-    state.counters["read"] = benchmark::Counter(static_cast<double>(moved.io.read_bytes) * each, benchmark::Counter::kDefaults, benchmark::Counter::kIs1024);
-    state.counters["written"] = benchmark::Counter(static_cast<double>(moved.io.written_bytes) * each, benchmark::Counter::kDefaults, benchmark::Counter::kIs1024);
+    state.counters["read"] = benchmark::Counter(
+        static_cast<double>(moved.io.read_bytes) * each, benchmark::Counter::kDefaults, benchmark::Counter::kIs1024);
+    state.counters["written"] = benchmark::Counter(
+        static_cast<double>(moved.io.written_bytes) * each, benchmark::Counter::kDefaults, benchmark::Counter::kIs1024);
 }
 
 void superbatch_gather_random(benchmark::State& state) { gather_superbatch(state, gather_way::random); }
 void superbatch_gather_scan(benchmark::State& state) { gather_superbatch(state, gather_way::scan); }
 
-/// Limit: the file in order, then as many bytes as the rows have written and read, by one blocking call of 1 MiB after the other.
+/// Limit: the file in order, then as many bytes as the rows have written and read, by one blocking call of 1 MiB after
+/// the other.
 void superbatch_gather_raw_pread_pwrite(benchmark::State& state) {
     constexpr std::size_t piece = std::size_t{1} << 20, dealt = batches * per_batch * row_bytes;
     auto buffer = aligned_buffer<std::byte>::zeroed(piece);

@@ -1,7 +1,7 @@
-// Features of 2^18 nodes, 64 floats each (64 MiB), in 16 partitions. Epochs of a feature buffer without training, O_DIRECT
-// (bypasses the page cache), 4 partitions resident, compared with a bare queue that reads the same partitions, state by state,
-// without checksums: bytes read. Rows of resident partitions, one in eight, in ascending order, compared with a copy of each: rows,
-// and their bytes, on one thread.
+// Features of 2^18 nodes, 64 floats each (64 MiB), in 16 partitions. Epochs of a feature buffer without training,
+// O_DIRECT (bypasses the page cache), 4 partitions resident, compared with a bare queue that reads the same partitions,
+// state by state, without checksums: bytes read. Rows of resident partitions, one in eight, in ascending order,
+// compared with a copy of each: rows, and their bytes, on one thread.
 
 #include "storage/support.hpp"
 
@@ -35,7 +35,9 @@ constexpr std::size_t columns = 64;
 /// The file of the features in the current folder, removed when the process ends.
 class stored_features {
 public:
-    stored_features() : path_("gneiss-bench-features-" + std::to_string(::getpid()) + ".bin"), store_(write(path_), partitioning) {}
+    stored_features()
+        : path_("gneiss-bench-features-" + std::to_string(::getpid()) + ".bin"),
+          store_(write(path_), partitioning) {}
     stored_features(const stored_features&) = delete;
     stored_features& operator=(const stored_features&) = delete;
     ~stored_features() {
@@ -59,7 +61,8 @@ private:
         std::vector<float> rows;
         for (partition_id p = 0; p < partitioning.partitions; ++p) {
             rows.resize(static_cast<std::size_t>(partitioning.size(p)) * columns);
-            for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = to_unit_float(draw[partitioning.begin(p) * columns + i]);
+            for (std::size_t i = 0; i < rows.size(); ++i)
+                rows[i] = to_unit_float(draw[partitioning.begin(p) * columns + i]);
             const auto bytes = std::as_bytes(std::span(rows));
             to.write_at(header.size() + sums.bytes(), bytes);
             sums.update(bytes);
@@ -80,7 +83,8 @@ void feature_buffer_beta_16_4_direct(benchmark::State& state) {
     const feature_store& store = stored_features::shared().store();
     const epoch_plan states = beta_order(partitioning.partitions, 4, 1)(0);
     memory_budget budget;
-    feature_buffer buffer(store, [&] { return engine_of(state.range(0)); }, feature_buffer::bytes_needed(states, store), budget);
+    feature_buffer buffer(
+        store, [&] { return engine_of(state.range(0)); }, feature_buffer::bytes_needed(states, store), budget);
     for (auto _ : state) {
         buffer.begin_epoch(states);
         for (std::uint32_t s = 0; s < states.size(); ++s) benchmark::DoNotOptimize(buffer.acquire(s)->columns());
@@ -103,7 +107,8 @@ void feature_buffer_raw_io_queue(benchmark::State& state) {
             for (std::size_t i = 0; i < s.resident.size(); ++i) {
                 if (std::ranges::binary_search(before, s.resident[i])) continue;
                 const std::uint64_t offset = store.file(feature_part::values).checksums.data_offset();
-                queue.read(from, offset + store.range(s.resident[i], feature_part::values).offset, to.span().subspan(i * slot, slot));
+                queue.read(from, offset + store.range(s.resident[i], feature_part::values).offset,
+                    to.span().subspan(i * slot, slot));
             }
             queue.drain();
             before = s.resident;
@@ -153,8 +158,16 @@ void features_gather_raw_memcpy(benchmark::State& state) {
     count_rows(state, ids.size());
 }
 
-BENCHMARK(feature_buffer_beta_16_4_direct)->ArgName("threads")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMillisecond);
-BENCHMARK(feature_buffer_raw_io_queue)->ArgName("threads")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(feature_buffer_beta_16_4_direct)
+    ->ArgName("threads")
+    ->DenseRange(0, 1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(feature_buffer_raw_io_queue)
+    ->ArgName("threads")
+    ->DenseRange(0, 1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(features_gather);
 BENCHMARK(features_gather_raw_memcpy);
 

@@ -1,5 +1,5 @@
-// Rows of 512 bytes at random places of a 256 MiB file. Reads are O_DIRECT (bypassing the page cache) unless the name says
-// otherwise.
+// Rows of 512 bytes at random places of a 256 MiB file. Reads are O_DIRECT (bypassing the page cache) unless the name
+// says otherwise.
 
 #include "storage/support.hpp"
 
@@ -70,7 +70,8 @@ void row_gather_direct_raw_pread(benchmark::State& state) {
     const int descriptor = bench_file::shared().descriptor();
     for (auto _ : state)
         for (const node_id id : ids)
-            if (::pread(descriptor, buffer.data(), row_bytes, static_cast<off_t>(std::size_t{id} * row_bytes)) != row_bytes)
+            if (::pread(descriptor, buffer.data(), row_bytes, static_cast<off_t>(std::size_t{id} * row_bytes)) !=
+                row_bytes)
                 return state.SkipWithError("short read");
     report(state);
 }

@@ -21,8 +21,10 @@ void pass(io_queue& queue, file& target, std::vector<aligned_buffer<std::byte>>&
     const std::size_t bytes = bench_file::shared().bytes(), piece = buffers[0].size();
     std::size_t at = 0;
     const auto begin = [&](std::size_t buffer) {
-        if (writing) queue.write(target, at, buffers[buffer].span(), buffer);
-        else queue.read(target, at, buffers[buffer].span(), buffer);
+        if (writing)
+            queue.write(target, at, buffers[buffer].span(), buffer);
+        else
+            queue.read(target, at, buffers[buffer].span(), buffer);
         at += piece;
     };
     for (std::size_t i = 0; i < buffers.size() && at < bytes; ++i) begin(i);
@@ -76,8 +78,10 @@ void device_limit(benchmark::State& state, bool writing) {
         std::size_t at = 0, done = 0;
         const auto begin = [&](std::uint64_t slot) {
             io_uring_sqe* entry = io_uring_get_sqe(&ring);
-            if (writing) io_uring_prep_write(entry, target.descriptor(), buffer.data() + slot * piece, piece, at);
-            else io_uring_prep_read(entry, target.descriptor(), buffer.data() + slot * piece, piece, at);
+            if (writing)
+                io_uring_prep_write(entry, target.descriptor(), buffer.data() + slot * piece, piece, at);
+            else
+                io_uring_prep_read(entry, target.descriptor(), buffer.data() + slot * piece, piece, at);
             io_uring_sqe_set_data64(entry, slot);
             at += piece;
         };

@@ -30,7 +30,8 @@ void need_apt() {
 
 /// Returns options that keep apt's state in our own directory.
 arguments private_state(const std::filesystem::path& state) {
-    for (const char* name : {apt_lists, "lists/partial", "cache", "cache/archives", "cache/archives/partial"}) (void)gneiss::make_directory(state / name);
+    for (const char* name : {apt_lists, "lists/partial", "cache", "cache/archives", "cache/archives/partial"})
+        (void)gneiss::make_directory(state / name);
     const std::string root = std::filesystem::absolute(state).string();
     return {"-o", "Dir::State::Lists=" + root + "/lists", "-o", "Dir::Cache=" + root + "/cache", "-o",
         "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true"};
@@ -44,8 +45,8 @@ arguments joined(arguments first, const arguments& more) {
 /// Selects the languages of descriptions that apt fetches and lists: English, or none.
 arguments languages(bool english) { return {"-o", english ? "Acquire::Languages=en" : "Acquire::Languages=none"}; }
 
-/// Configures apt to know the Contents indices, which otherwise only apt-file does: one per component in Debian, one for all in
-/// Ubuntu; and nothing else.
+/// Configures apt to know the Contents indices, which otherwise only apt-file does: one per component in Debian, one
+/// for all in Ubuntu; and nothing else.
 arguments contents_targets() {
     arguments options{"-o", "Acquire::IndexTargets::deb::Packages::DefaultEnabled=false"};
     const auto target = [&](const std::string& name, const std::string& key, const std::string& value) {
@@ -69,9 +70,9 @@ arguments contents_targets() {
 std::vector<apt_index> list(apt_index_kind kind, const arguments& options) {
     const std::string text = output_of(joined(joined({"apt-get", "indextargets"}, options),
         {"--format", "$(FILENAME)|$(RELEASE)|$(ORIGIN)|$(COMPONENT)|$(ARCHITECTURE)",
-            kind == apt_index_kind::packages   ? "Created-By: Packages"
-            : kind == apt_index_kind::contents ? "Created-By: Contents-deb"
-                                               : "Created-By: Translations"}));
+            kind == apt_index_kind::packages       ? "Created-By: Packages"
+                : kind == apt_index_kind::contents ? "Created-By: Contents-deb"
+                                                   : "Created-By: Translations"}));
     std::vector<apt_index> all;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -110,21 +111,23 @@ std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::p
         try {
             run_process(joined({"apt-get", "update", "-q"}, options));
         } catch (const error& failed) {
-            throw error(errc::io, std::string("the package index cannot be fetched: ") + failed.what() +
-                                      ": is there a network, and do the sources in /etc/apt work?");
+            throw error(errc::io,
+                std::string("the package index cannot be fetched: ") + failed.what() +
+                    ": is there a network, and do the sources in /etc/apt work?");
         }
         found = list(kind, options);
     }
     if (found.empty())
-        throw error(errc::not_found, kind == apt_index_kind::packages
-                                         ? "apt has no package index: do the sources in /etc/apt name an archive?"
-                                     : kind == apt_index_kind::contents ? "the archive has no contents index"
-                                                                        : "the archive has no descriptions in English");
+        throw error(errc::not_found,
+            kind == apt_index_kind::packages ? "apt has no package index: do the sources in /etc/apt name an archive?"
+                : kind == apt_index_kind::contents ? "the archive has no contents index"
+                                                   : "the archive has no descriptions in English");
     return found;
 }
 
 std::unique_ptr<gneiss::importing::byte_source> open_index(const apt_index& index) {
-    return std::make_unique<process_source>(arguments{"/usr/lib/apt/apt-helper", "cat-file", index.file.string()}, true);
+    return std::make_unique<process_source>(
+        arguments{"/usr/lib/apt/apt-helper", "cat-file", index.file.string()}, true);
 }
 
 std::string fingerprint_of(const std::vector<apt_index>& indices) {
@@ -132,8 +135,8 @@ std::string fingerprint_of(const std::vector<apt_index>& indices) {
     for (const apt_index& index : indices) {
         std::error_code failed;
         text += index.file.filename().string() + " " + std::to_string(std::filesystem::file_size(index.file, failed)) +
-                " " + std::to_string(std::filesystem::last_write_time(index.file, failed).time_since_epoch().count()) +
-                "\n";
+            " " + std::to_string(std::filesystem::last_write_time(index.file, failed).time_since_epoch().count()) +
+            "\n";
     }
     return text;
 }
@@ -144,7 +147,8 @@ void unpack_package(
     gneiss::remove_tree(directory); // of an earlier try
     (void)gneiss::make_directory(directory);
     const auto download = [&](const arguments& options) {
-        // apt-get download writes into the working directory, which a shell would have to change; so this asks for the address.
+        // apt-get download writes into the working directory, which a shell would have to change; so this asks for the
+        // address.
         const std::string answer =
             output_of(joined(joined({"apt-get", "download", "--print-uris"}, options), {package}));
         const std::size_t begin = answer.find('\''), end = answer.find('\'', begin + 1);
@@ -167,8 +171,9 @@ void unpack_package(
             deb = download(options);
         }
     } catch (const error& failed) {
-        throw error(errc::io, "the package " + package + " cannot be fetched: " + failed.what() +
-                                  ": is there a network? Or install " + package + " first");
+        throw error(errc::io,
+            "the package " + package + " cannot be fetched: " + failed.what() + ": is there a network? Or install " +
+                package + " first");
     }
     run_process({"dpkg", "-x", deb.string(), directory.string()});
 }
@@ -178,8 +183,8 @@ bool line_reader::next(std::string_view& line) {
         const void* newline = begin_ == end_ ? nullptr : std::memchr(buffer_.data() + begin_, '\n', end_ - begin_);
         if (newline != nullptr || (ended_ && begin_ != end_)) {
             const std::size_t stop = newline == nullptr
-                                         ? end_
-                                         : static_cast<std::size_t>(static_cast<const char*>(newline) - buffer_.data());
+                ? end_
+                : static_cast<std::size_t>(static_cast<const char*>(newline) - buffer_.data());
             line = {buffer_.data() + begin_, stop - begin_};
             begin_ = newline == nullptr ? end_ : stop + 1;
             return true;

@@ -24,8 +24,8 @@ enum class apt_index_kind { packages, contents, translations };
 
 /// Returns the indices of the machine's own release, without updates, security and other archives if possible.
 ///
-/// Uses the machine's lists if present; else, and for contents, fetches into `state`, our own directory, so that the machine's
-/// state never changes. Throws `gneiss::error` with the cause and a remedy.
+/// Uses the machine's lists if present; else, and for contents, fetches into `state`, our own directory, so that the
+/// machine's state never changes. Throws `gneiss::error` with the cause and a remedy.
 [[nodiscard]] std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::path& state);
 
 /// Name of the directory in `state` where apt keeps indices; those of local archives are links.

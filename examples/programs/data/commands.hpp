@@ -67,7 +67,8 @@ struct feature_flags {
 
 /// Makes all checks that are possible before the work; throws usage_error, gneiss::error.
 /// \param inputs  files that the command reads: none may be in a dataset that it replaces
-void check_output(const output_flags& output, const common_flags& common, const std::vector<std::filesystem::path>& inputs = {});
+void check_output(
+    const output_flags& output, const common_flags& common, const std::vector<std::filesystem::path>& inputs = {});
 
 /// Makes the same checks for commands that write a file. Throws usage_error.
 void check_file_out(const std::filesystem::path& out, const common_flags& common);
@@ -75,8 +76,8 @@ void check_file_out(const std::filesystem::path& out, const common_flags& common
 /// Makes the directory `out` by `make(path)`: next to an existing one, which it then replaces.
 void make_or_replace(const std::filesystem::path& out, const std::function<void(const std::filesystem::path&)>& make);
 
-/// Imports with progress on stderr and the result on stdout (`--json`: one object), and returns the exit code. `source_memory`
-/// [bytes] is the memory of the sources in addition to the import.
+/// Imports with progress on stderr and the result on stdout (`--json`: one object), and returns the exit code.
+/// `source_memory` [bytes] is the memory of the sources in addition to the import.
 programs::exit_code run_import(gneiss::import_options options, const output_flags& output, const common_flags& common,
     std::uint64_t source_memory = 0);
 

@@ -17,9 +17,9 @@
 
 #include "commands.hpp"
 #include "kit/cli/dataset_path.hpp"
+#include "kit/cli/terminal.hpp"
 #include "kit/report/file_names.hpp"
 #include "kit/report/records.hpp"
-#include "kit/cli/terminal.hpp"
 
 namespace data_tool {
 
@@ -86,34 +86,41 @@ namespace {
 bool holds_lists(const std::filesystem::path& path) {
     const std::string name = path.filename().string();
     std::string_view side = name;
-    if (!side.starts_with(programs::lists_prefix) || !std::filesystem::is_directory(std::filesystem::symlink_status(path))) return false;
+    if (!side.starts_with(programs::lists_prefix) ||
+        !std::filesystem::is_directory(std::filesystem::symlink_status(path)))
+        return false;
     side.remove_prefix(programs::lists_prefix.size());
     if (side == "in.partial" || side == "out.partial") return gneiss::is_marked(path);
     if (side != "in" && side != "out") return false;
     return !programs::foreign_entry(path, "adjacency", 0);
 }
 
-/// Returns a file or directory in a dataset's directory that none of our programs put there; files named like arrays are the
-/// dataset's if its manifest cannot be read.
+/// Returns a file or directory in a dataset's directory that none of our programs put there; files named like arrays
+/// are the dataset's if its manifest cannot be read.
 std::optional<std::filesystem::path> foreign_file(const std::filesystem::path& dataset) {
     std::vector<std::string> arrays;
     bool readable = true;
     try {
-        for (const gneiss::dataset_array& array : gneiss::read_manifest(dataset / "manifest.json").arrays) arrays.push_back(array.name);
+        for (const gneiss::dataset_array& array : gneiss::read_manifest(dataset / "manifest.json").arrays)
+            arrays.push_back(array.name);
     } catch (const std::exception&) {
         readable = false;
     }
     std::error_code failed;
-    for (std::filesystem::directory_iterator at(dataset, failed); !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    for (std::filesystem::directory_iterator at(dataset, failed);
+        !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
         const std::string name = at->path().filename().string();
         if (holds_lists(at->path())) continue;
-        if (at->symlink_status().type() == std::filesystem::file_type::directory) return at->path(); // also one named like an array
-        if (name == "manifest.json" || name == gneiss::importing::skipped_name || name == gneiss::directory_lock::name ||
-            name.starts_with(programs::device_profile_name))
+        if (at->symlink_status().type() == std::filesystem::file_type::directory)
+            return at->path(); // also one named like an array
+        if (name == "manifest.json" || name == gneiss::importing::skipped_name ||
+            name == gneiss::directory_lock::name || name.starts_with(programs::device_profile_name))
             continue;
         std::string_view array = name;
         if (array.ends_with(".xxh3")) array.remove_suffix(5);
-        if (array.ends_with(".npy") && (!readable || std::ranges::find(arrays, array.substr(0, array.size() - 4)) != arrays.end())) continue;
+        if (array.ends_with(".npy") &&
+            (!readable || std::ranges::find(arrays, array.substr(0, array.size() - 4)) != arrays.end()))
+            continue;
         return at->path();
     }
     return std::nullopt;
@@ -122,11 +129,13 @@ std::optional<std::filesystem::path> foreign_file(const std::filesystem::path& d
 } // namespace
 
 bool is_inside(const std::filesystem::path& path, const std::filesystem::path& directory) {
-    const std::filesystem::path inside = std::filesystem::weakly_canonical(path).lexically_relative(std::filesystem::weakly_canonical(directory));
+    const std::filesystem::path inside =
+        std::filesystem::weakly_canonical(path).lexically_relative(std::filesystem::weakly_canonical(directory));
     return !inside.empty() && *inside.begin() != "..";
 }
 
-void check_output(const output_flags& output, const common_flags& common, const std::vector<std::filesystem::path>& inputs) {
+void check_output(
+    const output_flags& output, const common_flags& common, const std::vector<std::filesystem::path>& inputs) {
     std::error_code failed;
     if (!std::filesystem::exists(output.out, failed)) return;
     if (!common.force)
@@ -136,10 +145,13 @@ void check_output(const output_flags& output, const common_flags& common, const 
         throw programs::usage_error(output.out.string() + " is not a dataset: --force replaces datasets only");
     for (const std::filesystem::path& input : inputs) {
         if (is_inside(input, output.out))
-            throw programs::usage_error(fmt::format("--force would remove {}, which this command reads: choose another --out", input.string()));
+            throw programs::usage_error(
+                fmt::format("--force would remove {}, which this command reads: choose another --out", input.string()));
     }
     if (const auto other = foreign_file(output.out))
-        throw programs::usage_error(fmt::format("--force would remove {}, which is not part of the dataset: move it, or choose another --out", other->string()));
+        throw programs::usage_error(
+            fmt::format("--force would remove {}, which is not part of the dataset: move it, or choose another --out",
+                other->string()));
 }
 
 void check_file_out(const std::filesystem::path& out, const common_flags& common) {
@@ -232,17 +244,18 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     if (created.comments != 0) live.say(fmt::format("lines skipped as comments: {}", created.comments));
     if (created.duplicates != 0) live.say(fmt::format("{} repeated edges were left out", created.duplicates));
     if (created.moved != 0)
-        live.say(fmt::format(
-            "{} valid and test edges name a node or relation that no training edge has: moved to train", created.moved));
+        live.say(
+            fmt::format("{} valid and test edges name a node or relation that no training edge has: moved to train",
+                created.moved));
     else if (created.unseen != 0)
-        live.warn(
-            fmt::format("{} valid and test edges name a node or relation that no training edge has; they are "
-                        "kept, but no model can learn them; --unseen-to-train moves them to train",
-                created.unseen));
+        live.warn(fmt::format("{} valid and test edges name a node or relation that no training edge has; they are "
+                              "kept, but no model can learn them; --unseen-to-train moves them to train",
+            created.unseen));
     for (const auto& [file, columns] : created.columns) live.say(fmt::format("{}: {}", file.string(), columns));
     for (const std::string& warning : created.warnings) live.warn(warning);
     for (const auto& [file, line] : created.header_like)
-        live.warn(fmt::format("{}: the first line, \"{}\", looks like a header and was read as an edge; if it is one, import with --header",
+        live.warn(fmt::format("{}: the first line, \"{}\", looks like a header and was read as an edge; if it is one, "
+                              "import with --header",
             file.string(), line));
     if (created.unlabeled_tests != 0)
         live.warn(fmt::format("{} test nodes have no label and are not in the split", created.unlabeled_tests));
@@ -251,12 +264,13 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     if (common.json) {
         nlohmann::ordered_json result{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()},
             {"nodes", created.nodes}, {"edges", created.edges}, {"relations", created.relations},
-            {"train_edges", created.train_edges}, {"valid_edges", created.valid_edges}, {"test_edges", created.test_edges},
-            {"partitions", created.partitions}, {"unseen_edges", created.unseen}, {"moved_edges", created.moved},
-            {"resumed", created.resumed}, {"memory_bytes", common.memory_bytes()}, {"threads", common.thread_count()},
-            {"dataset", output.out.string()}};
+            {"train_edges", created.train_edges}, {"valid_edges", created.valid_edges},
+            {"test_edges", created.test_edges}, {"partitions", created.partitions}, {"unseen_edges", created.unseen},
+            {"moved_edges", created.moved}, {"resumed", created.resumed}, {"memory_bytes", common.memory_bytes()},
+            {"threads", common.thread_count()}, {"dataset", output.out.string()}};
         if (data.features != 0) result["features"] = data.features;
-        if (data.classes != 0) result.update({{"node_task", std::string(to_string(data.target))}, {"classes", data.classes}});
+        if (data.classes != 0)
+            result.update({{"node_task", std::string(to_string(data.target))}, {"classes", data.classes}});
         if (data.train != 0)
             result.update({{"train_nodes", data.train}, {"valid_nodes", data.valid}, {"test_nodes", data.test}});
         if (created.comments != 0) result["comment_lines"] = created.comments;
@@ -266,11 +280,12 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         programs::print_json_line(std::move(result));
     } else if (!common.quiet) {
         programs::print_text("{}: {} nodes, {} edges ({} train, {} valid, {} test), {} relation{}, {} partitions\n",
-            output.out.string(), created.nodes, created.edges, created.train_edges, created.valid_edges, created.test_edges,
-            created.relations, created.relations == 1 ? "" : "s", created.partitions);
+            output.out.string(), created.nodes, created.edges, created.train_edges, created.valid_edges,
+            created.test_edges, created.relations, created.relations == 1 ? "" : "s", created.partitions);
         if (data.features != 0 || data.classes != 0)
-            programs::print_text("{} features, {} {}; nodes: {} train, {} valid, {} test\n", data.features, data.classes,
-                data.target == gneiss::node_target_kind::regression ? "targets" : "classes", data.train, data.valid, data.test);
+            programs::print_text("{} features, {} {}; nodes: {} train, {} valid, {} test\n", data.features,
+                data.classes, data.target == gneiss::node_target_kind::regression ? "targets" : "classes", data.train,
+                data.valid, data.test);
         programs::print_text("{} ({}), peak RSS {}\n", programs::human_seconds(seconds),
             programs::human_rate(static_cast<double>(created.edges) / seconds, "edges"),
             gneiss::format_bytes(programs::peak_rss()));

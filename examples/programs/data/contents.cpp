@@ -141,7 +141,8 @@ private:
 
 } // namespace
 
-gneiss::import_options debian_files_graph(const std::filesystem::path& state, std::uint64_t memory, std::uint64_t& held) {
+gneiss::import_options debian_files_graph(
+    const std::filesystem::path& state, std::uint64_t memory, std::uint64_t& held) {
     const auto indices = apt_indices(apt_index_kind::contents, state);
     const auto shared = std::make_shared<const std::vector<std::uint64_t>>(shared_names(indices, memory / 2));
     held = shared->size() * sizeof(std::uint64_t);

@@ -40,10 +40,10 @@ std::uint32_t sha1_word(std::string text) {
         for (std::size_t i = 16; i < 80; ++i) w[i] = std::rotl(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
         auto [a, b, c, d, e] = state;
         for (std::size_t i = 0; i < 80; ++i) {
-            const std::uint32_t mixed = i < 20   ? ((b & c) | (~b & d)) + 0x5a827999U
-                                        : i < 40 ? (b ^ c ^ d) + 0x6ed9eba1U
-                                        : i < 60 ? ((b & c) | (b & d) | (c & d)) + 0x8f1bbcdcU
-                                                 : (b ^ c ^ d) + 0xca62c1d6U;
+            const std::uint32_t mixed = i < 20 ? ((b & c) | (~b & d)) + 0x5a827999U
+                : i < 40                       ? (b ^ c ^ d) + 0x6ed9eba1U
+                : i < 60                       ? ((b & c) | (b & d) | (c & d)) + 0x8f1bbcdcU
+                                               : (b ^ c ^ d) + 0xca62c1d6U;
             const std::uint32_t next = std::rotl(a, 5) + mixed + e + w[i];
             e = std::exchange(d, std::exchange(c, std::rotl(std::exchange(b, std::exchange(a, next)), 30)));
         }
@@ -109,7 +109,8 @@ struct package {
 struct archive {
     std::vector<package> packages; ///< by name
     word_table words, names;
-    std::unordered_map<std::uint32_t, std::set<std::uint32_t>> providers; ///< packages that provide a name, by their name
+    std::unordered_map<std::uint32_t, std::set<std::uint32_t>>
+        providers; ///< packages that provide a name, by their name
 
     void read(const std::vector<apt_index>& indices) {
         const package_list list = list_packages(indices);
@@ -219,9 +220,9 @@ gneiss::import_options debian_nodes(const std::filesystem::path& state, std::str
         for (const std::size_t column : row) features += "\t" + std::to_string(column) + ":1";
         features += '\n';
         const std::uint32_t draw = sha1_word(p.source) % 100;
-        labels.append(p.name).append("\t").append(p.section).append("\t").append(draw < 60   ? "train"
-                                                                                 : draw < 80 ? "valid"
-                                                                                             : "test") += '\n';
+        labels.append(p.name).append("\t").append(p.section).append("\t").append(draw < 60 ? "train"
+                : draw < 80                                                                ? "valid"
+                                                                                           : "test") += '\n';
     }
     gneiss::make_directories(state);
     gneiss::import_options graph;

@@ -51,7 +51,8 @@ programs::gpu_facts find_gpus(const std::stop_token& stop) {
 }
 
 /// Measures the disk; what fails is a finding of its own.
-void diagnose_directory(programs::diagnosis& to, const fs::path& directory, const common_flags& common, const std::stop_token& stop) {
+void diagnose_directory(
+    programs::diagnosis& to, const fs::path& directory, const common_flags& common, const std::stop_token& stop) {
     constexpr std::chrono::milliseconds time{6000};
     const std::uint64_t free = programs::free_disk(directory);
     programs::diagnose_disk(to, fs::canonical(directory), programs::disk_of(directory), free);
@@ -65,7 +66,8 @@ void diagnose_directory(programs::diagnosis& to, const fs::path& directory, cons
             "give a directory that you may write to: datasets and runs need one"});
     } catch (const gneiss::error& e) {
         if (e.code() != gneiss::errc::no_space) throw;
-        to.findings.push_back({"disk rates", finding_status::problem, "not measured: no space for a test file", "free space, or choose another directory"});
+        to.findings.push_back({"disk rates", finding_status::problem, "not measured: no space for a test file",
+            "free space, or choose another directory"});
     }
 }
 
@@ -74,7 +76,8 @@ exit_code doctor(const doctor_flags& flags) {
     const fs::path directory = flags.directory.value_or(".");
     std::error_code failed;
     if (!fs::is_directory(directory, failed))
-        throw gneiss::error(gneiss::errc::not_found, fs::exists(directory, failed) ? "is not a directory" : "No such file or directory", {.path = directory});
+        throw gneiss::error(gneiss::errc::not_found,
+            fs::exists(directory, failed) ? "is not a directory" : "No such file or directory", {.path = directory});
     const programs::interrupt_guard interrupts;
     programs::diagnosis found;
     programs::diagnose_cpus(found);
@@ -83,33 +86,42 @@ exit_code doctor(const doctor_flags& flags) {
     rlimit locked{};
     utsname system{};
     if (::getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && ::uname(&system) == 0)
-        programs::diagnose_locked_memory(found, locked.rlim_cur == RLIM_INFINITY ? std::numeric_limits<std::uint64_t>::max() : locked.rlim_cur, system.release);
+        programs::diagnose_locked_memory(found,
+            locked.rlim_cur == RLIM_INFINITY ? std::numeric_limits<std::uint64_t>::max() : locked.rlim_cur,
+            system.release);
     programs::diagnose_io_engine(found, programs::io_engine_candidates());
     programs::diagnose_gpu(found, find_gpus(interrupts.token()));
     diagnose_directory(found, directory, flags.common, interrupts.token());
 
-    const auto count = [&](finding_status status) { return std::ranges::count(found.findings, status, &finding::status); };
+    const auto count = [&](finding_status status) {
+        return std::ranges::count(found.findings, status, &finding::status);
+    };
     const auto problems = count(finding_status::problem), notes = count(finding_status::note);
     constexpr const char* words[] = {"ok", "note", "problem"};
     if (flags.common.json) {
         auto checks = nlohmann::ordered_json::array();
         for (const finding& f : found.findings) {
-            nlohmann::ordered_json check{{"name", f.name}, {"status", words[static_cast<std::size_t>(f.status)]}, {"value", f.value}};
+            nlohmann::ordered_json check{
+                {"name", f.name}, {"status", words[static_cast<std::size_t>(f.status)]}, {"value", f.value}};
             if (!f.advice.empty()) check["advice"] = f.advice;
             checks.push_back(std::move(check));
         }
         nlohmann::ordered_json result{{"program", "gneiss-data"}, {"version", programs::version()}};
         if (const std::string commit = programs::this_build().commit; !commit.empty()) result["commit"] = commit;
         result.update({{"seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()},
-            {"peak_rss_bytes", programs::peak_rss()}, {"machine", found.facts}, {"checks", checks}, {"problems", problems}, {"notes", notes}});
+            {"peak_rss_bytes", programs::peak_rss()}, {"machine", found.facts}, {"checks", checks},
+            {"problems", problems}, {"notes", notes}});
         programs::print_json_line(result);
         return exit_code::done;
     }
-    constexpr programs::text_style styles[] = {programs::text_style::good, programs::text_style::caution, programs::text_style::bad};
+    constexpr programs::text_style styles[] = {
+        programs::text_style::good, programs::text_style::caution, programs::text_style::bad};
     const bool color = programs::shows_color(STDOUT_FILENO);
     for (const finding& f : found.findings) {
         const auto s = static_cast<std::size_t>(f.status);
-        fmt::print("{}{}  {:<15}{}\n", programs::styled(styles[s], words[s], color), std::string(7 - std::string_view(words[s]).size(), ' '), programs::visible(f.name), programs::visible(f.value));
+        fmt::print("{}{}  {:<15}{}\n", programs::styled(styles[s], words[s], color),
+            std::string(7 - std::string_view(words[s]).size(), ' '), programs::visible(f.name),
+            programs::visible(f.value));
         if (!f.advice.empty()) programs::print_text("{:24}{}\n", "", f.advice);
     }
     fmt::print("{} problem{}, {} note{}\n", problems, problems == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
@@ -120,9 +132,13 @@ exit_code doctor(const doctor_flags& flags) {
 
 void add_doctor(programs::command_line& to) {
     const auto flags = std::make_shared<doctor_flags>();
-    programs::command& command = to.add("doctor", "Checks this machine, measures a disk, and says what to do about each problem.",
-        [flags](programs::command&) { return doctor(*flags); });
-    command.positional("dir", flags->directory, "directory on the disk to measure, with a file of up to 256 MiB for a few seconds").default_text("here");
+    programs::command& command =
+        to.add("doctor", "Checks this machine, measures a disk, and says what to do about each problem.",
+            [flags](programs::command&) { return doctor(*flags); });
+    command
+        .positional(
+            "dir", flags->directory, "directory on the disk to measure, with a file of up to 256 MiB for a few seconds")
+        .default_text("here");
     flags->common.add_to(command);
     command.judges_memory();
     command.example("gneiss-data doctor data");

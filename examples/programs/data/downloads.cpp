@@ -12,9 +12,9 @@
 #include <gneiss/io/import/layout.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 
+#include "graphs.hpp"
 #include "kit/cli/process.hpp"
 #include "kit/graph/torch_file.hpp"
-#include "graphs.hpp"
 
 namespace data_tool {
 namespace {
@@ -54,7 +54,8 @@ struct published_graph {
 std::vector<published_file> triple_files(const std::string& name, std::array<published_file, 3> known) {
     static constexpr const char* files[] = {"train.txt", "valid.txt", "test.txt"};
     for (std::size_t i = 0; i < known.size(); ++i)
-        known[i].url = "https://github.com/DeepGraphLearning/KnowledgeGraphEmbedding/raw/master/data/" + name + "/" + files[i];
+        known[i].url =
+            "https://github.com/DeepGraphLearning/KnowledgeGraphEmbedding/raw/master/data/" + name + "/" + files[i];
     return {known.begin(), known.end()};
 }
 
@@ -67,9 +68,10 @@ const std::vector<published_graph>& published_graphs() {
     static const std::string ogb = "https://snap.stanford.edu/ogb/data/";
     static const std::vector<published_graph> graphs{
         {.name = "fb15k",
-            .files = triple_files("FB15k", {{{.url = {}, .md5 = "5a87195e68d7797af00e137a7f6929f2"},
-                                               {.url = {}, .md5 = "275835062bb86a86477a3c402d20b814"},
-                                               {.url = {}, .md5 = "71098693b0efcfb8ac6cd61cf3a3b505"}}}),
+            .files = triple_files("FB15k",
+                {{{.url = {}, .md5 = "5a87195e68d7797af00e137a7f6929f2"},
+                    {.url = {}, .md5 = "275835062bb86a86477a3c402d20b814"},
+                    {.url = {}, .md5 = "71098693b0efcfb8ac6cd61cf3a3b505"}}}),
             .nodes = 14951,
             .edges = 592213,
             .relations = 1345},
@@ -164,7 +166,8 @@ const std::vector<published_graph>& published_graphs() {
         // the test triples are not published
         {.name = "wikikg90mv2",
             .files_are = layout::zip_members,
-            .files = {{.url = "https://dgl-data.s3-accelerate.amazonaws.com/dataset/OGB-LSC/wikikg90m-v2.zip", .most_bytes = std::uint64_t{256} << 30}},
+            .files = {{.url = "https://dgl-data.s3-accelerate.amazonaws.com/dataset/OGB-LSC/wikikg90m-v2.zip",
+                .most_bytes = std::uint64_t{256} << 30}},
             .members = {{"wikikg90m-v2/processed/train_hrt.npy", edge_split::train}},
             .edges = 601062811,
             .format = gneiss::edge_format::npy,
@@ -186,11 +189,12 @@ bool is_archive(const published_graph& graph) {
 std::string fingerprint_of(const std::filesystem::path& file) {
     std::error_code failed;
     return std::to_string(std::filesystem::file_size(file, failed)) + " " +
-           std::to_string(std::filesystem::last_write_time(file, failed).time_since_epoch().count());
+        std::to_string(std::filesystem::last_write_time(file, failed).time_since_epoch().count());
 }
 
 /// Unpacks members of a zip archive, patterns allowed, into `directory`.
-void unzip(const std::filesystem::path& archive, const arguments& members, const std::filesystem::path& directory, const std::stop_token& stop) {
+void unzip(const std::filesystem::path& archive, const arguments& members, const std::filesystem::path& directory,
+    const std::stop_token& stop) {
     arguments command{"unzip", "-qq", "-o", archive.string()};
     command.insert(command.end(), members.begin(), members.end());
     command.insert(command.end(), {"-d", directory.string()});
@@ -198,10 +202,12 @@ void unzip(const std::filesystem::path& archive, const arguments& members, const
     if (stop.stop_requested()) throw error(errc::canceled, "interrupted: the same command continues");
     if (result.exit_code == 0) return;
     if (result.exit_code == 11)
-        throw error(errc::not_found, fmt::format("has no {}: is it the published archive?", fmt::join(members, ", no ")), {.path = archive});
+        throw error(errc::not_found,
+            fmt::format("has no {}: is it the published archive?", fmt::join(members, ", no ")), {.path = archive});
     throw error(result.exit_code == 50 ? errc::no_space : errc::corrupt,
-        fmt::format("cannot be unpacked into {} (unzip ends with exit code {}): is the archive complete, and the disk large enough?", directory.string(),
-            result.exit_code),
+        fmt::format("cannot be unpacked into {} (unzip ends with exit code {}): is the archive complete, and the disk "
+                    "large enough?",
+            directory.string(), result.exit_code),
         {.path = archive});
 }
 
@@ -217,22 +223,24 @@ void add_members(gneiss::import_options& options, const published_graph& graph, 
                 .split = split,
                 .open =
                     [archive, member_name = member] {
-                        return std::make_unique<programs::process_source>(arguments{"unzip", "-p", archive.string(), member_name}, true);
+                        return std::make_unique<programs::process_source>(
+                            arguments{"unzip", "-p", archive.string(), member_name}, true);
                     },
                 .fingerprint = fingerprint_of(archive)});
         }
     }
 }
 
-/// Adds an archive of OGB: nodes, features, labels and splits of nodes by the layout of its folder; for link prediction, the edges
-/// of the splits in place of raw/edge, which has those of training; then writes the arrays of valid and test edges and their
-/// negatives into `candidates`, unless it is empty.
+/// Adds an archive of OGB: nodes, features, labels and splits of nodes by the layout of its folder; for link
+/// prediction, the edges of the splits in place of raw/edge, which has those of training; then writes the arrays of
+/// valid and test edges and their negatives into `candidates`, unless it is empty.
 void add_ogb(gneiss::import_options& options, const published_graph& graph, const std::filesystem::path& archive,
     const std::filesystem::path& state, const std::filesystem::path& candidates, const std::stop_token& stop) {
     unzip(archive, {graph.folder + "/raw/*", graph.folder + "/split/*"}, state, stop);
     const std::filesystem::path folder = state / graph.folder;
     if (!gneiss::importing::resolve_ogb(options, folder))
-        throw error(errc::not_found, "has no " + graph.folder + "/raw/edge.csv.gz: is it the published archive?", {.path = archive});
+        throw error(errc::not_found, "has no " + graph.folder + "/raw/edge.csv.gz: is it the published archive?",
+            {.path = archive});
     if (graph.files_are != layout::ogb_links) return;
     options.sources.clear();
     options.format = gneiss::edge_format::npy;
@@ -241,7 +249,8 @@ void add_ogb(gneiss::import_options& options, const published_graph& graph, cons
         const std::filesystem::path saved = folder / "split" / "time" / (name + ".pt"), edges = state / (name + ".npy");
         const programs::torch_file arrays(saved);
         write_columns(arrays, graph.columns, edges);
-        std::filesystem::last_write_time(edges, std::filesystem::last_write_time(saved)); // an interrupted import knows it again
+        std::filesystem::last_write_time(
+            edges, std::filesystem::last_write_time(saved)); // an interrupted import knows it again
         options.sources.push_back({.path = edges, .split = split});
         if (candidates.empty() || split == edge_split::train) continue;
         gneiss::make_directories(candidates);
@@ -277,8 +286,8 @@ gneiss::import_options downloaded_graph(const std::string& name, const std::file
     std::error_code failed;
     if (graph.files.size() > 1 && !options.from.empty() && !std::filesystem::is_directory(options.from, failed))
         throw error(errc::invalid_argument,
-            fmt::format("--from: {} consists of several files: name a directory that holds {}, {} and {}", name, graph.files[0].name(),
-                graph.files[1].name(), graph.files[2].name()));
+            fmt::format("--from: {} consists of several files: name a directory that holds {}, {} and {}", name,
+                graph.files[0].name(), graph.files[1].name(), graph.files[2].name()));
     gneiss::import_options graph_options;
     graph_options.provenance = "get " + name;
     std::vector<std::filesystem::path> files;

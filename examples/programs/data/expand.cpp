@@ -30,8 +30,8 @@ programs::exit_code run_expand(const expand_flags& flags, const programs::comman
     check_dataset(flags.dataset);
     check_output(flags.output, flags.common);
     gneiss::expand_options settings{
-        .by = gneiss::random_seed_graph(flags.factor,
-            flags.seed_edges.value_or(gneiss::default_seed_edges(flags.factor)), flags.common.seed),
+        .by = gneiss::random_seed_graph(
+            flags.factor, flags.seed_edges.value_or(gneiss::default_seed_edges(flags.factor)), flags.common.seed),
         .feature_noise = flags.feature_noise,
         .train_fraction = flags.train_fraction,
         .scratch = std::filesystem::absolute(flags.output.out / ".").parent_path().parent_path(),
@@ -64,9 +64,9 @@ programs::exit_code run_expand(const expand_flags& flags, const programs::comman
 
 void add_expand(programs::command_line& to) {
     const auto flags = std::make_shared<expand_flags>();
-    programs::command& command = to.add("expand",
-        "Grows a dataset by Kronecker product with a small random graph: real structure at any size.",
-        [flags](programs::command& self) { return run_expand(*flags, self); });
+    programs::command& command =
+        to.add("expand", "Grows a dataset by Kronecker product with a small random graph: real structure at any size.",
+            [flags](programs::command& self) { return run_expand(*flags, self); });
     command.positional("dataset", flags->dataset, "directory of the dataset to grow");
     flags->output.add_to(command);
     command.group("Growth");
@@ -80,7 +80,8 @@ void add_expand(programs::command_line& to) {
         .range(3, 4096.0 * 4096);
     command
         .option("feature-noise", flags->feature_noise,
-            "noise of dense features, in their standard deviations; of sparse ones, the probability of dropping an entry")
+            "noise of dense features, in their standard deviations; of sparse ones, the probability of dropping an "
+            "entry")
         .range(0, 1000);
     command
         .option("train-fraction", flags->train_fraction,

@@ -36,8 +36,8 @@ struct generate_flags {
 };
 
 template <class Generator>
-gneiss::import_source source_of(
-    const std::string& name, const std::shared_ptr<const Generator>& graph, std::uint32_t relations, const std::string& fingerprint) {
+gneiss::import_source source_of(const std::string& name, const std::shared_ptr<const Generator>& graph,
+    std::uint32_t relations, const std::string& fingerprint) {
     return {.path = name,
         .fingerprint = fingerprint,
         .compute = [graph](std::uint64_t first, std::span<gneiss::edge> out) { graph->fill(first, out); },
@@ -64,20 +64,23 @@ void check_kind(const generate_flags& flags, const programs::command& self) {
     only(self.given("degree-exponent"), "--degree-exponent", {"planted", "lfr"});
     only(self.given("nodes"), "--nodes", {"rmat", "planted", "lfr", "geometric"});
     const auto needs = [&](bool given, const char* flag) {
-        if (!given) throw programs::usage_error("--" + std::string(flag) + " is missing, which " + flags.kind + " needs");
+        if (!given)
+            throw programs::usage_error("--" + std::string(flag) + " is missing, which " + flags.kind + " needs");
     };
     if (flags.kind == "bipartite") {
         needs(flags.users.has_value(), "users");
         needs(flags.items.has_value(), "items");
         if (flags.undirected)
-            throw programs::usage_error("--undirected is not for bipartite, whose edges lead from users to items: leave it out");
+            throw programs::usage_error(
+                "--undirected is not for bipartite, whose edges lead from users to items: leave it out");
     } else {
         needs(flags.nodes.has_value(), "nodes");
     }
     only(self.given("relations"), "--relations", {"rmat", "planted"});
     only(flags.output.task == "node", "--task node", {"planted", "lfr"});
     for (const char* flag : {"feature-signal", "feature-type", "project"})
-        if (self.given(flag) && flags.num_features == 0) throw programs::usage_error(fmt::format("--{} needs --num-features N", flag));
+        if (self.given(flag) && flags.num_features == 0)
+            throw programs::usage_error(fmt::format("--{} needs --num-features N", flag));
 }
 
 programs::exit_code generate(const generate_flags& flags, const programs::command& self) {
@@ -87,12 +90,14 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
     check_kind(flags, self);
     const bool nodes = flags.output.task == "node" || flags.num_features != 0;
     if (flags.kind == "bipartite") {
-        gneiss::bipartite_options settings{.users = *flags.users, .items = *flags.items, .edges = flags.edges, .seed = flags.common.seed};
+        gneiss::bipartite_options settings{
+            .users = *flags.users, .items = *flags.items, .edges = flags.edges, .seed = flags.common.seed};
         settings.clusters = flags.clusters.value_or(settings.clusters);
         settings.mixing = flags.mixing.value_or(settings.mixing);
         settings.popularity_skew = flags.popularity_skew.value_or(settings.popularity_skew);
         settings.activity_skew = flags.activity_skew.value_or(settings.activity_skew);
-        options.sources.push_back(source_of("bipartite", std::make_shared<const gneiss::bipartite<>>(settings), 1, fingerprint));
+        options.sources.push_back(
+            source_of("bipartite", std::make_shared<const gneiss::bipartite<>>(settings), 1, fingerprint));
     } else if (flags.kind == "rmat") {
         gneiss::rmat_options settings{.nodes = *flags.nodes,
             .edges = flags.edges,
@@ -103,10 +108,13 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
         settings.a = flags.a.value_or(settings.a);
         settings.b = flags.b.value_or(settings.b);
         settings.c = flags.c.value_or(settings.c);
-        options.sources.push_back(source_of("rmat", std::make_shared<const gneiss::rmat<>>(settings), flags.relations, fingerprint));
+        options.sources.push_back(
+            source_of("rmat", std::make_shared<const gneiss::rmat<>>(settings), flags.relations, fingerprint));
     } else if (flags.kind == "geometric") {
-        const gneiss::geometric_options settings{.nodes = *flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
-        options.sources.push_back(source_of("geometric", std::make_shared<const gneiss::geometric<>>(settings), 1, fingerprint));
+        const gneiss::geometric_options settings{
+            .nodes = *flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
+        options.sources.push_back(
+            source_of("geometric", std::make_shared<const gneiss::geometric<>>(settings), 1, fingerprint));
     } else if (flags.kind == "lfr") {
         gneiss::lfr_options settings{.nodes = *flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
         settings.mixing = flags.mixing.value_or(settings.mixing);
@@ -168,9 +176,15 @@ void add_generate(programs::command_line& to) {
     flags->output.add_to(command);
     command.group("Graph");
     command.option("nodes", flags->nodes, "nodes, except of bipartite").range(1, 4294967294.0).default_text("none");
-    command.option("users", flags->users, "bipartite: users, the first nodes").range(1, 4294967294.0).default_text("none");
-    command.option("items", flags->items, "bipartite: items, the nodes after them").range(1, 4294967294.0).default_text("none");
-    command.option("edges", flags->edges, "edges, including duplicates; approximate for lfr and geometric").range(1).required();
+    command.option("users", flags->users, "bipartite: users, the first nodes")
+        .range(1, 4294967294.0)
+        .default_text("none");
+    command.option("items", flags->items, "bipartite: items, the nodes after them")
+        .range(1, 4294967294.0)
+        .default_text("none");
+    command.option("edges", flags->edges, "edges, including duplicates; approximate for lfr and geometric")
+        .range(1)
+        .required();
     command.option("relations", flags->relations, "kinds of edges").range(1);
     command
         .option("train-fraction", flags->train_fraction,
@@ -193,20 +207,29 @@ void add_generate(programs::command_line& to) {
     command.option("feature-signal", flags->feature_signal, "planted: distance of a class's mean from 0; noise is 1")
         .default_text("1");
     flags->features.add_to(command);
-    command.option("mixing", flags->mixing, "planted, lfr: fraction of edges between communities; bipartite: of edges to items of any cluster")
+    command
+        .option("mixing", flags->mixing,
+            "planted, lfr: fraction of edges between communities; bipartite: of edges to items of any cluster")
         .default_text("0.2; lfr 0.33")
         .range(0, 1);
     command.option("degree-exponent", flags->degree_exponent, "planted, lfr: degree exponent; planted 0: all equal")
         .default_text("2.5");
-    command.option("clusters", flags->clusters, "bipartite: groups of users and of the items that they prefer").default_text("20").range(1);
-    command.option("popularity-skew", flags->popularity_skew, "bipartite: exponent of the items' shares in a cluster; 0: equal")
+    command.option("clusters", flags->clusters, "bipartite: groups of users and of the items that they prefer")
+        .default_text("20")
+        .range(1);
+    command
+        .option("popularity-skew", flags->popularity_skew,
+            "bipartite: exponent of the items' shares in a cluster; 0: equal")
         .default_text("1")
         .range(0, 10);
-    command.option("activity-skew", flags->activity_skew, "bipartite: exponent of the users' shares in a cluster; 0: equal")
+    command
+        .option(
+            "activity-skew", flags->activity_skew, "bipartite: exponent of the users' shares in a cluster; 0: equal")
         .default_text("0.5")
         .range(0, 10);
     flags->common.add_to(command);
-    command.common({"out", "task", "nodes", "users", "items", "edges", "relations", "train-fraction", "classes", "num-features", "seed", "memory", "json", "force"});
+    command.common({"out", "task", "nodes", "users", "items", "edges", "relations", "train-fraction", "classes",
+        "num-features", "seed", "memory", "json", "force"});
     command.example("gneiss-data generate rmat --nodes 100000 --edges 1000000 --train-fraction .9 --out data/rmat");
 }
 

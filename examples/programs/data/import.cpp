@@ -86,7 +86,8 @@ std::vector<std::filesystem::path> split_files(const std::string& word) {
         at = end + 1;
     }
     if (files.size() != 3 || files[0].empty())
-        throw programs::usage_error("--split is a file, or three masks: TRAIN.npy,VALID.npy,TEST.npy (VALID and TEST may be empty)");
+        throw programs::usage_error(
+            "--split is a file, or three masks: TRAIN.npy,VALID.npy,TEST.npy (VALID and TEST may be empty)");
     return files;
 }
 
@@ -102,26 +103,30 @@ void add_node_attributes(import_node_attributes& data, const import_flags& flags
     if (flags.labels) data.labels = *flags.labels;
     if (flags.split) {
         const std::vector<std::filesystem::path> files = split_files(*flags.split);
-        if (files.size() == 1) data.split = files[0];
-        else std::ranges::copy(files, data.masks.begin());
+        if (files.size() == 1)
+            data.split = files[0];
+        else
+            std::ranges::copy(files, data.masks.begin());
     }
-    data.missing = flags.missing == "zero"   ? missing_features::zero
-                   : flags.missing == "mean" ? missing_features::mean
-                                             : missing_features::error;
+    data.missing = flags.missing == "zero" ? missing_features::zero
+        : flags.missing == "mean"          ? missing_features::mean
+                                           : missing_features::error;
     if (flags.standardize) data.standardize = *flags.standardize;
     data.combined_labels = flags.combined_labels;
     data.header = flags.header;
     data.id_column = parse_column(flags.id_column);
     data.label_column = parse_column(flags.label_column);
     data.split_column = parse_column(flags.split_column);
-    data.target = flags.node_task == "multilabel"   ? node_target_kind::multilabel
-                  : flags.node_task == "regression" ? node_target_kind::regression
-                                                    : node_target_kind::classes;
+    data.target = flags.node_task == "multilabel" ? node_target_kind::multilabel
+        : flags.node_task == "regression"         ? node_target_kind::regression
+                                                  : node_target_kind::classes;
     const bool classes = data.target == node_target_kind::classes;
     if (flags.label_separator && data.target != node_target_kind::multilabel)
         throw programs::usage_error("--label-separator is for --node-task multilabel");
     if (flags.label_separator) data.label_separator = parse_character("label-separator", *flags.label_separator);
-    if (flags.label_columns && classes) throw programs::usage_error("--label-columns is for --node-task multilabel or regression: a class has one column");
+    if (flags.label_columns && classes)
+        throw programs::usage_error(
+            "--label-columns is for --node-task multilabel or regression: a class has one column");
     if (flags.combined_labels && !classes) throw programs::usage_error("--combined-labels is for --node-task classes");
     if (flags.label_columns)
         for (const std::string& word : *flags.label_columns) data.label_columns.push_back(parse_column(word));
@@ -162,16 +167,20 @@ void check_names(const import_flags& flags) {
         std::ranges::transform(stem, stem.begin(), [](unsigned char c) { return std::tolower(c); });
         const bool test = stem == "test";
         if (test || stem == "valid" || stem == "validation" || stem == "val" || stem == "dev")
-            programs::print_warning(fmt::format("{} trains, as all files without a flag do: if it should not, import it by --{} {}",
-                source.string(), test ? "test" : "valid", source.string()));
+            programs::print_warning(
+                fmt::format("{} trains, as all files without a flag do: if it should not, import it by --{} {}",
+                    source.string(), test ? "test" : "valid", source.string()));
     }
 }
 
 std::vector<std::filesystem::path> inputs_of(const import_flags& flags) {
     std::vector<std::filesystem::path> files = flags.sources;
-    for (const auto& file : {flags.valid, flags.test, flags.entities, flags.relations, flags.features_file, flags.labels, flags.standardize})
+    for (const auto& file : {flags.valid, flags.test, flags.entities, flags.relations, flags.features_file,
+             flags.labels, flags.standardize})
         if (file) files.push_back(*file);
-    if (flags.split) std::ranges::copy_if(split_files(*flags.split), std::back_inserter(files), [](const auto& file) { return !file.empty(); });
+    if (flags.split)
+        std::ranges::copy_if(
+            split_files(*flags.split), std::back_inserter(files), [](const auto& file) { return !file.empty(); });
     if (flags.features_csr) files.insert(files.end(), flags.features_csr->begin(), flags.features_csr->end());
     return files;
 }
@@ -230,8 +239,8 @@ import_options options_of(const import_flags& flags) {
 
 void add_import(programs::command_line& to) {
     const auto flags = std::make_shared<import_flags>();
-    programs::command& command = to.add("import",
-        "Makes a dataset from edge files, or a directory of a known layout.", [flags](programs::command& self) {
+    programs::command& command = to.add("import", "Makes a dataset from edge files, or a directory of a known layout.",
+        [flags](programs::command& self) {
             import_options options = options_of(*flags);
             check_node_flags(self, options);
             check_names(*flags);
@@ -275,7 +284,8 @@ void add_import(programs::command_line& to) {
     command.option("relations", flags->relations, "table of relation names for integer ids").value_name("FILE");
     command.option("undirected", flags->undirected, "store each edge in both directions");
     command.option("bipartite", flags->bipartite,
-        "tails are other nodes than heads. Matrices (mtx, scipy): columns are nodes after the rows; without it they must be "
+        "tails are other nodes than heads. Matrices (mtx, scipy): columns are nodes after the rows; without it they "
+        "must be "
         "square. Text: tails are named COLUMN:NAME by the header, else tail:NAME");
     command
         .option(
@@ -286,12 +296,12 @@ void add_import(programs::command_line& to) {
     command
         .option("features", flags->features_file, "numbers [nodes, columns]: .npy, .npz; .tsv, sparse by COLUMN:VALUE")
         .value_name("FILE");
-    command
-        .option("features-csr", flags->features_csr,
-            "CSR, stored sparse: INDPTR.npy INDICES.npy [VALUES.npy]")
+    command.option("features-csr", flags->features_csr, "CSR, stored sparse: INDPTR.npy INDICES.npy [VALUES.npy]")
         .words(2, 3)
         .value_name("FILES");
-    command.option("num-features", flags->num_features, "columns of sparse features").range(0, 1 << 30).default_text("the largest + 1");
+    command.option("num-features", flags->num_features, "columns of sparse features")
+        .range(0, 1 << 30)
+        .default_text("the largest + 1");
     flags->features.add_to(command);
     command
         .option("missing", flags->missing,
@@ -299,7 +309,8 @@ void add_import(programs::command_line& to) {
         .choices({"error", "zero", "mean"});
     command
         .option("standardize", flags->standardize,
-            "subtract the mean of each column of dense features and divide by its standard deviation: both from FILE (.npy "
+            "subtract the mean of each column of dense features and divide by its standard deviation: both from FILE "
+            "(.npy "
             "[2, columns]); import writes FILE if it does not exist")
         .value_name("FILE");
     command
@@ -313,11 +324,14 @@ void add_import(programs::command_line& to) {
         .option("node-task", flags->node_task,
             "labels of a node: one class; multilabel: any number of classes; regression: numbers")
         .choices({"classes", "multilabel", "regression"});
-    command.option("label-separator", flags->label_separator, "multilabel: character between the labels of a node in a text field")
+    command
+        .option("label-separator", flags->label_separator,
+            "multilabel: character between the labels of a node in a text field")
         .value_name("C")
         .default_text("|");
     command
-        .option("label-columns", flags->label_columns, "multilabel: columns of 0 and 1 in text; regression: columns of numbers")
+        .option("label-columns", flags->label_columns,
+            "multilabel: columns of 0 and 1 in text; regression: columns of numbers")
         .value_name("NAME|N,...")
         .default_text("--label-column");
     command.option("feature-columns", flags->feature_columns, "columns of the features in text")
@@ -325,22 +339,25 @@ void add_import(programs::command_line& to) {
         .default_text("all but those of node, label and split");
     command.option(
         "combined-labels", flags->combined_labels, "a label such as A|B is a class of that name; without it, an error");
-    command.option("num-classes", flags->num_classes, "number of classes; labels are below it").default_text("the largest + 1");
-    command.option("split", flags->split, "split of each node (.npy, .tsv): 0 train, 1 valid, 2 test, 3 unused; or three masks (.npy)")
+    command.option("num-classes", flags->num_classes, "number of classes; labels are below it")
+        .default_text("the largest + 1");
+    command
+        .option("split", flags->split,
+            "split of each node (.npy, .tsv): 0 train, 1 valid, 2 test, 3 unused; or three masks (.npy)")
         .value_name("FILE|A,B,C");
     command.option("split-column", flags->split_column, "column of the split in text").value_name("NAME|N");
     command.group("Split (none given: all edges train; all labeled nodes train)");
     command.option("valid", flags->valid, "validation edges").value_name("FILE");
     command.option("test", flags->test, "test edges").value_name("FILE");
     command
-        .option(
-            "fractions", flags->fractions, "train,valid,test, drawn by a hash of the edge; with labels, of labeled nodes")
+        .option("fractions", flags->fractions,
+            "train,valid,test, drawn by a hash of the edge; with labels, of labeled nodes")
         .value_name("F,F,F");
     command.option("unseen-to-train", flags->unseen_to_train,
         "move valid and test edges to train if no training edge has their nodes or relation");
     flags->common.add_to(command);
-    command.common({"out", "task", "columns", "header", "ids", "undirected", "features", "labels", "split", "valid", "test",
-        "fractions", "memory", "force"});
+    command.common({"out", "task", "columns", "header", "ids", "undirected", "features", "labels", "split", "valid",
+        "test", "fractions", "memory", "force"});
     command.example("gneiss-data import edges.tsv --fractions .9,.05,.05 --out data/mine");
 }
 

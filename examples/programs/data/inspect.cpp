@@ -16,9 +16,9 @@
 #include <gneiss/io/split_overlap.hpp>
 
 #include "commands.hpp"
+#include "kit/cli/terminal.hpp"
 #include "kit/report/records.hpp"
 #include "kit/report/run_directory.hpp"
-#include "kit/cli/terminal.hpp"
 
 namespace data_tool {
 namespace {
@@ -39,11 +39,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 std::string triple(const dataset& data, const edge& e) {
     const bool relations = data.manifest().relations > 1 || data.relation_names().size() != 0;
     return data.node_label(e.source) + "  " + (relations ? data.relation_label(e.relation) : "->") + "  " +
-           data.node_label(e.destination);
+        data.node_label(e.destination);
 }
 
-/// Returns the first edges of the first nonempty buckets, at most `most`: blocks are mapped, so only these are read. Not
-/// verified: throws errc::corrupt if an id is out of range.
+/// Returns the first edges of the first nonempty buckets, at most `most`: blocks are mapped, so only these are read.
+/// Not verified: throws errc::corrupt if an id is out of range.
 std::vector<edge> first_training_edges(const dataset& data, std::size_t most) {
     std::vector<edge> found;
     const bucket_store buckets = data.buckets();
@@ -121,7 +121,8 @@ exit_code inspect(const read_flags& flags) {
             result["feature_entries"] = features.nnz();
             result["sparse"] = features.sparse();
         }
-        if (nodes.classes != 0) result.update({{"node_task", std::string(to_string(nodes.target))}, {"classes", nodes.classes}});
+        if (nodes.classes != 0)
+            result.update({{"node_task", std::string(to_string(nodes.target))}, {"classes", nodes.classes}});
         if (nodes.train != 0)
             result.update({{"train_nodes", nodes.train}, {"valid_nodes", nodes.valid}, {"test_nodes", nodes.test}});
         programs::print_json_line(result);
@@ -135,24 +136,27 @@ exit_code inspect(const read_flags& flags) {
         {"edges", fmt::format("{}: {} train, {} valid, {} test", edges, m.train_edges, m.valid_edges, m.test_edges)});
     if (m.both_ways) facts.add({"stored both ways", *m.both_ways ? "every training edge" : "not every training edge"});
     if (nodes.features != 0)
-        facts.add(
-            {"features", features.sparse() ? fmt::format("{}, sparse: {:.1f} a node, {}", nodes.features,
-                                                 static_cast<double>(features.nnz()) /
-                                                     static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)),
-                                                 features.values() ? to_string(features.type()) : "all 1")
-                                           : fmt::format("{}, dense {}", nodes.features, to_string(features.type()))});
+        facts.add({"features",
+            features.sparse()
+                ? fmt::format("{}, sparse: {:.1f} a node, {}", nodes.features,
+                      static_cast<double>(features.nnz()) / static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)),
+                      features.values() ? to_string(features.type()) : "all 1")
+                : fmt::format("{}, dense {}", nodes.features, to_string(features.type()))});
     if (nodes.classes != 0)
         facts.add({nodes.target == node_target_kind::regression ? "targets" : "classes",
-            std::to_string(nodes.classes) + (nodes.target == node_target_kind::multilabel ? ", any number a node" : "")});
+            std::to_string(nodes.classes) +
+                (nodes.target == node_target_kind::multilabel ? ", any number a node" : "")});
     if (nodes.train != 0)
         facts.add({"nodes by split", fmt::format("{} train, {} valid, {} test", nodes.train, nodes.valid, nodes.test)});
     facts.add({"mean degree",
         fmt::format("{:.2f} (train, in and out)",
             2 * static_cast<double>(m.train_edges) / static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)))});
-    facts.add({"partitions", fmt::format("{} of up to {} nodes{}", m.partitions, data.rows().capacity(),
-                                 m.pinned == 0 ? "" : fmt::format(", the first pinned: {} hubs", data.rows().begin(m.pinned)))});
-    facts.add({"buckets", fmt::format("{}, edges in each: least {}, mean {:.1f}, most {}",
-                              std::uint64_t{m.partitions} * m.partitions, least, mean, most)});
+    facts.add({"partitions",
+        fmt::format("{} of up to {} nodes{}", m.partitions, data.rows().capacity(),
+            m.pinned == 0 ? "" : fmt::format(", the first pinned: {} hubs", data.rows().begin(m.pinned)))});
+    facts.add({"buckets",
+        fmt::format("{}, edges in each: least {}, mean {:.1f}, most {}", std::uint64_t{m.partitions} * m.partitions,
+            least, mean, most)});
     facts.add({"seed", fmt::format("{}, generation {}", m.seed, m.generation)});
     facts.add({"size", gneiss::format_bytes(bytes)});
     programs::print_text("{}\n", facts.str());
@@ -186,8 +190,8 @@ exit_code verify(const read_flags& flags) {
     const double seconds = seconds_since(start);
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
     if (overlap.pairs != 0)
-        programs::print_warning(fmt::format("pairs in two splits: {} {} of valid and test are in another split too", overlap.pairs,
-            overlap.undirected ? "undirected pairs" : "edges"));
+        programs::print_warning(fmt::format("pairs in two splits: {} {} of valid and test are in another split too",
+            overlap.pairs, overlap.undirected ? "undirected pairs" : "edges"));
     if (flags.common.json) {
         programs::print_json_line({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"ok", true},
             {"nodes", m.nodes}, {"edges", edges}, {"arrays", m.arrays.size()}, {"bytes", bytes},
@@ -206,8 +210,9 @@ exit_code run_export(const read_flags& flags) {
         if (!flags.common.force)
             throw programs::usage_error(
                 flags.out.string() + " exists already: choose another --out, or --force to replace it");
-        if (!programs::holds_only(flags.out, {"train", "valid", "test", "entities", "relations", "features", "features.indptr", "features.indices",
-                                                 "features.values", "labels", "targets", "split", "classes"}))
+        if (!programs::holds_only(flags.out,
+                {"train", "valid", "test", "entities", "relations", "features", "features.indptr", "features.indices",
+                    "features.values", "labels", "targets", "split", "classes"}))
             throw programs::usage_error(flags.out.string() + " is not an export: --force replaces exports only");
     }
     const auto start = std::chrono::steady_clock::now();
@@ -217,10 +222,12 @@ exit_code run_export(const read_flags& flags) {
     make_or_replace(flags.out, [&](const std::filesystem::path& out) {
         export_dataset(data, out, flags.format == "npy" ? export_format::npy : export_format::tsv,
             [&](std::uint64_t done, std::uint64_t total) {
-                if (interrupts.token().stop_requested()) throw error(errc::canceled, "interrupted: nothing was exported");
+                if (interrupts.token().stop_requested())
+                    throw error(errc::canceled, "interrupted: nothing was exported");
                 live.update([&] {
-                    return "export  " + programs::human_percent(static_cast<double>(done) /
-                                                                static_cast<double>(std::max<std::uint64_t>(total, 1)));
+                    return "export  " +
+                        programs::human_percent(
+                            static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)));
                 });
             });
     });
@@ -248,7 +255,8 @@ void add_inspect(programs::command_line& to) {
 
 void add_verify(programs::command_line& to) {
     const auto flags = std::make_shared<read_flags>();
-    programs::command& command = to.add("verify", "Reads all of a dataset and checks it: checksums, ranges, degrees. Warns of pairs in two splits.",
+    programs::command& command = to.add("verify",
+        "Reads all of a dataset and checks it: checksums, ranges, degrees. Warns of pairs in two splits.",
         [flags](programs::command&) { return verify(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     flags->common.add_to(command);

@@ -13,9 +13,9 @@
 #include <gneiss/io/reorder.hpp>
 
 #include "commands.hpp"
+#include "kit/cli/terminal.hpp"
 #include "kit/graph/node_file.hpp"
 #include "kit/report/records.hpp"
-#include "kit/cli/terminal.hpp"
 
 namespace data_tool {
 namespace {
@@ -66,11 +66,12 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges, hubs = to.rows().begin(m.pinned);
     if (flags.common.json)
         programs::print_json_line({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", m.nodes},
-            {"edges", edges}, {"train_nodes", m.node_attributes.train}, {"partitions", m.partitions}, {"pinned_nodes", hubs}, {"dataset", flags.out.string()}});
+            {"edges", edges}, {"train_nodes", m.node_attributes.train}, {"partitions", m.partitions},
+            {"pinned_nodes", hubs}, {"dataset", flags.out.string()}});
     else
         programs::print_text("{}: {} nodes, {} edges{}\n{}, peak RSS {}\n", flags.out.string(), m.nodes, edges,
             flags.training_first ? fmt::format("; the {} training nodes come first", m.node_attributes.train)
-            : m.partition_sizes.empty()
+                : m.partition_sizes.empty()
                 ? ""
                 : fmt::format("; {} partitions of up to {} nodes{}", m.partitions, to.rows().capacity(),
                       hubs == 0 ? "" : fmt::format(", the first of {} hubs", hubs)),
@@ -82,14 +83,14 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
 
 void add_reorder(programs::command_line& to) {
     const auto flags = std::make_shared<reorder_flags>();
-    programs::command& command =
-        to.add("reorder", "Reorders the rows of a dataset, and thereby its partitions.",
-            [flags](programs::command&) { return run_reorder(*flags); });
+    programs::command& command = to.add("reorder", "Reorders the rows of a dataset, and thereby its partitions.",
+        [flags](programs::command&) { return run_reorder(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     command.option("out", flags->out, "directory of the new dataset").value_name("DATASET").required();
     command
         .option("by", flags->by,
-            "integers [nodes], .npy or one per line (METIS, KaHIP): entry r is the node that becomes row r, or, if values repeat, entry v is the "
+            "integers [nodes], .npy or one per line (METIS, KaHIP): entry r is the node that becomes row r, or, if "
+            "values repeat, entry v is the "
             "partition of node v; nodes by source id, or by current row if they have names")
         .value_name("FILE");
     command

@@ -24,10 +24,10 @@
 #include <gneiss/storage/engine/threads.hpp>
 
 #include "commands.hpp"
-#include "kit/report/records.hpp"
-#include "kit/graph/sample_memory.hpp"
-#include "kit/report/statistics.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/graph/sample_memory.hpp"
+#include "kit/report/records.hpp"
+#include "kit/report/statistics.hpp"
 
 namespace data_tool {
 namespace {
@@ -53,19 +53,23 @@ struct seed_batches {
 
 seed_batches drawn_seeds(const sample_flags& flags, std::uint64_t nodes) {
     if (flags.batch > nodes)
-        throw programs::usage_error(fmt::format("--batch {} exceeds the {} nodes of the graph: give fewer", flags.batch, nodes));
-    return {.count = flags.batches + warm_up, .width = flags.batch, .fill = [&flags, nodes](std::uint64_t b, std::vector<node_id>& to) {
-        const keyed_permutation order(nodes, random_key(flags.common.seed, random_domain::user).with(b));
-        to.clear();
-        for (std::uint64_t i = 0; i < flags.batch; ++i) to.push_back(static_cast<node_id>(order(i)));
-    }};
+        throw programs::usage_error(
+            fmt::format("--batch {} exceeds the {} nodes of the graph: give fewer", flags.batch, nodes));
+    return {.count = flags.batches + warm_up,
+        .width = flags.batch,
+        .fill = [&flags, nodes](std::uint64_t b, std::vector<node_id>& to) {
+            const keyed_permutation order(nodes, random_key(flags.common.seed, random_domain::user).with(b));
+            to.clear();
+            for (std::uint64_t i = 0; i < flags.batch; ++i) to.push_back(static_cast<node_id>(order(i)));
+        }};
 }
 
 /// Reads seeds from a file [batches, batch]: source ids, or rows if nodes have names.
 seed_batches given_seeds(const sample_flags& flags, const programs::command& self, const dataset& data) {
     const auto file = std::make_shared<const mapped_npy>(flags.seeds);
     if (file->header().shape.size() != 2)
-        throw error(errc::invalid_format, "seeds are a matrix [batches, batch]", {.path = flags.seeds, .field = "shape"});
+        throw error(
+            errc::invalid_format, "seeds are a matrix [batches, batch]", {.path = flags.seeds, .field = "shape"});
     const std::uint64_t rows = file->header().rows(), width = file->header().row_size();
     if (self.given("batch") && flags.batch != width)
         throw programs::usage_error(fmt::format("--batch {}, but the seeds have {} in a row", flags.batch, width));
@@ -150,7 +154,9 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
         }
     }();
     const auto start = std::chrono::steady_clock::now();
-    const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+    const auto seconds = [&] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
     const dataset data(flags.dataset);
     const seed_batches seeds =
         flags.seeds.empty() ? drawn_seeds(flags, data.manifest().nodes) : given_seeds(flags, self, data);
@@ -165,25 +171,25 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     const auto charge_samples = [&] {
         const std::uint64_t measurements = 2 * 4 * sizeof(double) * seeds.count; // growing lists
         const sampler_kind kind = flags.sampler == "dense" ? sampler_kind::dense : sampler_kind::neighbor;
-        return budget.charge("samples", measurements + seeds.width * sizeof(node_id) +
-            programs::sample_memory(data.manifest(), kind, {hops, flags.replace}, seeds.width));
+        return budget.charge("samples",
+            measurements + seeds.width * sizeof(node_id) +
+                programs::sample_memory(data.manifest(), kind, {hops, flags.replace}, seeds.width));
     };
     double load_seconds = 0;
     measured created;
     std::uint64_t graph_bytes = 0;
     if (flags.graph == "csr") {
-        graph_bytes = csr<>::bytes_needed(data.manifest().nodes, store.edges(), {}) *
-                      (keeps == neighbor_direction::both ? 2 : 1);
+        graph_bytes =
+            csr<>::bytes_needed(data.manifest().nodes, store.edges(), {}) * (keeps == neighbor_direction::both ? 2 : 1);
         const auto charge = budget.charge("graph", graph_bytes);
         const csr_graph<> graph = [&] {
             std::uint64_t largest = 0;
             for (const bucket_row& row : store.table()) largest = std::max(largest, row.edges);
-            const auto reading = budget.charge(
-                "edges of a bucket", largest * sizeof(edge) + store.largest_block(edge_direction::out));
+            const auto reading =
+                budget.charge("edges of a bucket", largest * sizeof(edge) + store.largest_block(edge_direction::out));
             const auto side = [&](neighbor_direction d) {
                 if (keeps != d && keeps != neighbor_direction::both) return csr<>();
-                return csr<>::from_edges(
-                    data.manifest().nodes, d, {}, [&](auto&& sink) { store.for_each_edge(sink); });
+                return csr<>::from_edges(data.manifest().nodes, d, {}, [&](auto&& sink) { store.for_each_edge(sink); });
             };
             return csr_graph<>(side(neighbor_direction::in), side(neighbor_direction::out));
         }();
@@ -204,9 +210,9 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     if (flags.common.json) {
         const nlohmann::ordered_json result{{"seconds", seconds()}, {"peak_rss_bytes", programs::peak_rss()},
             {"nodes", data.manifest().nodes}, {"edges", store.edges()}, {"sampler", flags.sampler},
-            {"fanout", flags.fanout}, {"direction", flags.direction}, {"graph", flags.graph},
-            {"batch", seeds.width}, {"batches", batches}, {"threads", flags.common.thread_count()},
-            {"load_seconds", load_seconds}, {"graph_bytes", graph_bytes}, {"ms_per_batch", programs::median(created.ms)},
+            {"fanout", flags.fanout}, {"direction", flags.direction}, {"graph", flags.graph}, {"batch", seeds.width},
+            {"batches", batches}, {"threads", flags.common.thread_count()}, {"load_seconds", load_seconds},
+            {"graph_bytes", graph_bytes}, {"ms_per_batch", programs::median(created.ms)},
             {"ms_min", std::ranges::min(created.ms)}, {"ms_max", std::ranges::max(created.ms)},
             {"nodes_per_batch", programs::median(created.nodes)}, {"edges_per_batch", programs::median(created.edges)},
             {"ns_per_edge", programs::median(created.ns_per_edge)}};
@@ -218,7 +224,8 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     table.add({fmt::format("{} {}", flags.sampler, to_string(hops)), std::to_string(batches),
         fmt::format("{:.3f}", programs::median(created.ms)), fmt::format("{:.3f}", std::ranges::min(created.ms)),
         fmt::format("{:.3f}", std::ranges::max(created.ms)), fmt::format("{:.0f}", programs::median(created.nodes)),
-        fmt::format("{:.0f}", programs::median(created.edges)), fmt::format("{:.1f}", programs::median(created.ns_per_edge))});
+        fmt::format("{:.0f}", programs::median(created.edges)),
+        fmt::format("{:.1f}", programs::median(created.ns_per_edge))});
     programs::print_text(table.str());
     programs::print_text("medians; the graph takes {} and was loaded in {}\n", format_bytes(graph_bytes),
         programs::human_seconds(load_seconds));
@@ -242,7 +249,8 @@ void add_sample(programs::command_line& to) {
     command.option("batch", flags->batch, "seed nodes per batch").range(1);
     command.option("batches", flags->batches, "batches to measure, after 3 uncounted ones").range(1, 1e9);
     command.option("seeds", flags->seeds, "int64 [batches, batch] of nodes; the first 3 rows are not counted")
-        .value_name("FILE.npy").default_text("uniform");
+        .value_name("FILE.npy")
+        .default_text("uniform");
     command.option("graph", flags->graph, "csr: compressed rows; blocks: edge buckets, as a buffer holds them")
         .choices({"csr", "blocks"});
     flags->common.add_to(command);

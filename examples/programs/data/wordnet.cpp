@@ -100,7 +100,8 @@ split_texts read_wordnet(const std::filesystem::path& directory) {
         const std::size_t at = f.size() > 3 ? 4 + 2 * number(f[3], 16) : f.size();
         const std::size_t count = at < f.size() ? number(f[at], 10) : 0;
         if (at >= f.size() || f.size() < at + 1 + 4 * count)
-            throw error(errc::invalid_format, "the synset at " + std::string(f[0]) + " is truncated", {.path = directory});
+            throw error(
+                errc::invalid_format, "the synset at " + std::string(f[0]) + " is truncated", {.path = directory});
         std::set<std::pair<std::string_view, std::string>> seen; // several words of a synset may point to the same one
         for (std::size_t i = 0; i < count; ++i) {
             const std::string_view symbol = f[at + 1 + 4 * i], offset = f[at + 2 + 4 * i], to = f[at + 3 + 4 * i];
@@ -138,9 +139,10 @@ gneiss::import_options wordnet_graph(const std::filesystem::path& state, std::ui
     for (const std::string& text : *texts) held += text.capacity();
     gneiss::import_options graph;
     for (std::size_t split = 0; split < 3; ++split)
-        graph.sources.push_back({.path = std::string("wordnet.") + (split == 0      ? "train"
-                                                                       : split == 1 ? "valid"
-                                                                                    : "test"),
+        graph.sources.push_back({.path = std::string("wordnet.") +
+                (split == 0          ? "train"
+                        : split == 1 ? "valid"
+                                     : "test"),
             .split = static_cast<gneiss::edge_split>(split),
             .open =
                 [texts, split] {

@@ -16,9 +16,11 @@ struct cuda_backend {
 };
 
 // One unit: they instantiate the same kernels. They throw over_budget with the device's parts.
-[[nodiscard]] gneiss::any_backend classify_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network, const gneiss::device_choices& choices);
-[[nodiscard]] cuda_backend predict_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network, const gneiss::decoder_setup& links,
-    const gneiss::device_choices& choices);
-[[nodiscard]] cuda_backend embed_on_cuda(gneiss::memory_budget& budget, const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep);
+[[nodiscard]] gneiss::any_backend classify_on_cuda(
+    gneiss::memory_budget& budget, const gneiss::network_setup& network, const gneiss::device_choices& choices);
+[[nodiscard]] cuda_backend predict_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network,
+    const gneiss::decoder_setup& links, const gneiss::device_choices& choices);
+[[nodiscard]] cuda_backend embed_on_cuda(gneiss::memory_budget& budget, const gneiss::decoder_setup& links,
+    const std::optional<gneiss::device_embeddings>& keep);
 
 } // namespace trainers

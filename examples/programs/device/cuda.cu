@@ -17,16 +17,20 @@ namespace {
 class cuda_device final : public compute_device {
 public:
     cuda_device(const gneiss::cuda::device_info& what, std::uint64_t memory)
-        : name_("cuda: " + what.name), budget_(gneiss::memory_budget::unlimited, gneiss::memory_budget::unlimited, memory) {}
+        : name_("cuda: " + what.name),
+          budget_(gneiss::memory_budget::unlimited, gneiss::memory_budget::unlimited, memory) {}
 
     [[nodiscard]] std::string name() const override { return name_ + note_; }
-    [[nodiscard]] gneiss::any_backend classify(const gneiss::network_setup& network, const gneiss::device_choices& choices) override {
+    [[nodiscard]] gneiss::any_backend classify(
+        const gneiss::network_setup& network, const gneiss::device_choices& choices) override {
         return classify_on_cuda(budget_, network, choices);
     }
-    [[nodiscard]] gneiss::any_backend predict(const gneiss::network_setup& network, const gneiss::decoder_setup& links, const gneiss::device_choices& choices) override {
+    [[nodiscard]] gneiss::any_backend predict(const gneiss::network_setup& network, const gneiss::decoder_setup& links,
+        const gneiss::device_choices& choices) override {
         return noted(predict_on_cuda(budget_, network, links, choices), links.dim);
     }
-    [[nodiscard]] gneiss::any_backend embed(const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep) override {
+    [[nodiscard]] gneiss::any_backend embed(
+        const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep) override {
         return noted(embed_on_cuda(budget_, links, keep), links.dim);
     }
 
@@ -44,7 +48,8 @@ public:
 private:
     /// Records slow paths for the run's record.
     gneiss::any_backend noted(cuda_backend made, std::size_t dim) {
-        if (made.keeps_scores) note_ = "; rows of " + std::to_string(dim) + " floats are too wide for tiles: scores are in memory";
+        if (made.keeps_scores)
+            note_ = "; rows of " + std::to_string(dim) + " floats are too wide for tiles: scores are in memory";
         return std::move(made.backend);
     }
 

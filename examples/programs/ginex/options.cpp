@@ -13,8 +13,8 @@ namespace ginex {
 
 namespace {
 
-/// The systems that Ginex is compared with (VLDB'22, section 5.1), and unnamed ones of ours: the plan chooses what a preset
-/// leaves open.
+/// The systems that Ginex is compared with (VLDB'22, section 5.1), and unnamed ones of ours: the plan chooses what a
+/// preset leaves open.
 struct preset {
     std::string_view name, topology, feature_cache, pipeline;
     bool carry;
@@ -38,26 +38,69 @@ void take(std::optional<std::string>& flag, std::string_view value, std::string_
 void options::add_to(programs::command& to) {
     add_training(to);
     add_budget(to);
-    to.option("preset", preset, "systems of the paper, or memory: sets --topology, --feature-cache, --pipeline and --carry").choices({"pyg+", "ali+pg", "ginex-pg", "ginex", "memory"}).default_text("none").neutral();
-    to.option("topology", topology, "location of the adjacency").choices({"disk", "mmap", "memory"}).default_text("memory if all fits, else disk").neutral();
-    to.option("feature-cache", feature_cache, "cache policy of features, or: none, mmap, memory (all features)").choices({"belady", "lru", "s3fifo", "static", "none", "mmap", "memory"}).default_text("memory if all fits, else belady").neutral();
-    to.option("pipeline", pipeline, "overlap: samples the next superbatch while one trains; alternate: in turns; conventional: no superbatches").choices({"overlap", "alternate", "conventional"}).default_text("overlap with belady").neutral();
-    to.option("cache-split", cache_split, "fraction of the caches' memory for neighbors").range(0, 1).default_text("from a profile").neutral();
-    to.option("neighbor-rank", adjacency_cache_score, "score of cached neighbors: out-degree / in-degree, or visits / bytes in a profile").formerly("neighbour-rank").choices({"ratio", "visits"}).default_text("ratio; visits if undirected").neutral();
+    to.option(
+          "preset", preset, "systems of the paper, or memory: sets --topology, --feature-cache, --pipeline and --carry")
+        .choices({"pyg+", "ali+pg", "ginex-pg", "ginex", "memory"})
+        .default_text("none")
+        .neutral();
+    to.option("topology", topology, "location of the adjacency")
+        .choices({"disk", "mmap", "memory"})
+        .default_text("memory if all fits, else disk")
+        .neutral();
+    to.option("feature-cache", feature_cache, "cache policy of features, or: none, mmap, memory (all features)")
+        .choices({"belady", "lru", "s3fifo", "static", "none", "mmap", "memory"})
+        .default_text("memory if all fits, else belady")
+        .neutral();
+    to.option("pipeline", pipeline,
+          "overlap: samples the next superbatch while one trains; alternate: in turns; conventional: no superbatches")
+        .choices({"overlap", "alternate", "conventional"})
+        .default_text("overlap with belady")
+        .neutral();
+    to.option("cache-split", cache_split, "fraction of the caches' memory for neighbors")
+        .range(0, 1)
+        .default_text("from a profile")
+        .neutral();
+    to.option("neighbor-rank", adjacency_cache_score,
+          "score of cached neighbors: out-degree / in-degree, or visits / bytes in a profile")
+        .formerly("neighbour-rank")
+        .choices({"ratio", "visits"})
+        .default_text("ratio; visits if undirected")
+        .neutral();
     to.option("superbatch", superbatch, "batches sampled ahead").range(1).default_text("from --run-files").neutral();
-    to.option("run-files", run_files, "disk space for two superbatches").default_text("10GiB, a tenth of the free space").neutral();
-    to.option("carry", carry, "keep cached rows from one superbatch to the next").default_text("true, false with alternate").neutral();
-    to.option("gather", gather, "reads of the rows that belady misses; scan: one pass for all batches of a superbatch; random: each at its place").choices({"auto", "scan", "random"}).default_text("auto: the faster one").neutral();
-    to.option("neighbor-reads", neighbor_reads, "reads of neighbors on disk; scan: one pass for each hop of many batches of a superbatch; random: each batch alone").choices({"auto", "scan", "random"}).default_text("auto: the faster one").neutral();
-    to.option("gather-threads", gather_threads, "threads that wait for pages with mmap").range(1, 1024).default_text("4 per CPU").neutral();
+    to.option("run-files", run_files, "disk space for two superbatches")
+        .default_text("10GiB, a tenth of the free space")
+        .neutral();
+    to.option("carry", carry, "keep cached rows from one superbatch to the next")
+        .default_text("true, false with alternate")
+        .neutral();
+    to.option("gather", gather,
+          "reads of the rows that belady misses; scan: one pass for all batches of a superbatch; random: each at its "
+          "place")
+        .choices({"auto", "scan", "random"})
+        .default_text("auto: the faster one")
+        .neutral();
+    to.option("neighbor-reads", neighbor_reads,
+          "reads of neighbors on disk; scan: one pass for each hop of many batches of a superbatch; random: each batch "
+          "alone")
+        .choices({"auto", "scan", "random"})
+        .default_text("auto: the faster one")
+        .neutral();
+    to.option("gather-threads", gather_threads, "threads that wait for pages with mmap")
+        .range(1, 1024)
+        .default_text("4 per CPU")
+        .neutral();
     add_disk(to);
     add_device(to);
     to.option("threads", threads, "threads that compute batches").range(0, 1024).default_text("all CPUs").neutral();
-    to.option("batches-in-flight", in_flight, "batches with rows in memory: the one that is computed and those gathered ahead").range(1, 64).default_text("2").neutral();
+    to.option("batches-in-flight", in_flight,
+          "batches with rows in memory: the one that is computed and those gathered ahead")
+        .range(1, 64)
+        .default_text("2")
+        .neutral();
     add_evaluation(to);
     add_output(to, "gneiss-ginex");
-    to.common({"layers", "fanout", "epochs", "batch", "lr", "seed", "memory", "topology", "feature-cache", "superbatch", "device", "threads", "eval-every",
-        "out", "resume", "force", "dry-run"});
+    to.common({"layers", "fanout", "epochs", "batch", "lr", "seed", "memory", "topology", "feature-cache", "superbatch",
+        "device", "threads", "eval-every", "out", "resume", "force", "dry-run"});
     to.example("gneiss-ginex train data/mine --memory 2GiB --out runs/mine");
 }
 
@@ -73,13 +116,17 @@ options resolve(const options& given, const gneiss::dataset& data) {
     }
     const bool sparse = data.has("features.indptr");
     if (sparse && o.feature_cache && *o.feature_cache != "memory")
-        throw programs::usage_error(fmt::format("--feature-cache {} needs rows of one size, but the features are sparse: use memory, or import them with --project N", *o.feature_cache));
+        throw programs::usage_error(fmt::format("--feature-cache {} needs rows of one size, but the features are "
+                                                "sparse: use memory, or import them with --project N",
+            *o.feature_cache));
     if (o.feature_cache && o.pipeline) {
         const bool online = *o.feature_cache == "lru" || *o.feature_cache == "s3fifo";
         if (*o.feature_cache == "belady" && *o.pipeline == "conventional")
             throw programs::usage_error("--feature-cache belady needs superbatches: --pipeline overlap or alternate");
         if (online && *o.pipeline == "alternate")
-            throw programs::usage_error(fmt::format("--feature-cache {} does not work with --pipeline alternate, where caches take turns in memory", *o.feature_cache));
+            throw programs::usage_error(fmt::format(
+                "--feature-cache {} does not work with --pipeline alternate, where caches take turns in memory",
+                *o.feature_cache));
     }
     if (!o.gather) o.gather = "auto";
     if (!o.neighbor_reads) o.neighbor_reads = "auto";
@@ -89,9 +136,9 @@ options resolve(const options& given, const gneiss::dataset& data) {
 }
 
 gneiss::superbatch_schedule options::schedule() const {
-    return *pipeline == "overlap" ? gneiss::superbatch_schedule::overlap
-           : *pipeline == "alternate" ? gneiss::superbatch_schedule::alternate
-                                      : gneiss::superbatch_schedule::conventional;
+    return *pipeline == "overlap"  ? gneiss::superbatch_schedule::overlap
+        : *pipeline == "alternate" ? gneiss::superbatch_schedule::alternate
+                                   : gneiss::superbatch_schedule::conventional;
 }
 
 } // namespace ginex

@@ -33,15 +33,17 @@ struct options : trainers::node_classification_options {
     /// True if the misses of superbatches may be dealt out: their batches are known when the cache is filled.
     [[nodiscard]] bool deals_rows() const { return *gather != "random" && *feature_cache == "belady"; }
     /// True if the neighbors of superbatches may be read in passes.
-    [[nodiscard]] bool passes_neighbors() const { return *neighbor_reads != "random" && *topology == "disk" && superbatches(); }
+    [[nodiscard]] bool passes_neighbors() const {
+        return *neighbor_reads != "random" && *topology == "disk" && superbatches();
+    }
     /// True if features are read row by row through `cached_rows` with some slots.
     [[nodiscard]] bool caches_rows() const {
         return *feature_cache != "none" && *feature_cache != "mmap" && *feature_cache != "memory";
     }
 };
 
-/// Returns the flags with absent ones chosen from the graph; the plan chooses those that depend on memory. Throws usage_error
-/// for conflicting flags, errc::invalid_argument for a dataset without labels, training nodes or features.
+/// Returns the flags with absent ones chosen from the graph; the plan chooses those that depend on memory. Throws
+/// usage_error for conflicting flags, errc::invalid_argument for a dataset without labels, training nodes or features.
 [[nodiscard]] options resolve(const options& given, const gneiss::dataset& data);
 
 } // namespace ginex

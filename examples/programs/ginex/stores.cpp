@@ -36,8 +36,10 @@ gneiss::disk_csc_options reading_of(const options& settings) {
     return result;
 }
 
-topology::topology(const options& settings, const gneiss::csc_files& files, const gneiss::engine_factory& engines, gneiss::memory_budget& budget)
-    : options_(settings), files_(files) {
+topology::topology(const options& settings, const gneiss::csc_files& files, const gneiss::engine_factory& engines,
+    gneiss::memory_budget& budget)
+    : options_(settings),
+      files_(files) {
     if (*settings.topology == "disk")
         disk_ = std::make_unique<gneiss::disk_csc>(files, engines, budget, reading_of(settings));
     else if (*settings.topology == "mmap")
@@ -47,7 +49,9 @@ topology::topology(const options& settings, const gneiss::csc_files& files, cons
 }
 
 gneiss::any_sampler topology::sampler() const {
-    return visit([&](const auto& graph) { return gneiss::make_sampler(graph, options_.sampling(), options_.neighbor_options(), options_.seed); });
+    return visit([&](const auto& graph) {
+        return gneiss::make_sampler(graph, options_.sampling(), options_.neighbor_options(), options_.seed);
+    });
 }
 
 std::unique_ptr<gneiss::superbatch_sampler> topology::ahead(
@@ -55,7 +59,8 @@ std::unique_ptr<gneiss::superbatch_sampler> topology::ahead(
     const auto with = [&]<class Sampler>(std::type_identity<Sampler>) {
         const gneiss::neighbor_options hops = options_.neighbor_options();
         return std::make_unique<gneiss::superbatch_sampler>(
-            *disk_, hops.fanout.size(), [hops, seed = options_.seed] { return Sampler(hops, seed); }, how, executor, budget);
+            *disk_, hops.fanout.size(), [hops, seed = options_.seed] { return Sampler(hops, seed); }, how, executor,
+            budget);
     };
     if (options_.sampling() == gneiss::sampler_kind::dense) return with(std::type_identity<gneiss::dense_sampler<>>{});
     return with(std::type_identity<gneiss::neighbor_sampler<>>{});
@@ -74,7 +79,8 @@ std::vector<std::uint32_t> topology::lengths() const {
         for (std::size_t first = 0; first < result.size(); first += ids.size()) {
             const std::size_t count = std::min(ids.size(), result.size() - first);
             for (std::size_t i = 0; i < count; ++i) ids[i] = static_cast<gneiss::node_id>(first + i);
-            graph.degrees(std::span<const gneiss::node_id>(ids).first(count), options_.neighbors(), std::span(result).subspan(first, count));
+            graph.degrees(std::span<const gneiss::node_id>(ids).first(count), options_.neighbors(),
+                std::span(result).subspan(first, count));
         }
         return result;
     });
@@ -83,12 +89,13 @@ std::vector<std::uint32_t> topology::lengths() const {
 counting_sampler topology::counting() const {
     return visit([&](const auto& graph) -> counting_sampler {
         const auto counter = std::make_shared<gneiss::visit_counter<std::remove_cvref_t<decltype(graph)>>>(graph);
-        return {counter, counter->visits(), gneiss::make_sampler(*counter, options_.sampling(), options_.neighbor_options(), options_.seed)};
+        return {counter, counter->visits(),
+            gneiss::make_sampler(*counter, options_.sampling(), options_.neighbor_options(), options_.seed)};
     });
 }
 
-std::vector<std::uint32_t> topology::visits(const gneiss::node_batches& batches, std::uint64_t count, const gneiss::tbb_executor& executor,
-    const std::stop_token& stop) const {
+std::vector<std::uint32_t> topology::visits(const gneiss::node_batches& batches, std::uint64_t count,
+    const gneiss::tbb_executor& executor, const std::stop_token& stop) const {
     counting_sampler counted = counting();
     std::vector<gneiss::node_id> seeds;
     gneiss::mini_batch_arena arena;
@@ -100,21 +107,25 @@ std::vector<std::uint32_t> topology::visits(const gneiss::node_batches& batches,
     return {counted.visits.begin(), counted.visits.end()};
 }
 
-features::features(const options& how, const gneiss::node_features& from, const settings& with, const gneiss::engine_factory& engines,
-    gneiss::executor_ref executor, gneiss::memory_budget& budget)
-    : normalized_(*how.normalize_features), columns_(static_cast<std::size_t>(from.columns())) {
+features::features(const options& how, const gneiss::node_features& from, const settings& with,
+    const gneiss::engine_factory& engines, gneiss::executor_ref executor, gneiss::memory_budget& budget)
+    : normalized_(*how.normalize_features),
+      columns_(static_cast<std::size_t>(from.columns())) {
     const gneiss::feature_files files = from.files();
     type_ = files.type;
     const std::string& kind = *how.feature_cache;
     if (kind == "memory") { // one partition, always resident
         store_.emplace(files, gneiss::row_partitioning{files.rows, 1});
         const gneiss::epoch_plan whole{gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}};
-        whole_ = std::make_unique<gneiss::feature_buffer>(*store_, engines, gneiss::feature_buffer::bytes_needed(whole, *store_), budget);
+        whole_ = std::make_unique<gneiss::feature_buffer>(
+            *store_, engines, gneiss::feature_buffer::bytes_needed(whole, *store_), budget);
         whole_->begin_epoch(whole);
         all_ = whole_->acquire(0);
         return;
     }
-    const gneiss::stored_rows rows{.path = files.values.path, .offset = files.values.checksums.data_offset(), .rows = files.rows,
+    const gneiss::stored_rows rows{.path = files.values.path,
+        .offset = files.values.checksums.data_offset(),
+        .rows = files.rows,
         .row_bytes = gneiss::row_bytes(type_, columns_)};
     if (kind == "mmap") {
         waiting_.emplace(*how.gather_threads);
@@ -125,23 +136,33 @@ features::features(const options& how, const gneiss::node_features& from, const 
         if (with.deal) {
             gneiss::extent_options deal = *with.deal;
             deal.reads = reads;
-            rows_.emplace(std::in_place_type<gneiss::extent_rows>, std::move(on_disk), engines, std::move(deal), executor, budget);
+            rows_.emplace(std::in_place_type<gneiss::extent_rows>, std::move(on_disk), engines, std::move(deal),
+                executor, budget);
             extents_ = rows_->target<gneiss::extent_rows>();
         } else {
             rows_.emplace(std::move(on_disk));
         }
     }
     if (!how.caches_rows()) return;
-    cache_ = std::make_unique<gneiss::cached_rows<gneiss::any_row_source>>(*rows_, with.slots, with.table, executor, budget);
-    if (kind == "static") policy_.emplace(gneiss::static_cache(gneiss::rank_by(with.rank, cache_->capacity()), cache_->capacity()));
-    else if (kind == "lru") policy_.emplace(gneiss::lru(cache_->capacity()));
-    else if (kind == "s3fifo") policy_.emplace(gneiss::s3_fifo(cache_->capacity()));
+    cache_ =
+        std::make_unique<gneiss::cached_rows<gneiss::any_row_source>>(*rows_, with.slots, with.table, executor, budget);
+    if (kind == "static")
+        policy_.emplace(gneiss::static_cache(gneiss::rank_by(with.rank, cache_->capacity()), cache_->capacity()));
+    else if (kind == "lru")
+        policy_.emplace(gneiss::lru(cache_->capacity()));
+    else if (kind == "s3fifo")
+        policy_.emplace(gneiss::s3_fifo(cache_->capacity()));
 }
 
 gneiss::feature_input features::input() {
     if (all_) return all_;
-    return gneiss::feature_rows{.source = *rows_, .cache = cache_.get(), .policy = policy_ ? &*policy_ : nullptr, .extents = extents_, .columns = columns_,
-        .type = type_, .normalized = normalized_};
+    return gneiss::feature_rows{.source = *rows_,
+        .cache = cache_.get(),
+        .policy = policy_ ? &*policy_ : nullptr,
+        .extents = extents_,
+        .columns = columns_,
+        .type = type_,
+        .normalized = normalized_};
 }
 
 gneiss::gather_stats features::statistics() const {

@@ -14,11 +14,11 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/superbatch/superbatch_sampler.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <gneiss/storage/adjacency/neighbor_cache.hpp>
 #include <gneiss/storage/engine/probe.hpp>
+#include <gneiss/superbatch/superbatch_sampler.hpp>
 #include <gneiss/train/superbatch_trainer.hpp>
 
 #include "kit/graph/neighbor_lists.hpp"
@@ -46,13 +46,14 @@ struct counting_sampler {
 /// The graph as samplers see it, by `--topology`.
 class topology {
 public:
-    topology(const options& settings, const gneiss::csc_files& files, const gneiss::engine_factory& engines, gneiss::memory_budget& budget);
+    topology(const options& settings, const gneiss::csc_files& files, const gneiss::engine_factory& engines,
+        gneiss::memory_budget& budget);
 
     [[nodiscard]] gneiss::any_sampler sampler() const;
     [[nodiscard]] counting_sampler counting() const;
     /// Returns a sampler of superbatches that reads neighbors in passes. Precondition: the graph is on disk.
-    [[nodiscard]] std::unique_ptr<gneiss::superbatch_sampler> ahead(
-        const gneiss::superbatch_sampler_options& how, gneiss::executor_ref executor, gneiss::memory_budget& budget) const;
+    [[nodiscard]] std::unique_ptr<gneiss::superbatch_sampler> ahead(const gneiss::superbatch_sampler_options& how,
+        gneiss::executor_ref executor, gneiss::memory_budget& budget) const;
     /// Returns the adjacency files.
     [[nodiscard]] const gneiss::csc_files& files() const noexcept { return files_; }
     /// Returns the graph on disk, else null.
@@ -62,8 +63,8 @@ public:
     /// Returns the length of each node's list.
     [[nodiscard]] std::vector<std::uint32_t> lengths() const;
     /// Returns the counts of `counting` samplers over `count` batches.
-    [[nodiscard]] std::vector<std::uint32_t> visits(const gneiss::node_batches& batches, std::uint64_t count, const gneiss::tbb_executor& executor,
-        const std::stop_token& stop) const;
+    [[nodiscard]] std::vector<std::uint32_t> visits(const gneiss::node_batches& batches, std::uint64_t count,
+        const gneiss::tbb_executor& executor, const std::stop_token& stop) const;
 
 private:
     template <class Call>
@@ -86,17 +87,19 @@ public:
         std::size_t slots = 0;         ///< rows of the cache
         gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
         std::size_t coalesce_bytes = std::size_t{16} << 10;
-        std::span<const std::uint32_t> rank; ///< [nodes] ranking for `static`
+        std::span<const std::uint32_t> rank;          ///< [nodes] ranking for `static`
         std::optional<gneiss::extent_options> deal{}; ///< empty: rows are read at random
     };
-    features(const options& how, const gneiss::node_features& from, const settings& with, const gneiss::engine_factory& engines,
-        gneiss::executor_ref executor, gneiss::memory_budget& budget);
+    features(const options& how, const gneiss::node_features& from, const settings& with,
+        const gneiss::engine_factory& engines, gneiss::executor_ref executor, gneiss::memory_budget& budget);
 
     [[nodiscard]] gneiss::feature_input input();
     /// Returns the row cache, else null.
     [[nodiscard]] gneiss::cached_rows<gneiss::any_row_source>* cache() const noexcept { return cache_.get(); }
     /// Returns passes that dealt rows out, and their bytes.
-    [[nodiscard]] gneiss::extent_statistics dealt() const { return extents_ != nullptr ? extents_->dealt() : gneiss::extent_statistics{}; }
+    [[nodiscard]] gneiss::extent_statistics dealt() const {
+        return extents_ != nullptr ? extents_->dealt() : gneiss::extent_statistics{};
+    }
     /// Returns requested rows, cache hits, and I/O for the misses.
     [[nodiscard]] gneiss::gather_stats statistics() const;
 

@@ -15,12 +15,12 @@
 
 #include "commands.hpp"
 #include "kit/cli/machine.hpp"
-#include "stores.hpp"
-#include "training_plan.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/run/engine.hpp"
 #include "kit/run/train.hpp"
+#include "stores.hpp"
+#include "training_plan.hpp"
 
 namespace ginex {
 
@@ -31,34 +31,46 @@ using trainers::clock;
 /// Returns both costs of a superbatch's rows, and the way that is taken.
 std::string text_of(const gneiss::gather_choice& of) {
     if (of.random.requests == 0) return fmt::format("rows are read at random from here on: {}", of.obstacle);
-    const auto cost = [](const gneiss::gather_cost& c, double seconds) { return fmt::format("{}, {:.1f} s", gneiss::format_bytes(c.bytes), seconds); };
-    return fmt::format("gather: random {} requests, {}; scan {}, {} of them written; {}{}", programs::human_count(static_cast<double>(of.random.requests)),
-        cost(of.random, of.random_seconds), cost(of.scan, of.scan_seconds), gneiss::format_bytes(of.dealt_bytes), of.scanned ? "scan" : "random",
+    const auto cost = [](const gneiss::gather_cost& c, double seconds) {
+        return fmt::format("{}, {:.1f} s", gneiss::format_bytes(c.bytes), seconds);
+    };
+    return fmt::format("gather: random {} requests, {}; scan {}, {} of them written; {}{}",
+        programs::human_count(static_cast<double>(of.random.requests)), cost(of.random, of.random_seconds),
+        cost(of.scan, of.scan_seconds), gneiss::format_bytes(of.dealt_bytes), of.scanned ? "scan" : "random",
         of.obstacle.empty() ? "" : fmt::format(": {}", of.obstacle));
 }
 
 /// Returns both costs of a superbatch's neighbors, and the way that is taken.
 std::string text_of(const gneiss::neighbor_choice& of) {
     const auto cost = [](const gneiss::gather_cost& c, double seconds) {
-        return fmt::format("{} requests, {}, {:.1f} s", programs::human_count(static_cast<double>(c.requests)), gneiss::format_bytes(c.bytes), seconds);
+        return fmt::format("{} requests, {}, {:.1f} s", programs::human_count(static_cast<double>(c.requests)),
+            gneiss::format_bytes(c.bytes), seconds);
     };
-    return fmt::format("neighbors of {} batches: random {}; scan {} in {} {}; {}", of.batches, cost(of.random, of.random_seconds),
-        cost(of.scan, of.scan_seconds), of.groups, of.groups == 1 ? "group" : "groups", of.scanned ? "scan" : "random from here on");
+    return fmt::format("neighbors of {} batches: random {}; scan {} in {} {}; {}", of.batches,
+        cost(of.random, of.random_seconds), cost(of.scan, of.scan_seconds), of.groups,
+        of.groups == 1 ? "group" : "groups", of.scanned ? "scan" : "random from here on");
 }
 
 /// Returns the settings of passes over neighbors.
-gneiss::superbatch_sampler_options pass_settings(const gneiss::dataset& data, const options& how, const training_plan& plan, programs::progress& live) {
-    gneiss::superbatch_sampler_options result{.way = *how.neighbor_reads == "scan" ? gneiss::gather_way::scan : gneiss::gather_way::automatic,
-        .memory = plan.pass_bytes, .batch_bytes = plan.batch_bytes};
+gneiss::superbatch_sampler_options pass_settings(
+    const gneiss::dataset& data, const options& how, const training_plan& plan, programs::progress& live) {
+    gneiss::superbatch_sampler_options result{
+        .way = *how.neighbor_reads == "scan" ? gneiss::gather_way::scan : gneiss::gather_way::automatic,
+        .memory = plan.pass_bytes,
+        .batch_bytes = plan.batch_bytes};
     if (const auto device = trainers::device_profile(data, how)) result.device = *device;
     result.chosen = [&live](const gneiss::neighbor_choice& of) { live.say(text_of(of)); };
     return result;
 }
 
-/// Returns the settings of the features: the rates of the device say which rows are read together, and whether they are dealt out.
-features::settings feature_settings(const gneiss::dataset& data, const options& how, const training_plan& plan, std::span<const std::uint32_t> rank,
-    const std::filesystem::path& directory, programs::progress& live) {
-    features::settings result{.staging_bytes = static_cast<std::size_t>(plan.staging_bytes), .slots = plan.slots, .table = plan.table, .rank = rank};
+/// Returns the settings of the features: the rates of the device say which rows are read together, and whether they are
+/// dealt out.
+features::settings feature_settings(const gneiss::dataset& data, const options& how, const training_plan& plan,
+    std::span<const std::uint32_t> rank, const std::filesystem::path& directory, programs::progress& live) {
+    features::settings result{.staging_bytes = static_cast<std::size_t>(plan.staging_bytes),
+        .slots = plan.slots,
+        .table = plan.table,
+        .rank = rank};
     const auto device = trainers::device_profile(data, how);
     if (device) result.coalesce_bytes = static_cast<std::size_t>(device->coalesce_bytes);
     if (plan.dealing_bytes == 0) return result;
@@ -71,67 +83,96 @@ features::settings feature_settings(const gneiss::dataset& data, const options& 
     return result;
 }
 
-std::filesystem::path superbatches_of(const std::filesystem::path& run) { return run / gneiss::superbatch_inspector::subdirectory; }
+std::filesystem::path superbatches_of(const std::filesystem::path& run) {
+    return run / gneiss::superbatch_inspector::subdirectory;
+}
 
 /// Assembles Ginex: graph and features on disk, a cache of each, superbatches, an encoder.
 class ginex_trainer final : public trainers::node_classification_training {
 public:
     /// Starts a run, or resumes it. `lists` are charged to the budget, too.
-    ginex_trainer(const parts& of, const options& how, const training_plan& plan, topology& lists, trainers::compute_device* device, programs::progress& live)
+    ginex_trainer(const parts& of, const options& how, const training_plan& plan, topology& lists,
+        trainers::compute_device* device, programs::progress& live)
         : node_classification_training(of),
-          options_(how), plan_(plan), graph_(lists), live_(live) {
+          options_(how),
+          plan_(plan),
+          graph_(lists),
+          live_(live) {
         gneiss::remove_tree(superbatches()); // leftovers of a process that was killed; no batch may be left to train
         if (plan.neighbor_bytes != 0) open_neighbor_cache(live);
         std::vector<std::uint32_t> ranked_by;
         if (how.feature_cache == "static") ranked_by = occurrences(lists.files());
         programs::trim_memory();
-        features_.emplace(how, of.features, feature_settings(of.data, how, plan, ranked_by, superbatches(), live), of.engine.make, executor_, of.budget);
+        features_.emplace(how, of.features, feature_settings(of.data, how, plan, ranked_by, superbatches(), live),
+            of.engine.make, executor_, of.budget);
         const bool in_turns = *how.pipeline == "alternate";
         if (neighbors_ && !in_turns) neighbors_->load();
         if (in_turns && features_->cache() != nullptr) features_->cache()->release();
         if (plan.pass_bytes != 0) ahead_ = lists.ahead(pass_settings(of.data, how, plan, live), executor_, passes_);
-        gneiss::superbatch_trainer_options options{.batch = *how.batch, .seed = how.seed,
-            .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
-            .batch_nodes = plan.room_nodes, .encoder_memory = plan.encoder_bytes, .spare_memory = plan.spare_bytes, .trace = of.run.recorder(),
-            .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = of_.run.directory.path(),
-                .cache_capacity = 0, .direct_table = plan.direct_table, .carry = *how.carry, .accesses = plan.accesses, .epochs = *how.epochs,
+        gneiss::superbatch_trainer_options options{.batch = *how.batch,
+            .seed = how.seed,
+            .rows_in_flight = static_cast<std::size_t>(*how.in_flight),
+            .sample_workers = how.pipeline_options().sample_workers,
+            .batch_nodes = plan.room_nodes,
+            .encoder_memory = plan.encoder_bytes,
+            .spare_memory = plan.spare_bytes,
+            .trace = of.run.recorder(),
+            .superbatches = {.schedule = how.schedule(),
+                .batches = plan.superbatch,
+                .directory = of_.run.directory.path(),
+                .cache_capacity = 0,
+                .direct_table = plan.direct_table,
+                .carry = *how.carry,
+                .accesses = plan.accesses,
+                .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
-        gneiss::superbatch_parts parts{.sampler = lists.sampler(), .features = features_->input(), .labels = of.classes.labels(),
+        gneiss::superbatch_parts parts{.sampler = lists.sampler(),
+            .features = features_->input(),
+            .labels = of.classes.labels(),
             .class_weights = of.classes.truth.class_weights(how.class_weights, of.data, of.classes.train),
-            .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights,
-            .optimizer = how.dense_optimizer(0), .backend = of.backend,
-            .before_sampling = [this] {
-                if (features_->cache() != nullptr) features_->cache()->release();
-                programs::trim_memory();
-                if (neighbors_) neighbors_->load();
-            },
-            .before_gathering = [this] {
-                if (neighbors_) neighbors_->release();
-                programs::trim_memory();
-                if (features_->cache() != nullptr) features_->cache()->acquire();
-            },
-            .targets = of.classes.truth.target_task(how.class_weights, of.data, of.classes.train), .ahead = ahead_.get()};
+            .training_nodes = of.classes.train,
+            .encode = of.net.encode,
+            .weights = of.net.weights,
+            .optimizer = how.dense_optimizer(0),
+            .backend = of.backend,
+            .before_sampling =
+                [this] {
+                    if (features_->cache() != nullptr) features_->cache()->release();
+                    programs::trim_memory();
+                    if (neighbors_) neighbors_->load();
+                },
+            .before_gathering =
+                [this] {
+                    if (neighbors_) neighbors_->release();
+                    programs::trim_memory();
+                    if (features_->cache() != nullptr) features_->cache()->acquire();
+                },
+            .targets = of.classes.truth.target_task(how.class_weights, of.data, of.classes.train),
+            .ahead = ahead_.get()};
         training_ = std::make_unique<gneiss::superbatch_trainer>(std::move(options), std::move(parts), executor_);
     }
 
     void add_to(programs::run_record&) override {
         if (plan_.superbatch == 0) return;
-        live_.say(fmt::format("files of the largest superbatch: {}, planned {}", gneiss::format_bytes(training_->inspected().largest_bytes),
+        live_.say(fmt::format("files of the largest superbatch: {}, planned {}",
+            gneiss::format_bytes(training_->inspected().largest_bytes),
             gneiss::format_bytes(plan_.run_file_bytes / 2)));
     }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::io_stats io() const override {
-        if (*options_.topology == "mmap" || *options_.feature_cache == "mmap") return {.read_bytes = programs::bytes_moved().read};
+        if (*options_.topology == "mmap" || *options_.feature_cache == "mmap")
+            return {.read_bytes = programs::bytes_moved().read};
         return features_->statistics().io + graph_.io();
     }
     [[nodiscard]] programs::named<double> stage_seconds() const override {
         const gneiss::superbatch_times t = training_->times();
-        return {{"sample", t.sample}, {"changeset", t.change_set}, {"switch", t.switching}, {"load", t.load}, {"gather", t.gather},
-            {"update", t.update}, {"compute", t.compute}, {"wait", t.wait}};
+        return {{"sample", t.sample}, {"changeset", t.change_set}, {"switch", t.switching}, {"load", t.load},
+            {"gather", t.gather}, {"update", t.update}, {"compute", t.compute}, {"wait", t.wait}};
     }
     [[nodiscard]] programs::named<std::uint64_t> moved() const override {
         programs::named<std::uint64_t> bytes; // reads of mapped files are not counted by purpose
-        if (*options_.feature_cache != "mmap") bytes.emplace_back("gather_bytes", features_->statistics().io.read_bytes);
+        if (*options_.feature_cache != "mmap")
+            bytes.emplace_back("gather_bytes", features_->statistics().io.read_bytes);
         if (*options_.topology != "mmap") bytes.emplace_back("sample_bytes", graph_.io().read_bytes);
         if (plan_.dealing_bytes != 0) {
             const gneiss::extent_statistics of = features_->dealt();
@@ -148,7 +189,8 @@ public:
     }
 
 private:
-    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
+    trainers::epoch_end train_epoch(
+        const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
         training_->set_optimizer(options_.dense_optimizer(from.epoch, plateau()));
         const auto done = training_->run(from, observer, stop);
         return {done.position, done.stopped};
@@ -186,9 +228,12 @@ private:
             live.say(fmt::format("building the neighbor cache, {}", gneiss::format_bytes(plan_.neighbor_bytes)));
             const std::vector<std::uint32_t> lengths = graph_.lengths();
             const std::vector<std::uint32_t> value = *options_.adjacency_cache_score == "visits"
-                ? graph_.visits(gneiss::node_batches(of_.classes.train, *options_.batch, options_.seed, ~std::uint64_t{0}, 0), 100, executor_, of_.stop)
+                ? graph_.visits(
+                      gneiss::node_batches(of_.classes.train, *options_.batch, options_.seed, ~std::uint64_t{0}, 0),
+                      100, executor_, of_.stop)
                 : occurrences(graph_.files());
-            gneiss::neighbor_cache::build(path, graph, d, gneiss::rank_lists(value, lengths, executor_), plan_.neighbor_bytes, fingerprint);
+            gneiss::neighbor_cache::build(
+                path, graph, d, gneiss::rank_lists(value, lengths, executor_), plan_.neighbor_bytes, fingerprint);
             open();
         }
         graph.set_cache(neighbors_.get());
@@ -205,15 +250,18 @@ private:
     std::unique_ptr<gneiss::superbatch_trainer> training_;
 };
 
-/// The adjacency files of a run, in the dataset. Where it is read-only missing files are built next to the run, which then
-/// takes them. A dry run leaves nothing: it builds missing files in the same place, and removes them.
+/// The adjacency files of a run, in the dataset. Where it is read-only missing files are built next to the run, which
+/// then takes them. A dry run leaves nothing: it builds missing files in the same place, and removes them.
 class list_files {
 public:
-    list_files(const gneiss::dataset& data, const options& how) : direction_(how.neighbors()), files_(lists_of(data, direction_)) {
+    list_files(const gneiss::dataset& data, const options& how)
+        : direction_(how.neighbors()),
+          files_(lists_of(data, direction_)) {
         if (programs::lists_exist(files_)) return;
         if (!how.dry_run && ::access(data.directory().c_str(), W_OK) == 0) return;
         if (how.resume && how.out) {
-            const gneiss::csc_files own = programs::lists_in(*how.out / programs::checkpoint_directory / name, direction_);
+            const gneiss::csc_files own =
+                programs::lists_in(*how.out / programs::checkpoint_directory / name, direction_);
             if (programs::lists_exist(own)) {
                 files_ = own;
                 return;
@@ -234,7 +282,9 @@ public:
         (void)gneiss::make_directory(checkpoint);
         std::error_code elsewhere;
         std::filesystem::rename(scratch_->path(), to, elsewhere);
-        if (elsewhere) std::filesystem::copy(scratch_->path(), to, std::filesystem::copy_options::recursive); // another file system
+        if (elsewhere)
+            std::filesystem::copy(
+                scratch_->path(), to, std::filesystem::copy_options::recursive); // another file system
         scratch_.reset();
         files_ = programs::lists_in(to, direction_);
     }
@@ -260,9 +310,15 @@ public:
     [[nodiscard]] const programs::command& command() const override { return config_.command(); }
     [[nodiscard]] const trainers::training_plan& plan() const override { return plan_.common; }
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
-    [[nodiscard]] trainers::run_loop_options loop() const override { return trainers::node_classification_loop(config_.flags, context_.data->manifest()); }
-    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
-    void clean(const trainers::opened_run& opened) override { gneiss::remove_tree(superbatches_of(opened.directory.path())); }
+    [[nodiscard]] trainers::run_loop_options loop() const override {
+        return trainers::node_classification_loop(config_.flags, context_.data->manifest());
+    }
+    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
+        config_.flags.place(dataset, out);
+    }
+    void clean(const trainers::opened_run& opened) override {
+        gneiss::remove_tree(superbatches_of(opened.directory.path()));
+    }
     void open(const trainers::opened_run& opened) override {
         if (!lists_at_->homeless()) return;
         lists_.reset();
@@ -270,41 +326,63 @@ public:
         lists_.emplace(config_.flags, **lists_at_, context_.engine.make, budget_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
-        return std::make_unique<ginex_trainer>(ginex_trainer::parts{config_.flags, config_.command(), *context_.data, *context_.data, features_, classes_,
-            plan_.common, opened, context_.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live}, config_.flags, plan_, *lists_,
-            context_.device.get(), context_.live);
+        return std::make_unique<ginex_trainer>(
+            ginex_trainer::parts{config_.flags, config_.command(), *context_.data, *context_.data, features_, classes_,
+                plan_.common, opened, context_.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context_.stop,
+                program, context_.live},
+            config_.flags, plan_, *lists_, context_.device.get(), context_.live);
     }
 
 private:
     run(trainers::run_context&& context, const options& resolved)
-        : prepared_run(std::move(context)), data_(*context_.data), net_(resolved, data_), config_(program, choose_stores(resolved, data_, net_)),
-          features_(data_.features()), classes_(data_), buckets_(data_.buckets()), budget_(resolved.memory->bytes) {
+        : prepared_run(std::move(context)),
+          data_(*context_.data),
+          net_(resolved, data_),
+          config_(program, choose_stores(resolved, data_, net_)),
+          features_(data_.features()),
+          classes_(data_),
+          buckets_(data_.buckets()),
+          budget_(resolved.memory->bytes) {
         options& o = config_.flags;
         if (*o.normalize_features) features_.normalize_rows();
         const gneiss::dataset_manifest& graph = data_.manifest();
         trainers::check_class_weights(o.class_weights, data_);
         programs::progress& live = context_.live;
-        live.say(fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
-            graph.name, graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train, *o.layers, graph.node_attributes.features,
-            *o.fanout, *o.direction, *o.topology, *o.feature_cache, *o.pipeline));
+        live.say(fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({}); "
+                             "neighbors {}, rows {}, {}",
+            graph.name, graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train,
+            *o.layers, graph.node_attributes.features, *o.fanout, *o.direction, *o.topology, *o.feature_cache,
+            *o.pipeline));
         if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty()) live.warn(doubt);
         trainers::check_warm_start(program, o, config_.command(), data_);
         backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         const gneiss::tbb_executor executor(o.threads);
         const list_files& files = lists_at_.emplace(data_, o);
-        make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop, [&](std::uint64_t done, std::uint64_t edges) {
-            live.update([&] { return fmt::format("sorting neighbors: {} of {} edges", programs::human_count(static_cast<double>(done)), programs::human_count(static_cast<double>(edges))); });
-        });
+        make_lists(
+            data_, *files, o.memory->bytes / 2, executor, context_.stop, [&](std::uint64_t done, std::uint64_t edges) {
+                live.update([&] {
+                    return fmt::format("sorting neighbors: {} of {} edges",
+                        programs::human_count(static_cast<double>(done)),
+                        programs::human_count(static_cast<double>(edges)));
+                });
+            });
         lists_.emplace(o, *files, context_.engine.make, budget_);
         const gneiss::node_batches first(classes_.train, *o.batch, o.seed, 0, 0);
-        const profile seen = take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first, net_, executor, budget_, context_.stop);
+        const profile seen =
+            take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first,
+                net_, executor, budget_, context_.stop);
         plan_ = plan_training(o, data_, features_, net_, seen, budget_.used());
         o.cache_split = plan_.cache_split;
         o.run_files = plan_.run_files;
-        live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen.batches, programs::human_count(seen.nodes),
-            gneiss::format_bytes(static_cast<std::uint64_t>(seen.sample_bytes)), 1000 * seen.seconds,
-            seen.rows.requests() == 0 ? "" : fmt::format("; {} of the caches' memory for neighbors", programs::human_percent(plan_.cache_split)),
-            plan_.superbatch == 0 ? "" : fmt::format("; superbatches of {}, {} of files", plan_.superbatch, gneiss::format_bytes(plan_.run_file_bytes))));
+        live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen.batches,
+            programs::human_count(seen.nodes), gneiss::format_bytes(static_cast<std::uint64_t>(seen.sample_bytes)),
+            1000 * seen.seconds,
+            seen.rows.requests() == 0
+                ? ""
+                : fmt::format("; {} of the caches' memory for neighbors", programs::human_percent(plan_.cache_split)),
+            plan_.superbatch == 0 ? ""
+                                  : fmt::format("; superbatches of {}, {} of files", plan_.superbatch,
+                                        gneiss::format_bytes(plan_.run_file_bytes))));
     }
 
     const gneiss::dataset& data_;

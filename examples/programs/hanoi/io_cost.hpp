@@ -20,7 +20,8 @@ struct tier_rates {
     double high = 0;       ///< copies
 };
 
-/// Measures memory briefly, and uses the known rates of the device (trainers::read_rates). Empty if the device cannot be read,
+/// Measures memory briefly, and uses the known rates of the device (trainers::read_rates). Empty if the device cannot
+/// be read,
 /// or less than 48 MiB of `memory` are free. \param row_bytes  of a node's features
 [[nodiscard]] std::optional<tier_rates> measure_tiers(
     const gneiss::dataset& data, const trainers::run_options& options, double row_bytes, std::uint64_t memory);
@@ -55,6 +56,7 @@ struct io_cost {
 /// Returns the I/O cost. Precondition: at least one batch was trained.
 /// \param cache_bytes  memory of the features of macro-batches and hubs, given to a static row cache instead
 /// \param miss_ratio   of that cache
-[[nodiscard]] io_cost cost_of(const io_counts& seen, const tier_rates& rates, double row_bytes, std::uint64_t cache_bytes, double miss_ratio);
+[[nodiscard]] io_cost cost_of(
+    const io_counts& seen, const tier_rates& rates, double row_bytes, std::uint64_t cache_bytes, double miss_ratio);
 
 } // namespace hanoi

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
-#include "options.hpp"
 #include "kit/gnn/node_classification_commands.hpp"
 #include "kit/run/program.hpp"
+#include "options.hpp"
 
-/// gneiss-hanoi: GNNs for node classification on graphs larger than memory, trained on macro-batches of partitions with pinned
-/// hubs (Hanoi, thesis, ch. 4).
+/// gneiss-hanoi: GNNs for node classification on graphs larger than memory, trained on macro-batches of partitions with
+/// pinned hubs (Hanoi, thesis, ch. 4).
 int main(int argc, char** argv) {
     programs::command_line program(
         hanoi::program, "Trains GNNs on graphs and features larger than memory, macro-batch by macro-batch (Hanoi).");

@@ -21,8 +21,8 @@
 #include <gneiss/storage/io/file_system.hpp>
 
 #include "kit/cli/exit_codes.hpp"
-#include "kit/gnn/node_classification_commands.hpp"
 #include "kit/cli/machine.hpp"
+#include "kit/gnn/node_classification_commands.hpp"
 #include "kit/graph/node_file.hpp"
 #include "kit/graph/partitioning.hpp"
 #include "kit/report/run_directory.hpp"
@@ -36,18 +36,24 @@ namespace {
 using json = nlohmann::ordered_json;
 using trainers::clock;
 
-[[noreturn]] void refuse_hubs(const options& how, std::uint64_t budget, std::uint64_t count, std::uint64_t bytes, std::uint64_t fit) {
+[[noreturn]] void refuse_hubs(
+    const options& how, std::uint64_t budget, std::uint64_t count, std::uint64_t bytes, std::uint64_t fit) {
     throw gneiss::error(gneiss::errc::over_budget,
         fmt::format("{}; --hubs {}: of {} nodes the most that fit are {}",
-            gneiss::over_budget(budget, {{"program", programs::program_memory()}, {"hubs", bytes}}).what(), *how.hubs, count, fit));
+            gneiss::over_budget(budget, {{"program", programs::program_memory()}, {"hubs", bytes}}).what(), *how.hubs,
+            count, fit));
 }
 
 /// The steps that make a run's own dataset, and their records.
 class preparation {
 public:
     explicit preparation(const preprocessing& of)
-        : of_(of), directory_(of.run.directory.checkpoint()), graph_(directory_ / trainers::partitioned_name), progress_(of.live),
-          budget_(of.budget), program_(budget_.charge("program", programs::program_memory())) {
+        : of_(of),
+          directory_(of.run.directory.checkpoint()),
+          graph_(directory_ / trainers::partitioned_name),
+          progress_(of.live),
+          budget_(of.budget),
+          program_(budget_.charge("program", programs::program_memory())) {
         (void)gneiss::make_directory(directory_);
         if (std::filesystem::exists(record_path())) {
             record_ = programs::parse_json_object(programs::read_file(record_path()));
@@ -103,15 +109,18 @@ private:
         const auto file = [](const std::optional<std::filesystem::path>& path) {
             return path ? fmt::format("{} {}", path->string(), std::filesystem::file_size(*path)) : std::string("-");
         };
-        const std::string all = fmt::format("{:x} {} {} {} {} {} {}{}{}{}", trainers::dataset_hash(of_.from), *how.partitioner, how.partitions.value_or(0),
-            how.seed, how.hubs.value_or("-"), file(how.assignment), file(how.choice_of_hubs().file), how.partitioning.text(),
+        const std::string all = fmt::format("{:x} {} {} {} {} {} {}{}{}{}", trainers::dataset_hash(of_.from),
+            *how.partitioner, how.partitions.value_or(0), how.seed, how.hubs.value_or("-"), file(how.assignment),
+            file(how.choice_of_hubs().file), how.partitioning.text(),
             how.partitioning.initial_file() ? file(how.partitioning.initial_file()) : "",
             how.choice_of_hubs().count ? fmt::format(" {} hops", gneiss::hops_of(how.layer_options(1))) : "");
         return fmt::format("{:016x}", gneiss::checksum(std::as_bytes(std::span(all))));
     }
     [[nodiscard]] bool done(const char* step) const { return record_.contains(step); }
     /// True also if none is pinned, and there is no file.
-    [[nodiscard]] bool hubs_chosen() const { return done("hubs") && (number_of_hubs() == 0 || std::filesystem::exists(hubs_path())); }
+    [[nodiscard]] bool hubs_chosen() const {
+        return done("hubs") && (number_of_hubs() == 0 || std::filesystem::exists(hubs_path()));
+    }
     [[nodiscard]] std::uint64_t number_of_hubs() const { return record_.at("hubs").at("hubs"); }
     void finish(const char* step, json what) {
         what["peak_rss_bytes"] = programs::peak_rss();
@@ -147,8 +156,8 @@ private:
         std::filesystem::remove(first_path());
         return best;
     }
-    /// Partitions from nothing and from the initial partitions, and keeps the assignment with fewer cut edges; the first one if
-    /// memory is too short for the other.
+    /// Partitions from nothing and from the initial partitions, and keeps the assignment with fewer cut edges; the
+    /// first one if memory is too short for the other.
     programs::partition_result partition_twice() {
         programs::partition_job job = of_.how.partition_job();
         programs::partition_result best = partition_once(job);
@@ -169,14 +178,17 @@ private:
         return best;
     }
     void partition() {
-        const programs::partition_result result = of_.how.gap_by_default() ? partition_by_default() : partition_once(of_.how.partition_job());
+        const programs::partition_result result =
+            of_.how.gap_by_default() ? partition_by_default() : partition_once(of_.how.partition_job());
         const gneiss::partition_quality& q = result.quality;
-        of_.live.say(fmt::format("{} partitions by {}: {:.1f} % of the edges cut, labels {:+.1f} % ({:.1f} s)", q.parts, result.method, 100 * q.cut,
-            100 * q.label_imbalance, result.seconds()));
-        json report{{"method", result.method}, {"partitions", q.parts}, {"seconds", result.seconds()}, {"prepare_seconds", result.prepare_seconds},
-            {"partition_seconds", result.partition_seconds}, {"quality_seconds", result.quality_seconds}, {"cut", q.cut},
-            {"node_imbalance", q.node_imbalance}, {"edge_imbalance", q.edge_imbalance}, {"label_imbalance", q.label_imbalance},
-            {"graph", result.in_memory ? "memory" : "disk"}, {"memory_bytes", result.memory_bytes}, {"peak_disk_bytes", result.disk_bytes}};
+        of_.live.say(fmt::format("{} partitions by {}: {:.1f} % of the edges cut, labels {:+.1f} % ({:.1f} s)", q.parts,
+            result.method, 100 * q.cut, 100 * q.label_imbalance, result.seconds()));
+        json report{{"method", result.method}, {"partitions", q.parts}, {"seconds", result.seconds()},
+            {"prepare_seconds", result.prepare_seconds}, {"partition_seconds", result.partition_seconds},
+            {"quality_seconds", result.quality_seconds}, {"cut", q.cut}, {"node_imbalance", q.node_imbalance},
+            {"edge_imbalance", q.edge_imbalance}, {"label_imbalance", q.label_imbalance},
+            {"graph", result.in_memory ? "memory" : "disk"}, {"memory_bytes", result.memory_bytes},
+            {"peak_disk_bytes", result.disk_bytes}};
         if (result.resumed_step != 0) report["resumed_step"] = result.resumed_step;
         finish("partition", std::move(report));
     }
@@ -192,21 +204,30 @@ private:
         if (few != 0) {
             programs::graph_work with{budget_, of_.on, progress_, of_.stop, "auto", directory_};
             result = programs::choose_hubs(of_.from,
-                {.count = few, .steps = steps, .out = hubs_path(), .most_bytes = most, .node_bytes = each.node, .edge_bytes = each.edge}, with);
-            if (!of_.how.hubs_by_default() && result.hubs < count) refuse_hubs(of_.how, of_.budget, count, most, result.hubs);
+                {.count = few,
+                    .steps = steps,
+                    .out = hubs_path(),
+                    .most_bytes = most,
+                    .node_bytes = each.node,
+                    .edge_bytes = each.edge},
+                with);
+            if (!of_.how.hubs_by_default() && result.hubs < count)
+                refuse_hubs(of_.how, of_.budget, count, most, result.hubs);
         }
         std::string why; // other than the requested number
-        if (result.hubs < count) why = fmt::format("; {} is {}, but a quarter of the budget holds no more", *of_.how.hubs, count);
+        if (result.hubs < count)
+            why = fmt::format("; {} is {}, but a quarter of the budget holds no more", *of_.how.hubs, count);
         std::uint64_t pinned = result.hubs;
         if (of_.how.hubs_by_default() && pinned != 0 && result.influence_share < options::least_hub_influence) {
             why += fmt::format("; none is pinned below {:.0f} %", 100 * options::least_hub_influence);
             pinned = 0;
             std::filesystem::remove(hubs_path());
         }
-        of_.live.say(fmt::format("{} hubs of {} nodes, where {:.1f} % of the walks of {} steps from training nodes end{} ({:.1f} s)", result.hubs, nodes,
-            100 * result.influence_share, steps, why, result.seconds));
-        json report{{"hubs", pinned}, {"asked", count}, {"steps", steps}, {"influence_share", result.influence_share}, {"seconds", result.seconds},
-            {"memory_bytes", result.memory_bytes}};
+        of_.live.say(fmt::format(
+            "{} hubs of {} nodes, where {:.1f} % of the walks of {} steps from training nodes end{} ({:.1f} s)",
+            result.hubs, nodes, 100 * result.influence_share, steps, why, result.seconds));
+        json report{{"hubs", pinned}, {"asked", count}, {"steps", steps}, {"influence_share", result.influence_share},
+            {"seconds", result.seconds}, {"memory_bytes", result.memory_bytes}};
         if (few != 0) report["graph"] = result.in_memory ? "memory" : "disk";
         finish("hubs", std::move(report));
     }
@@ -216,15 +237,19 @@ private:
         const options& how = of_.how;
         const auto choice = how.choice_of_hubs();
         if (choice.file) return programs::rows_in(*choice.file, of_.from, of_.budget / 8);
-        if (choice.count) return number_of_hubs() == 0 ? std::vector<gneiss::node_id>{} : programs::rows_in(hubs_path(), of_.from, of_.budget / 8);
-        std::vector<gneiss::node_id> own(static_cast<std::size_t>(of_.from.rows().begin(how.pinned(of_.from)))); // the dataset's
+        if (choice.count)
+            return number_of_hubs() == 0 ? std::vector<gneiss::node_id>{}
+                                         : programs::rows_in(hubs_path(), of_.from, of_.budget / 8);
+        std::vector<gneiss::node_id> own(
+            static_cast<std::size_t>(of_.from.rows().begin(how.pinned(of_.from)))); // the dataset's
         std::iota(own.begin(), own.end(), gneiss::node_id{0});
         return own;
     }
 
     void reorder() {
         const auto began = clock::now();
-        gneiss::reorder_options order{.seed = of_.how.seed, .memory = of_.budget / 2, .progress = std::ref(progress_), .stop = of_.stop};
+        gneiss::reorder_options order{
+            .seed = of_.how.seed, .memory = of_.budget / 2, .progress = std::ref(progress_), .stop = of_.stop};
         order.hubs = hubs();
         if (of_.how.assignment) order.by = *of_.how.assignment;
         if (of_.how.makes_parts()) order.by = parts_path();
@@ -232,10 +257,12 @@ private:
         gneiss::reorder(of_.from, graph_, order, of_.on);
         const gneiss::dataset result(graph_);
         const double seconds = trainers::seconds_since(began);
-        of_.live.say(fmt::format("{} partitions of up to {} nodes, {} hubs pinned ({:.1f} s)", result.manifest().partitions, result.rows().capacity(),
-            result.rows().begin(result.manifest().pinned), seconds));
-        finish("reorder", {{"seconds", seconds}, {"partitions", result.manifest().partitions}, {"pinned_nodes", result.rows().begin(result.manifest().pinned)},
-            {"memory_bytes", order.memory}});
+        of_.live.say(
+            fmt::format("{} partitions of up to {} nodes, {} hubs pinned ({:.1f} s)", result.manifest().partitions,
+                result.rows().capacity(), result.rows().begin(result.manifest().pinned), seconds));
+        finish("reorder",
+            {{"seconds", seconds}, {"partitions", result.manifest().partitions},
+                {"pinned_nodes", result.rows().begin(result.manifest().pinned)}, {"memory_bytes", order.memory}});
         remove_parts();
         std::filesystem::remove(hubs_path());
     }
@@ -260,9 +287,13 @@ hub_bytes bytes_of_hubs(const options& how, const gneiss::dataset& data) {
 void check_hubs(const options& how, const gneiss::dataset& from, std::uint64_t budget) {
     const auto choice = how.choice_of_hubs();
     if (how.hubs_by_default() || (!choice.count && !choice.file)) return;
-    const std::uint64_t count = choice.count ? choice.count->of(from.manifest().nodes) : gneiss::integer_file(*choice.file).size();
-    if (count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes selects no node: give more, or 0 for none", *how.hubs, from.manifest().nodes));
-    const std::uint64_t each = std::max<std::uint64_t>(bytes_of_hubs(how, from).node, 1), program = programs::program_memory();
+    const std::uint64_t count =
+        choice.count ? choice.count->of(from.manifest().nodes) : gneiss::integer_file(*choice.file).size();
+    if (count == 0)
+        throw programs::usage_error(fmt::format(
+            "--hubs {} of {} nodes selects no node: give more, or 0 for none", *how.hubs, from.manifest().nodes));
+    const std::uint64_t each = std::max<std::uint64_t>(bytes_of_hubs(how, from).node, 1),
+                        program = programs::program_memory();
     const std::uint64_t left = budget - std::min(budget, program);
     if (count > left / each) refuse_hubs(how, budget, count, count * each, left / each);
 }

@@ -11,8 +11,8 @@
 #include <gneiss/io/dataset.hpp>
 
 #include "kit/cli/terminal.hpp"
-#include "options.hpp"
 #include "kit/run/open_run.hpp"
+#include "options.hpp"
 
 namespace hanoi {
 
@@ -33,12 +33,13 @@ struct preprocessed {
     nlohmann::ordered_json record; ///< the object "preprocessing" of run.json
 };
 
-/// Partitions the nodes, finds hubs, and reorders the rows, each step if the flags request it and no earlier process of the run
-/// has done it. Output is in RUN/checkpoint: the dataset as `graph`; until then parts.npy with its journal and hubs.npy; the
-/// steps done in preprocessing.json. The result does not depend on the point at which an earlier process was killed.
+/// Partitions the nodes, finds hubs, and reorders the rows, each step if the flags request it and no earlier process of
+/// the run has done it. Output is in RUN/checkpoint: the dataset as `graph`; until then parts.npy with its journal and
+/// hubs.npy; the steps done in preprocessing.json. The result does not depend on the point at which an earlier process
+/// was killed.
 ///
-/// Memory: the budget; half of it while rows are reordered. Throws over_budget, which names the largest number of hubs that
-/// fits if the requested one does not; errc::canceled on a stop, after which the same run can resume.
+/// Memory: the budget; half of it while rows are reordered. Throws over_budget, which names the largest number of hubs
+/// that fits if the requested one does not; errc::canceled on a stop, after which the same run can resume.
 [[nodiscard]] preprocessed preprocess(const preprocessing& of);
 
 /// Returns the maximum memory of hubs if flags give no number [bytes]: their features, and the edges among them.

@@ -15,18 +15,18 @@
 #include <gneiss/train/macro_batch_reuse.hpp>
 
 #include "commands.hpp"
+#include "io_cost.hpp"
 #include "kit/cli/exit_codes.hpp"
 #include "kit/cli/machine.hpp"
-#include "kit/graph/node_file.hpp"
-#include "kit/report/run_directory.hpp"
-#include "io_cost.hpp"
-#include "preprocessing.hpp"
-#include "training_plan.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_commands.hpp"
 #include "kit/gnn/node_classification_training.hpp"
+#include "kit/graph/node_file.hpp"
+#include "kit/report/run_directory.hpp"
 #include "kit/run/engine.hpp"
 #include "kit/run/train.hpp"
+#include "preprocessing.hpp"
+#include "training_plan.hpp"
 
 namespace hanoi {
 
@@ -39,7 +39,10 @@ constexpr std::uint64_t most_passes = 1000;
 
 /// Reads the passes in a file: {"passes": [[1, 2, …], …]}, epoch by epoch. Throws errc::invalid_format.
 gneiss::pass_record read_passes(const std::filesystem::path& file) {
-    const auto wrong = [&] { return gneiss::error(gneiss::errc::invalid_format, "is not a record of passes such as a run's reuse.json", {.path = file}); };
+    const auto wrong = [&] {
+        return gneiss::error(
+            gneiss::errc::invalid_format, "is not a record of passes such as a run's reuse.json", {.path = file});
+    };
     try {
         const auto read = programs::parse_json(programs::read_file(file), file).at("passes");
         for (const auto& epoch : read)
@@ -52,14 +55,21 @@ gneiss::pass_record read_passes(const std::filesystem::path& file) {
 }
 
 /// Returns the bytes of a node's features, an average if they are sparse.
-double row_bytes(const gneiss::node_features& features) { return static_cast<double>(features.bytes()) / static_cast<double>(features.rows()); }
+double row_bytes(const gneiss::node_features& features) {
+    return static_cast<double>(features.bytes()) / static_cast<double>(features.rows());
+}
 
 /// Assembles Hanoi: graph and features of a macro-batch, prefetch of the next one, samples within it, an encoder.
 class hanoi_trainer final : public trainers::node_classification_training {
 public:
     /// Starts a run, or resumes it.
-    hanoi_trainer(const parts& of, const options& settings, const std::optional<tier_rates>& rates, programs::progress& live)
-        : node_classification_training(of), options_(settings), live_(live), rates_(rates), asked_(of.features.rows()),
+    hanoi_trainer(
+        const parts& of, const options& settings, const std::optional<tier_rates>& rates, programs::progress& live)
+        : node_classification_training(of),
+          options_(settings),
+          live_(live),
+          rates_(rates),
+          asked_(of.features.rows()),
           store_(of.features.files(), of.plan.partitioning) {
         if (settings.pinned(of.data) != 0) homes_ = of.data.hub_partitions();
         gneiss::pass_record done;
@@ -67,10 +77,12 @@ public:
         std::optional<gneiss::pass_record> replay;
         if (settings.reuse_plan) replay = read_passes(*settings.reuse_plan);
         reuse_.emplace(settings.reuse, std::move(done), std::move(replay));
-        features_ = std::make_unique<gneiss::feature_buffer>(store_, of.engine.make, of.plan.feature_bytes, of.budget, of.run.recorder());
+        features_ = std::make_unique<gneiss::feature_buffer>(
+            store_, of.engine.make, of.plan.feature_bytes, of.budget, of.run.recorder());
         gneiss::graph_buffer_options form = macro_graph;
         form.trace = of.run.recorder();
-        graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, settings.neighbors(), of.plan.graph_bytes, of.budget, form);
+        graph_ = std::make_unique<gneiss::graph_buffer>(
+            buckets_, of.engine.make, settings.neighbors(), of.plan.graph_bytes, of.budget, form);
         gneiss::gnn_trainer_options training = settings.training_options();
         training.batches_in_flight = of.plan.batches;
         training.row_memory = of.plan.row_bytes;
@@ -84,8 +96,12 @@ public:
         };
         const gneiss::gnn_task task = of.classes.truth.task(nodes, settings.class_weights, of.data, of.classes.train);
         training_ = std::make_unique<gneiss::gnn_trainer>(training,
-            gneiss::gnn_parts{.task = task, .encode = of.net.encode, .weights = of.net.weights, .optimizer = settings.dense_optimizer(0),
-                .inputs = {.features = features_.get(), .graph = *graph_}, .backend = of.backend},
+            gneiss::gnn_parts{.task = task,
+                .encode = of.net.encode,
+                .weights = of.net.weights,
+                .optimizer = settings.dense_optimizer(0),
+                .inputs = {.features = features_.get(), .graph = *graph_},
+                .backend = of.backend},
             executor_, of.budget);
     }
 
@@ -96,7 +112,8 @@ public:
         seen_.wait_seconds = pipeline().wait_seconds[static_cast<std::size_t>(gneiss::stage::compute)];
         const double row = row_bytes(of_.features);
         const std::uint64_t memory = of_.plan.feature_bytes;
-        const io_cost cost = cost_of(seen_, *rates_, row, memory, asked_.miss_ratio(static_cast<std::uint64_t>(static_cast<double>(memory) / row)));
+        const io_cost cost = cost_of(seen_, *rates_, row, memory,
+            asked_.miss_ratio(static_cast<std::uint64_t>(static_cast<double>(memory) / row)));
         record.io_cost = cost.record();
         live_.say(cost.text());
     }
@@ -109,19 +126,24 @@ public:
     }
     [[nodiscard]] std::vector<std::uint32_t> passes(std::uint64_t epoch) const override {
         const gneiss::pass_record& record = reuse_->record();
-        std::vector<std::uint32_t> result = epoch < record.size() ? record[static_cast<std::size_t>(epoch)] : std::vector<std::uint32_t>{};
+        std::vector<std::uint32_t> result =
+            epoch < record.size() ? record[static_cast<std::size_t>(epoch)] : std::vector<std::uint32_t>{};
         result.resize(now_.states.size(), 0); // the last ones may have no training nodes
         return result;
     }
 
 private:
-    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
+    trainers::epoch_end train_epoch(
+        const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
         now_ = epoch_of(options_, of_.data, from.epoch);
         training_->set_optimizers(gneiss::sgd{}, options_.dense_optimizer(from.epoch, plateau()));
-        observer.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) { return reuse_->again(from.epoch, state, passes, next_is_ready); };
+        observer.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) {
+            return reuse_->again(from.epoch, state, passes, next_is_ready);
+        };
         const gneiss::epoch_plan states = with_next(options_, of_.data, from.epoch);
         std::optional<gneiss::buffer_state> ahead;
-        if (states.size() > now_.states.size() && !of_.plan.in_memory && (!options_.validates_after(from.epoch + 1) || evaluates_beside()))
+        if (states.size() > now_.states.size() && !of_.plan.in_memory &&
+            (!options_.validates_after(from.epoch + 1) || evaluates_beside()))
             ahead = states.back();
         const auto began = clock::now();
         const gneiss::training_epoch done = training_->run(now_.states, from, observer, stop, ahead);
@@ -151,7 +173,7 @@ private:
     gneiss::feature_store store_;
     gneiss::bucket_store buckets_ = of_.data.buckets();
     gneiss::mapped_array<gneiss::partition_id> homes_; // of hubs, which train with their neighbors
-    gneiss::node_plan now_; // current epoch
+    gneiss::node_plan now_;                            // current epoch
     std::optional<gneiss::macro_batch_reuse> reuse_;
     io_counts seen_; // this process
 
@@ -165,8 +187,10 @@ void check_files(const options& settings, const gneiss::dataset& data, std::uint
     trainers::check_class_weights(settings.class_weights, data);
     if (settings.assignment) (void)sizes_in_assignment(*settings.assignment, data);
     if (const auto initial = settings.partitioning.initial_file())
-        if (const std::size_t used = sizes_in_assignment(*initial, data).size(); settings.partitions && used > *settings.partitions)
-            throw programs::usage_error(fmt::format("--initial {}: names partition {}, --partitions is {}", initial->string(), used - 1, *settings.partitions));
+        if (const std::size_t used = sizes_in_assignment(*initial, data).size();
+            settings.partitions && used > *settings.partitions)
+            throw programs::usage_error(fmt::format("--initial {}: names partition {}, --partitions is {}",
+                initial->string(), used - 1, *settings.partitions));
     if (const auto file = settings.choice_of_hubs().file) (void)programs::rows_in(*file, data, memory / 8);
     if (settings.reuse_plan) (void)read_passes(*settings.reuse_plan);
 }
@@ -178,13 +202,20 @@ public:
     static constexpr const char* program = hanoi::program;
 
     run(const options& given, trainers::run_context&& context)
-        : prepared_run(std::move(context)), data_(context_.data), config_(program, resolve(given, *data_)), net_(config_.flags, *data_), features_(features()) {
+        : prepared_run(std::move(context)),
+          data_(context_.data),
+          config_(program, resolve(given, *data_)),
+          net_(config_.flags, *data_),
+          features_(features()) {
         options& o = config_.flags;
         const gneiss::dataset_manifest& graph = data_->manifest();
         check_files(o, *data_, o.memory->bytes);
-        context_.live.say(fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
-            graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train, *o.layers, graph.node_attributes.features, *o.fanout, *o.direction));
-        if (const std::string doubt = trainers::doubt_features(*data_, features_); !doubt.empty()) context_.live.warn(doubt);
+        context_.live.say(
+            fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name,
+                graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train, *o.layers,
+                graph.node_attributes.features, *o.fanout, *o.direction));
+        if (const std::string doubt = trainers::doubt_features(*data_, features_); !doubt.empty())
+            context_.live.warn(doubt);
         trainers::check_warm_start(program, o, config_.command(), *data_);
         backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         partitions_choice chosen = choose_partitions(o, *data_, features_, net_);
@@ -198,7 +229,8 @@ public:
         // The exact sizes are known only after partitioning.
         if (o.dry_run) {
             take(plan_by_sizes(o, *data_, features_, net_));
-            context_.live.say("the partitions do not exist yet: this plan is an estimate for the largest allowed partitions, without edges between partitions");
+            context_.live.say("the partitions do not exist yet: this plan is an estimate for the largest allowed "
+                              "partitions, without edges between partitions");
         }
         plan_.budget = o.memory->bytes;
         if (!o.dry_run) plan_.disk_bytes = run_files(o, *data_, features_, net_, 0);
@@ -214,11 +246,14 @@ public:
         result.state = "macro-batch";
         return result;
     }
-    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
+    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
+        config_.flags.place(dataset, out);
+    }
     void open(const trainers::opened_run& opened) override {
         const options& o = config_.flags;
         if (o.repartitions()) {
-            preprocessed ready = preprocess({o, *data_, opened, plan_.budget, gneiss::tbb_executor(o.threads), context_.live, context_.stop});
+            preprocessed ready = preprocess(
+                {o, *data_, opened, plan_.budget, gneiss::tbb_executor(o.threads), context_.live, context_.stop});
             data_ = std::move(ready.data);
             preprocessing_ = std::move(ready.record);
             programs::trim_memory();
@@ -236,11 +271,15 @@ public:
         const options& o = config_.flags;
         classes_.emplace(*data_);
         budget_.emplace(plan_.budget);
-        if (const float scale = o.neighbor_scale(plan_.slots, plan_.partitioning.partitions, gneiss::relative_cut(buckets_)); scale != 1)
+        if (const float scale =
+                o.neighbor_scale(plan_.slots, plan_.partitioning.partitions, gneiss::relative_cut(buckets_));
+            scale != 1)
             gneiss::scale_neighbor_weights(net_.weights, scale);
-        return std::make_unique<hanoi_trainer>(hanoi_trainer::parts{o, config_.command(), *context_.data, *data_, features_, *classes_, plan_, opened,
-            context_.engine, net_, *budget_, backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live}, o,
-            measure_tiers(*data_, o, row_bytes(features_), plan_.budget), context_.live);
+        return std::make_unique<hanoi_trainer>(
+            hanoi_trainer::parts{o, config_.command(), *context_.data, *data_, features_, *classes_, plan_, opened,
+                context_.engine, net_, *budget_, backend_ ? &*backend_ : nullptr, context_.stop, program,
+                context_.live},
+            o, measure_tiers(*data_, o, row_bytes(features_), plan_.budget), context_.live);
     }
 
 private:

@@ -20,9 +20,9 @@
 #include <gneiss/train/gnn_memory.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
 
+#include "kit/cli/machine.hpp"
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/gnn/node_metrics.hpp"
-#include "kit/cli/machine.hpp"
 #include "preprocessing.hpp"
 
 namespace hanoi {
@@ -31,7 +31,8 @@ using trainers::charged_by;
 using trainers::training_plan;
 
 gneiss::node_plan epoch_of(const options& settings, const gneiss::dataset& data, std::uint64_t epoch) {
-    return gneiss::macro_batches(data.manifest().partitions, settings.pinned(data), *settings.macro, settings.seed, epoch);
+    return gneiss::macro_batches(
+        data.manifest().partitions, settings.pinned(data), *settings.macro, settings.seed, epoch);
 }
 
 gneiss::epoch_plan with_next(const options& settings, const gneiss::dataset& data, std::uint64_t epoch) {
@@ -59,10 +60,15 @@ planned_graph measured(const options& settings, const gneiss::dataset& data, con
     const gneiss::neighbor_direction keeps = settings.neighbors();
     return {.rows = buckets->rows(),
         .pinned = settings.pinned(data),
-        .graph_bytes = [=](const gneiss::epoch_plan& states) { return gneiss::graph_buffer::bytes_needed(states, *buckets, keeps, macro_graph); },
-        .feature_bytes = [=](const gneiss::epoch_plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); },
+        .graph_bytes =
+            [=](const gneiss::epoch_plan& states) {
+                return gneiss::graph_buffer::bytes_needed(states, *buckets, keeps, macro_graph);
+            },
+        .feature_bytes =
+            [=](const gneiss::epoch_plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); },
         .shape = [=](std::uint32_t slots) { return sizes->of(slots); },
-        .reads = [=](const gneiss::epoch_plan& states) { return trainers::reads_of(states, keeps, *buckets, &*store); }};
+        .reads =
+            [=](const gneiss::epoch_plan& states) { return trainers::reads_of(states, keeps, *buckets, &*store); }};
 }
 
 /// Returns the maximum number of nodes that the flags pin.
@@ -70,23 +76,26 @@ std::uint64_t most_hubs(const options& settings, const gneiss::dataset& from, st
     const auto choice = settings.choice_of_hubs();
     if (choice.file) return gneiss::integer_file(*choice.file).size();
     if (!choice.count) return from.rows().begin(settings.pinned(from));
-    const std::uint64_t asked = choice.count->of(from.manifest().nodes), each = std::max<std::uint64_t>(bytes_of_hubs(settings, from).node, 1);
+    const std::uint64_t asked = choice.count->of(from.manifest().nodes),
+                        each = std::max<std::uint64_t>(bytes_of_hubs(settings, from).node, 1);
     return settings.hubs_by_default() ? std::min(asked, hub_share(budget) / each) : asked;
 }
 
 /// Returns an upper bound for partitions of these sizes, with hubs; every node has its share of edges and features.
-planned_graph at_most(const options& settings, const gneiss::dataset& from, const gneiss::node_features& features, std::vector<std::uint64_t> sizes,
-    std::uint64_t hubs) {
+planned_graph at_most(const options& settings, const gneiss::dataset& from, const gneiss::node_features& features,
+    std::vector<std::uint64_t> sizes, std::uint64_t hubs) {
     if (hubs != 0) sizes.insert(sizes.begin(), hubs);
     const gneiss::dataset_manifest& graph = from.manifest();
     const gneiss::feature_store store(features.files(), from.rows());
-    const double nodes = static_cast<double>(std::max<std::uint64_t>(graph.nodes, 1)), row = static_cast<double>(features.bytes()) / nodes,
+    const double nodes = static_cast<double>(std::max<std::uint64_t>(graph.nodes, 1)),
+                 row = static_cast<double>(features.bytes()) / nodes,
                  entries = store.sparse() ? static_cast<double>(store.first_entry(from.rows().partitions)) / nodes : 0,
                  edges = static_cast<double>(graph.train_edges) / nodes,
                  sides = settings.neighbors() == gneiss::neighbor_direction::both ? 2 : 1;
     planned_graph result{.rows = gneiss::row_partitioning::of_sizes(sizes), .pinned = hubs != 0 ? 1U : 0U};
     result.rows.nodes = graph.nodes;
-    const auto nodes_of = [=, rows = result.rows](const std::vector<gneiss::partition_id>& resident, const std::vector<gneiss::partition_id>& except) {
+    const auto nodes_of = [=, rows = result.rows](const std::vector<gneiss::partition_id>& resident,
+                              const std::vector<gneiss::partition_id>& except) {
         std::uint64_t sum = 0;
         for (const gneiss::partition_id p : resident)
             if (!std::ranges::binary_search(except, p)) sum += rows.size(p);
@@ -95,33 +104,38 @@ planned_graph at_most(const options& settings, const gneiss::dataset& from, cons
     const auto most_of_two = [=](const gneiss::epoch_plan& states, double a_node) {
         double most = 0;
         for (std::size_t s = 0; s < states.size(); ++s)
-            most = std::max(most, nodes_of(states[s].resident, {}) + (s == 0 ? 0 : nodes_of(states[s - 1].resident, states[s].resident)));
+            most = std::max(most,
+                nodes_of(states[s].resident, {}) + (s == 0 ? 0 : nodes_of(states[s - 1].resident, states[s].resident)));
         return static_cast<std::uint64_t>(most * a_node);
     };
-    // A list takes 8 bytes in addition to 4 per neighbor: one per node when merged, at most one per neighbor in blocks on disk.
-    // The blocks of two partitions are in memory while they are merged.
+    // A list takes 8 bytes in addition to 4 per neighbor: one per node when merged, at most one per neighbor in blocks
+    // on disk. The blocks of two partitions are in memory while they are merged.
     const double graph_node = sides * (4 * edges + 8), in_blocks = sides * 12 * edges, on_disk = in_blocks + row;
     const auto merging = static_cast<std::uint64_t>(2 * static_cast<double>(result.rows.capacity()) * in_blocks);
     result.graph_bytes = [=](const gneiss::epoch_plan& states) { return most_of_two(states, graph_node) + merging; };
     result.feature_bytes = [=](const gneiss::epoch_plan& states) { return most_of_two(states, row); };
     result.shape = [=, rows = result.rows](std::uint32_t slots) {
         const double some = std::min(static_cast<double>(rows.largest(slots)), nodes);
-        return gneiss::gnn_shape{.nodes = static_cast<std::uint64_t>(some), .edges = static_cast<std::uint64_t>(some * edges),
-            .all_nodes = static_cast<std::uint64_t>(nodes), .sparse_entries = static_cast<std::uint64_t>(some * entries)};
+        return gneiss::gnn_shape{.nodes = static_cast<std::uint64_t>(some),
+            .edges = static_cast<std::uint64_t>(some * edges),
+            .all_nodes = static_cast<std::uint64_t>(nodes),
+            .sparse_entries = static_cast<std::uint64_t>(some * entries)};
     };
     result.reads = [=](const gneiss::epoch_plan& states) {
         double sum = 0;
-        for (std::size_t s = 0; s < states.size(); ++s) sum += nodes_of(states[s].resident, s == 0 ? std::vector<gneiss::partition_id>{} : states[s - 1].resident);
+        for (std::size_t s = 0; s < states.size(); ++s)
+            sum += nodes_of(states[s].resident, s == 0 ? std::vector<gneiss::partition_id>{} : states[s - 1].resident);
         return static_cast<std::uint64_t>(sum * on_disk);
     };
     return result;
 }
 
-/// Returns upper bounds of partition sizes, given by a partitioner's caps; those of the default imbalance if it is unlimited or
-/// bounds something else than nodes.
+/// Returns upper bounds of partition sizes, given by a partitioner's caps; those of the default imbalance if it is
+/// unlimited or bounds something else than nodes.
 std::vector<std::uint64_t> capped_sizes(const options& settings, std::uint64_t nodes, std::uint32_t partitions) {
     double imbalance = gneiss::partition_request{}.imbalance;
-    if (const programs::partition_job job = settings.partition_job(); job.balance == gneiss::balance_by::nodes && job.imbalance && std::isfinite(*job.imbalance))
+    if (const programs::partition_job job = settings.partition_job();
+        job.balance == gneiss::balance_by::nodes && job.imbalance && std::isfinite(*job.imbalance))
         imbalance = *job.imbalance;
     return std::vector<std::uint64_t>(partitions, gneiss::max_weight(nodes, partitions, imbalance));
 }
@@ -129,19 +143,29 @@ std::vector<std::uint64_t> capped_sizes(const options& settings, std::uint64_t n
 /// Makes plans by the number of partitions in a macro-batch.
 class planner {
 public:
-    /// \param data  the run's dataset, in the partitions of `of` or others; outlives this, like all arguments by reference
+    /// \param data  the run's dataset, in the partitions of `of` or others; outlives this, like all arguments by
+    /// reference
     /// \param seen  batches of a first macro-batch; none: upper bounds
-    planner(const options& settings, const gneiss::dataset& data, planned_graph of, const gneiss::node_features& features, const trainers::classifier& net,
-        std::uint64_t budget, const trainers::seen_batches& seen = {})
-        : options_(settings), of_(std::move(of)), net_(net), seen_(seen), graph_(data.manifest()), training_(settings.training_options()), layers_(trainers::layers_of(net.encode)),
-          budget_(budget), evaluation_(trainers::least_evaluation(settings, net, features, data.buckets())),
+    planner(const options& settings, const gneiss::dataset& data, planned_graph of,
+        const gneiss::node_features& features, const trainers::classifier& net, std::uint64_t budget,
+        const trainers::seen_batches& seen = {})
+        : options_(settings),
+          of_(std::move(of)),
+          net_(net),
+          seen_(seen),
+          graph_(data.manifest()),
+          training_(settings.training_options()),
+          layers_(trainers::layers_of(net.encode)),
+          budget_(budget),
+          evaluation_(trainers::least_evaluation(settings, net, features, data.buckets())),
           others_(of_.rows.partitions - of_.pinned) {}
 
     [[nodiscard]] std::uint32_t others() const noexcept { return std::max(others_, 1U); }
     [[nodiscard]] std::uint64_t hubs() const { return of_.rows.begin(of_.pinned); }
 
     [[nodiscard]] training_plan with(std::uint32_t macro) const {
-        const auto epoch_states = [rows = of_.rows.partitions, pinned = of_.pinned, macro, seed = options_.seed](std::uint64_t epoch) {
+        const auto epoch_states = [rows = of_.rows.partitions, pinned = of_.pinned, macro, seed = options_.seed](
+                                      std::uint64_t epoch) {
             return gneiss::macro_batches(rows, pinned, macro, seed, epoch).states;
         };
         training_plan plan;
@@ -165,9 +189,12 @@ public:
         plan.memory.add("program", programs::program_memory(), charged_by::run);
         plan.memory.add("features", plan.feature_bytes, charged_by::component);
         plan.memory.add("graph", plan.graph_bytes, charged_by::component);
-        plan.memory.add("node labels", trainers::label_memory(graph_) + (options_.no_eval ? 0 : trainers::node_metrics::bytes(graph_)) +
-            sizeof(gneiss::partition_id) * hubs(), charged_by::run);
-        plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
+        plan.memory.add("node labels",
+            trainers::label_memory(graph_) + (options_.no_eval ? 0 : trainers::node_metrics::bytes(graph_)) +
+                sizeof(gneiss::partition_id) * hubs(),
+            charged_by::run);
+        plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler,
+            charged_by::component);
         plan.memory.add("weights", net_.weights.size_bytes() + 4096, charged_by::run);
         const trainers::gnn_needs needs = trainers::needs_of(bound, seen_, shape.columns.dense * sizeof(float));
         plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), options_.deterministic, needs,
@@ -206,7 +233,8 @@ public:
             throw gneiss::error(gneiss::errc::over_budget,
                 fmt::format("{}; {}", gneiss::over_budget(budget_, asked.memory.parts()).what(),
                     best ? fmt::format("--macro {} fits, {} does not", macro_of(*best), macro)
-                         : fmt::format("no --macro fits: one partition takes {}", gneiss::format_bytes(with(1).memory_bytes()))));
+                         : fmt::format("no --macro fits: one partition takes {}",
+                               gneiss::format_bytes(with(1).memory_bytes()))));
         }
         if (auto found = largest()) {
             const std::uint32_t macro = macro_of(*found);
@@ -215,8 +243,10 @@ public:
         const training_plan least = with(1);
         std::string fewer;
         if (hubs() != 0) {
-            const std::uint64_t too_many = gneiss::ceil_div(least.memory_bytes() - budget_, std::max<std::uint64_t>(hub, 1));
-            fewer = fmt::format("fewer hubs (now {} nodes{}), ", hubs(), too_many < hubs() ? fmt::format("; about {} fit", hubs() - too_many) : "");
+            const std::uint64_t too_many =
+                gneiss::ceil_div(least.memory_bytes() - budget_, std::max<std::uint64_t>(hub, 1));
+            fewer = fmt::format("fewer hubs (now {} nodes{}), ", hubs(),
+                too_many < hubs() ? fmt::format("; about {} fit", hubs() - too_many) : "");
         }
         throw gneiss::error(gneiss::errc::over_budget,
             fmt::format("{}; what helps: a larger --memory, more partitions, {}a smaller --batch or --fanout",
@@ -258,8 +288,8 @@ std::vector<std::uint64_t> sizes_in_assignment(const std::filesystem::path& file
     return sizes;
 }
 
-partitions_choice choose_partitions(
-    const options& given, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {
+partitions_choice choose_partitions(const options& given, const gneiss::dataset& from,
+    const gneiss::node_features& features, const trainers::classifier& net) {
     const std::uint64_t budget = given.memory->bytes, nodes = from.manifest().nodes;
     partitions_choice chosen{given};
     options& o = chosen.flags;
@@ -274,46 +304,54 @@ partitions_choice choose_partitions(
         o.hubs = hubs_with(o, *o.partitioner, from.manifest());
     }
     if (!o.makes_parts() || o.partitions) return chosen;
-    const auto most = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(nodes / 64, std::min<std::uint64_t>(2, std::max<std::uint64_t>(nodes / 2, 1)), 1024));
-    const planner all(o, from, at_most(o, from, features, capped_sizes(o, nodes, most), most_hubs(o, from, budget)), features, net, budget);
+    const auto most = static_cast<std::uint32_t>(
+        std::clamp<std::uint64_t>(nodes / 64, std::min<std::uint64_t>(2, std::max<std::uint64_t>(nodes / 2, 1)), 1024));
+    const planner all(o, from, at_most(o, from, features, capped_sizes(o, nodes, most), most_hubs(o, from, budget)),
+        features, net, budget);
     const auto found = all.largest();
     constexpr std::uint32_t together = 16;
     // A share of m / most of the partitions fits, for any number of partitions.
     const std::uint32_t m = found ? all.macro_of(*found) : 1, asked = o.macro.value_or(0);
-    const auto for_so_many = [&](std::uint64_t in_macro) { return std::bit_ceil(gneiss::ceil_div(in_macro * most, std::uint64_t{m})); };
-    o.partitions = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(most, std::max({std::uint64_t{together}, for_so_many(asked == 0 ? together : asked), 4 * std::uint64_t{asked}})));
-    chosen.reason = fmt::format("{} partitions: two macro-batches of about {} fit in memory, so they differ in every epoch", *o.partitions,
-        std::max<std::uint64_t>(1, std::uint64_t{m} * *o.partitions / most));
+    const auto for_so_many = [&](std::uint64_t in_macro) {
+        return std::bit_ceil(gneiss::ceil_div(in_macro * most, std::uint64_t{m}));
+    };
+    o.partitions = static_cast<std::uint32_t>(std::min<std::uint64_t>(most,
+        std::max({std::uint64_t{together}, for_so_many(asked == 0 ? together : asked), 4 * std::uint64_t{asked}})));
+    chosen.reason =
+        fmt::format("{} partitions: two macro-batches of about {} fit in memory, so they differ in every epoch",
+            *o.partitions, std::max<std::uint64_t>(1, std::uint64_t{m} * *o.partitions / most));
     return chosen;
 }
 
 namespace {
 
 /// Draws batches of a macro-batch of a plan. None if the run needs bounds, or nothing trains.
-trainers::seen_batches profile_of(const options& settings, const gneiss::dataset& data, const trainers::classifier& net, const training_plan& plan,
-    std::uint32_t macro, const trainers::batch_drawing& by) {
+trainers::seen_batches profile_of(const options& settings, const gneiss::dataset& data, const trainers::classifier& net,
+    const training_plan& plan, std::uint32_t macro, const trainers::batch_drawing& by) {
     if (settings.deterministic || net.encode.inputs().sparse != 0) return std::nullopt;
     const gneiss::bucket_store buckets = data.buckets();
-    const gneiss::node_plan epoch = gneiss::macro_batches(plan.partitioning.partitions, settings.pinned(data), macro, settings.seed, 0);
+    const gneiss::node_plan epoch =
+        gneiss::macro_batches(plan.partitioning.partitions, settings.pinned(data), macro, settings.seed, 0);
     const gneiss::epoch_plan first{epoch.states.front()};
     const trainers::node_classification classes(data);
     gneiss::memory_budget budget;
-    gneiss::graph_buffer graph(buckets, by.engines, settings.neighbors(), gneiss::graph_buffer::bytes_needed(first, buckets, settings.neighbors(), macro_graph), budget,
-        macro_graph);
+    gneiss::graph_buffer graph(buckets, by.engines, settings.neighbors(),
+        gneiss::graph_buffer::bytes_needed(first, buckets, settings.neighbors(), macro_graph), budget, macro_graph);
     gneiss::mapped_array<gneiss::partition_id> homes;
     if (settings.pinned(data) != 0) homes = data.hub_partitions();
-    const gneiss::gnn_task task = classes.truth.task([&](std::uint32_t state, std::vector<gneiss::node_id>& out) {
-        gneiss::append_training_nodes(epoch, state, plan.partitioning, classes.train, out, homes.values());
-    }, settings.class_weights, data, classes.train);
-    const auto seen = gneiss::gnn_trainer::profile(settings.training_options(), task, net.encode, graph, epoch.states, trainers::profiled_batches,
-        gneiss::tbb_executor(settings.threads), by.stop);
+    const gneiss::gnn_task task = classes.truth.task(
+        [&](std::uint32_t state, std::vector<gneiss::node_id>& out) {
+            gneiss::append_training_nodes(epoch, state, plan.partitioning, classes.train, out, homes.values());
+        },
+        settings.class_weights, data, classes.train);
+    const auto seen = gneiss::gnn_trainer::profile(settings.training_options(), task, net.encode, graph, epoch.states,
+        trainers::profiled_batches, gneiss::tbb_executor(settings.threads), by.stop);
     return seen.batches == 0 ? std::nullopt : std::optional(seen);
 }
 
 /// Returns the plan with its disk space.
-macro_plan with_files(
-    macro_plan chosen, const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net) {
+macro_plan with_files(macro_plan chosen, const options& settings, const gneiss::dataset& data,
+    const gneiss::node_features& features, const trainers::classifier& net) {
     training_plan& plan = chosen.plan;
     plan.disk_bytes = run_files(settings, data, features, net, plan.evaluation_bytes + plan.borrowable_bytes());
     return chosen;
@@ -321,26 +359,33 @@ macro_plan with_files(
 
 } // namespace
 
-std::uint64_t run_files(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net,
-    std::uint64_t memory) {
-    return 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20) + trainers::evaluation_files(settings, net, features, data.buckets(), memory);
+std::uint64_t run_files(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
+    const trainers::classifier& net, std::uint64_t memory) {
+    return 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20) +
+        trainers::evaluation_files(settings, net, features, data.buckets(), memory);
 }
 
-macro_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net,
-    const std::optional<trainers::batch_drawing>& draws) {
+macro_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
+    const trainers::classifier& net, const std::optional<trainers::batch_drawing>& draws) {
     const planned_graph graph = measured(settings, data, features);
-    const auto with = [&](const trainers::seen_batches& seen) { return planner(settings, data, graph, features, net, settings.memory->bytes, seen); };
+    const auto with = [&](const trainers::seen_batches& seen) {
+        return planner(settings, data, graph, features, net, settings.memory->bytes, seen);
+    };
     const std::uint64_t hub = bytes_of_hubs(settings, data).node;
     if (!draws) return with_files(with({}).choose(hub), settings, data, features, net);
     const auto macro_of = [&](const training_plan& plan) { return plan.slots - graph.pinned; };
-    training_plan plan = trainers::choose_by_profile([&](const trainers::seen_batches& seen) { return with(seen).choose(hub).plan; },
-        [&](const training_plan& before, const trainers::seen_batches& seen) { return with(seen).with(macro_of(before)); },
-        [&](const training_plan& of) { return profile_of(settings, data, net, of, macro_of(of), *draws); });
+    training_plan plan =
+        trainers::choose_by_profile([&](const trainers::seen_batches& seen) { return with(seen).choose(hub).plan; },
+            [&](const training_plan& before, const trainers::seen_batches& seen) {
+                return with(seen).with(macro_of(before));
+            },
+            [&](const training_plan& of) { return profile_of(settings, data, net, of, macro_of(of), *draws); });
     const std::uint32_t macro = macro_of(plan);
     return with_files({std::move(plan), macro}, settings, data, features, net);
 }
 
-macro_plan plan_by_sizes(const options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {
+macro_plan plan_by_sizes(const options& settings, const gneiss::dataset& from, const gneiss::node_features& features,
+    const trainers::classifier& net) {
     const std::uint64_t budget = settings.memory->bytes, hubs = most_hubs(settings, from, budget);
     std::vector<std::uint64_t> sizes;
     if (settings.makes_parts())
@@ -349,7 +394,8 @@ macro_plan plan_by_sizes(const options& settings, const gneiss::dataset& from, c
         sizes = sizes_in_assignment(*settings.assignment, from);
     else
         for (gneiss::partition_id p = 0; p < from.rows().partitions; ++p) sizes.push_back(from.rows().size(p));
-    const planner with(settings, from, at_most(settings, from, features, std::move(sizes), hubs), features, net, budget);
+    const planner with(
+        settings, from, at_most(settings, from, features, std::move(sizes), hubs), features, net, budget);
     return with_files(with.choose(bytes_of_hubs(settings, from).node), settings, from, features, net);
 }
 

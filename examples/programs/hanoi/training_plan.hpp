@@ -11,9 +11,9 @@
 #include <gneiss/order/node_plan.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 
-#include "options.hpp"
 #include "kit/gnn/classifier.hpp"
 #include "kit/run/plan.hpp"
+#include "options.hpp"
 
 namespace hanoi {
 
@@ -25,14 +25,15 @@ inline constexpr gneiss::graph_buffer_options macro_graph{.form = gneiss::graph_
 /// Returns its states, and the first one of the next epoch.
 [[nodiscard]] gneiss::epoch_plan with_next(const options& settings, const gneiss::dataset& data, std::uint64_t epoch);
 
-/// Flags with partitioner and number of partitions, if these are chosen by memory: no partitioning if the whole dataset fits as
-/// one macro-batch; else enough partitions for about 16 per macro-batch, within 64 nodes per partition and 1024 partitions.
+/// Flags with partitioner and number of partitions, if these are chosen by memory: no partitioning if the whole dataset
+/// fits as one macro-batch; else enough partitions for about 16 per macro-batch, within 64 nodes per partition and 1024
+/// partitions.
 struct partitions_choice {
     options flags;
     std::string reason{}; ///< explanation of the choice, for display; empty if there was none
 };
-[[nodiscard]] partitions_choice choose_partitions(
-    const options& given, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net);
+[[nodiscard]] partitions_choice choose_partitions(const options& given, const gneiss::dataset& from,
+    const gneiss::node_features& features, const trainers::classifier& net);
 
 /// A plan, and the number of partitions of its macro-batches, without hubs.
 struct macro_plan {
@@ -45,21 +46,24 @@ struct macro_plan {
 /// \param data   in the partitions that the run trains on
 /// \param draws  charges for batches as they are drawn; none: for upper bounds
 /// Throws gneiss::over_budget with the parts of the smallest plan, and what would fit if --macro is too large.
-[[nodiscard]] macro_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
-    const trainers::classifier& net, const std::optional<trainers::batch_drawing>& draws);
+[[nodiscard]] macro_plan plan_training(const options& settings, const gneiss::dataset& data,
+    const gneiss::node_features& features, const trainers::classifier& net,
+    const std::optional<trainers::batch_drawing>& draws);
 
-/// Chooses a plan before the partitions exist: they have the maximum number of nodes and their share of the edges, without
-/// edges between partitions, and the number of hubs that the flags request. `from` is their source.
-[[nodiscard]] macro_plan plan_by_sizes(
-    const options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net);
+/// Chooses a plan before the partitions exist: they have the maximum number of nodes and their share of the edges,
+/// without edges between partitions, and the number of hubs that the flags request. `from` is their source.
+[[nodiscard]] macro_plan plan_by_sizes(const options& settings, const gneiss::dataset& from,
+    const gneiss::node_features& features, const trainers::classifier& net);
 
-/// Returns the disk space of a run, without that of its own partitions: weights in a checkpoint and in the best state, each twice
-/// while it is written; and rows of an evaluation in `memory` bytes.
-[[nodiscard]] std::uint64_t run_files(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
-    const trainers::classifier& net, std::uint64_t memory);
+/// Returns the disk space of a run, without that of its own partitions: weights in a checkpoint and in the best state,
+/// each twice while it is written; and rows of an evaluation in `memory` bytes.
+[[nodiscard]] std::uint64_t run_files(const options& settings, const gneiss::dataset& data,
+    const gneiss::node_features& features, const trainers::classifier& net, std::uint64_t memory);
 
-/// Returns the number of nodes of each partition in an assignment: integers [nodes], .npy or one per line, all below 16383 and half the nodes.
+/// Returns the number of nodes of each partition in an assignment: integers [nodes], .npy or one per line, all below
+/// 16383 and half the nodes.
 /// Memory: 8 bytes per partition. Throws errc::invalid_format, errc::out_of_range naming the entry, io_error.
-[[nodiscard]] std::vector<std::uint64_t> sizes_in_assignment(const std::filesystem::path& file, const gneiss::dataset& data);
+[[nodiscard]] std::vector<std::uint64_t> sizes_in_assignment(
+    const std::filesystem::path& file, const gneiss::dataset& data);
 
 } // namespace hanoi

@@ -5,11 +5,11 @@
 
 #include "kit/cli/signals.hpp"
 #include "kit/cli/terminal.hpp"
-#include "trained_model.hpp"
 #include "kit/run/link_evaluation.hpp"
 #include "kit/run/link_queries.hpp"
 #include "kit/run/run_flags.hpp"
 #include "kit/run/untrained.hpp"
+#include "trained_model.hpp"
 
 namespace marius {
 
@@ -21,11 +21,12 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
     trained_model trained(flags.run, memory, flags.dataset);
     flags.change(trained.how);
     const auto executor = flags.executor();
-    const trainers::link_evaluation evaluate{trained.how, trained.how.seed, *trained.data, *trained.buckets, trained.scorer(),
-        executor, trainers::memory_left(trained.budget, memory), interrupts.token(), flags.k, {}, !flags.candidates};
+    const trainers::link_evaluation evaluate{trained.how, trained.how.seed, *trained.data, *trained.buckets,
+        trained.scorer(), executor, trainers::memory_left(trained.budget, memory), interrupts.token(), flags.k, {},
+        !flags.candidates};
     trainers::warn_of_untrained_edges(*trained.data, *trained.buckets, flags.split, true, interrupts.token());
-    trainers::report_metrics(program, flags, trained.state, flags.split, evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges",
-        trained.how.dataset);
+    trainers::report_metrics(program, flags, trained.state, flags.split,
+        evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges", trained.how.dataset);
     return programs::exit_code::done;
 }
 
@@ -58,8 +59,8 @@ programs::exit_code export_run(const export_flags& flags) {
     trained_model trained(flags.run, memory, flags.dataset);
     trained.data->verify_labels();
     const std::uint64_t nodes = trainers::export_embeddings(
-        {*trained.data, trainers::scratch_of(flags.run), trainers::memory_left(trained.budget, memory)}, {*trained.rows, interrupts.token()},
-        trained.relations.values(), flags.format, out.begin());
+        {*trained.data, trainers::scratch_of(flags.run), trainers::memory_left(trained.budget, memory)},
+        {*trained.rows, interrupts.token()}, trained.relations.values(), flags.format, out.begin());
     out.finish();
     const std::uint64_t relations = trained.relations.values().rows();
     if (flags.json) {
@@ -68,8 +69,8 @@ programs::exit_code export_run(const export_flags& flags) {
         trained.state.add_to(result);
         programs::print_json(result);
     } else {
-        programs::print_text("{} nodes and {} relations of {} floats are in {} ({})\n", nodes, relations, trained.rows->dim(),
-            out.path().string(), trained.state.text());
+        programs::print_text("{} nodes and {} relations of {} floats are in {} ({})\n", nodes, relations,
+            trained.rows->dim(), out.path().string(), trained.state.text());
     }
     return programs::exit_code::done;
 }
@@ -78,8 +79,8 @@ programs::exit_code export_run(const export_flags& flags) {
 
 void add_eval(programs::command_line& to) {
     static trainers::eval_flags flags;
-    programs::command& command = to.add(
-        "eval", "Ranks a split's edges with a trained run.", [](programs::command&) { return eval(flags); });
+    programs::command& command =
+        to.add("eval", "Ranks a split's edges with a trained run.", [](programs::command&) { return eval(flags); });
     flags.add_to(command, "split whose edges are ranked");
     command.example("gneiss-marius eval runs/mine --split valid");
 }
@@ -96,8 +97,8 @@ void add_predict(programs::command_line& to) {
 
 void add_export(programs::command_line& to) {
     static export_flags flags;
-    programs::command& command = to.add(
-        "export", "Writes embeddings with their names.", [](programs::command&) { return export_run(flags); });
+    programs::command& command =
+        to.add("export", "Writes embeddings with their names.", [](programs::command&) { return export_run(flags); });
     flags.add_to(command);
     command.option("out", flags.out, "output directory").value_name("DIR").required();
     command.option("format", flags.format, "npy: arrays and name tables; tsv: a name and its floats per line")

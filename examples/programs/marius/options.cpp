@@ -21,27 +21,36 @@ void options::add_to(programs::command& to) {
     to.option("optimizer", optimizer, "optimizer of embeddings and relations").choices({"sgd", "adagrad", "adam"});
     to.option("lr", lr, "learning rate").default_text("0.2; dot 0.05; warm start: a quarter");
     add_schedule(to, "linear");
-    to.option("step-at", step_at, "optimizer steps when updates are applied, or on the batch's copy (as in the paper)").choices({"update", "compute"});
-    to.option("replayed-queries", replayed_queries, "queries of the last epoch against which each list of negatives also trains, for nodes that were not resident then; 0: none").range(0, 1 << 20);
+    to.option("step-at", step_at, "optimizer steps when updates are applied, or on the batch's copy (as in the paper)")
+        .choices({"update", "compute"});
+    to.option("replayed-queries", replayed_queries,
+          "queries of the last epoch against which each list of negatives also trains, for nodes that were not "
+          "resident then; 0: none")
+        .range(0, 1 << 20);
     to.option("async-relations", async_relations, "update relations as late as nodes; loses accuracy");
-    to.option("batch-from", batch_from, "batches mix a state's buckets, or take them one by one").choices({"state", "bucket"});
+    to.option("batch-from", batch_from, "batches mix a state's buckets, or take them one by one")
+        .choices({"state", "bucket"});
     to.option("seed", seed, "random seed");
-    add_memory(to, "order of edge buckets: beta, beta-randomized, comet, comet-balanced, comet-beta, hilbert, hilbert-symmetric, row-major, searched, memory, or a file of \"i j\" lines", "comet-beta, or beta-randomized where comet-beta reads over an eighth more");
+    add_memory(to,
+        "order of edge buckets: beta, beta-randomized, comet, comet-balanced, comet-beta, hilbert, hilbert-symmetric, "
+        "row-major, searched, memory, or a file of \"i j\" lines",
+        "comet-beta, or beta-randomized where comet-beta reads over an eighth more");
     add_execution(to);
     add_validation(to, "a fifth of the epochs");
     add_ranking(to);
-    to.option(
-        "early-stop", early_stop, "stop after N validations without a better MRR; 0: never. The best state is kept anyway");
+    to.option("early-stop", early_stop,
+        "stop after N validations without a better MRR; 0: never. The best state is kept anyway");
     add_output(to, "gneiss-marius");
-    to.common({"decoder", "dim", "epochs", "batch", "negatives", "lr", "seed", "memory", "store", "partitions", "buffer", "device", "threads", "eval-every",
-        "early-stop", "out", "resume", "force", "dry-run"});
+    to.common({"decoder", "dim", "epochs", "batch", "negatives", "lr", "seed", "memory", "store", "partitions",
+        "buffer", "device", "threads", "eval-every", "early-stop", "out", "resume", "force", "dry-run"});
     to.example("gneiss-marius train data/mine --epochs 20 --memory 2GiB --out runs/mine");
 }
 
 options resolve(const options& given, const gneiss::dataset& data) {
     const gneiss::dataset_manifest& graph = data.manifest();
     const std::uint64_t edges = graph.train_edges;
-    if (edges == 0) throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = data.directory()});
+    if (edges == 0)
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = data.directory()});
     options o = given;
     if (o.init && o.warm_start) throw programs::usage_error(trainers::init_and_warm_start);
     trainers::warm_flags before(o);
@@ -57,7 +66,8 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (*o.decoder == "complex" && *o.dim % 2 != 0)
         throw programs::usage_error("--dim " + std::to_string(*o.dim) + " is odd: ComplEx rows are pairs of floats");
     if (o.async_relations && o.device == "cuda") throw programs::usage_error("--async-relations is for --device cpu");
-    if (o.replayed_queries != 0 && o.device == "cuda") throw programs::usage_error("--replayed-queries is for --device cpu");
+    if (o.replayed_queries != 0 && o.device == "cuda")
+        throw programs::usage_error("--replayed-queries is for --device cpu");
     if (o.replayed_queries != 0 && o.loss != "softmax" && o.loss != "marius")
         throw programs::usage_error("--replayed-queries is for the losses softmax and marius, not for " + o.loss);
     if (!o.lr) o.lr = (*o.decoder == "dot" ? 0.05 : 0.2) * (o.warm_start ? trainers::warm_rate : 1);
@@ -69,12 +79,14 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.node_init.empty()) o.node_init = "normal:0,0.1";
     if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / 5);
     if (o.early_stop != 0 && (o.no_eval || *o.eval_every == 0 || graph.valid_edges == 0))
-        throw programs::usage_error(fmt::format("--early-stop compares validations, and {}", graph.valid_edges == 0 ? "the dataset has no edges for them: import it with --valid or --fractions"
-            : "there are none: leave --no-eval and --eval-every 0 out"));
+        throw programs::usage_error(fmt::format("--early-stop compares validations, and {}",
+            graph.valid_edges == 0 ? "the dataset has no edges for them: import it with --valid or --fractions"
+                                   : "there are none: leave --no-eval and --eval-every 0 out"));
     o.resolve_schedule("linear", graph.valid_edges != 0 && !o.no_eval && *o.eval_every != 0);
     o.resolve_validation(graph, *o.eval_every, o.early_stop != 0 || o.lr_schedule == "plateau");
     o.resolve_machine();
-    o.resolve_freeze(*o.decoder == "dot" ? std::vector<std::string>{"nodes"} : std::vector<std::string>{"nodes", "relations"});
+    o.resolve_freeze(
+        *o.decoder == "dot" ? std::vector<std::string>{"nodes"} : std::vector<std::string>{"nodes", "relations"});
     (void)o.node_initializer();
     (void)o.relation_initializer();
     return o;
@@ -101,7 +113,9 @@ gneiss::query_log_options options::query_log(const gneiss::dataset_manifest& gra
     return {.capacity = 16384, .per_list = replayed_queries, .epoch_queries = 2 * graph.train_edges, .seed = seed};
 }
 
-double options::learning_rate(std::uint64_t epoch, double plateau) const { return *lr * (rate_factor(epoch, *epochs) * plateau); }
+double options::learning_rate(std::uint64_t epoch, double plateau) const {
+    return *lr * (rate_factor(epoch, *epochs) * plateau);
+}
 
 gneiss::any_row_optimizer options::row_optimizer(std::uint64_t epoch, double plateau) const {
     return gneiss::make_row_optimizer(optimizer, static_cast<float>(learning_rate(epoch, plateau)));

@@ -35,8 +35,8 @@ struct options : trainers::run_options, trainers::link_options, trainers::rate_o
     [[nodiscard]] gneiss::any_row_optimizer row_optimizer(std::uint64_t epoch, double plateau = 1) const;
 };
 
-/// Returns the flags with absent ones chosen from the graph, by the rules of docs/guide. Throws usage_error for conflicting
-/// flags, errc::invalid_argument for a dataset without training edges.
+/// Returns the flags with absent ones chosen from the graph, by the rules of docs/guide. Throws usage_error for
+/// conflicting flags, errc::invalid_argument for a dataset without training edges.
 [[nodiscard]] options resolve(const options& given, const gneiss::dataset& data);
 
 } // namespace marius

@@ -7,8 +7,8 @@
 #include <gneiss/storage/edge/bucket_reader.hpp>
 
 #include "commands.hpp"
-#include "kit/report/best_state.hpp"
 #include "kit/cli/machine.hpp"
+#include "kit/report/best_state.hpp"
 #include "kit/run/candidates.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/divergence.hpp"
@@ -27,14 +27,18 @@ using trainers::charged_by;
 using trainers::training_plan;
 
 /// Returns the relation table, with room for the optimizer state.
-gneiss::embedding_table make_relations(const gneiss::any_link_model& model, const gneiss::any_row_optimizer& optimizer, const gneiss::dataset_manifest& graph) {
+gneiss::embedding_table make_relations(const gneiss::any_link_model& model, const gneiss::any_row_optimizer& optimizer,
+    const gneiss::dataset_manifest& graph) {
     return {model.relation_rows(std::max<std::uint64_t>(graph.relations, 1)),
-        {static_cast<std::uint32_t>(model.relation_floats()), static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))}};
+        {static_cast<std::uint32_t>(model.relation_floats()),
+            static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))}};
 }
 
 /// Returns the backend that trains a plan's embeddings and these relations on a device.
-gneiss::any_backend backend_on(trainers::compute_device& device, const options& o, const training_plan& plan, gneiss::embedding_table& relations) {
-    return device.embed(trainers::decoder_of(o, *o.batch, *o.dim, relations), trainers::device_embeddings_of(o, plan.partitioning.nodes, plan.layout));
+gneiss::any_backend backend_on(
+    trainers::compute_device& device, const options& o, const training_plan& plan, gneiss::embedding_table& relations) {
+    return device.embed(trainers::decoder_of(o, *o.batch, *o.dim, relations),
+        trainers::device_embeddings_of(o, plan.partitioning.nodes, plan.layout));
 }
 
 /// Returns training options with the plan's state sizes.
@@ -46,10 +50,11 @@ gneiss::embedding_trainer_options sized(gneiss::embedding_trainer_options traini
     return training;
 }
 
-/// Returns a maker of plans by choice, with `candidates` bytes for those of --candidates, for batches as seen, or by upper
-/// bounds. For partitions other than those of `buckets`, edges are estimated.
-std::function<training_plan(const trainers::plan_choice&)> planner(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
-    std::uint64_t candidates, const trainers::seen_batches& seen) {
+/// Returns a maker of plans by choice, with `candidates` bytes for those of --candidates, for batches as seen, or by
+/// upper bounds. For partitions other than those of `buckets`, edges are estimated.
+std::function<training_plan(const trainers::plan_choice&)> planner(const options& o,
+    const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets, std::uint64_t candidates,
+    const trainers::seen_batches& seen) {
     const auto shared = std::make_shared<const gneiss::any_link_model>(o.model());
     const auto sizes = std::make_shared<const gneiss::state_sizes>(buckets);
     const std::size_t state_floats = o.row_optimizer(0).state_floats(*o.dim);
@@ -71,23 +76,31 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
         plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
         const trainers::state_edges edges = trainers::edges_of_states(o, plan, graph, buckets, *sizes);
         plan.state_edges = edges.most;
-        plan.memory.add("model", trainers::link_model_bytes(o, std::min(*o.batch, edges.most), o.threads, model, plan.state_nodes()), charged_by::run);
+        plan.memory.add("model",
+            trainers::link_model_bytes(o, std::min(*o.batch, edges.most), o.threads, model, plan.state_nodes()),
+            charged_by::run);
         plan.memory.add("relations", 2 * relations + 4096, charged_by::run);
         if (o.replayed_queries != 0)
-            plan.memory.add("query log", gneiss::query_log::bytes_needed(o.query_log(graph), model.dim(), plan.partitioning.partitions), charged_by::run);
+            plan.memory.add("query log",
+                gneiss::query_log::bytes_needed(o.query_log(graph), model.dim(), plan.partitioning.partitions),
+                charged_by::run);
         if (candidates != 0) plan.memory.add("candidates", candidates, charged_by::run);
         gneiss::embedding_trainer_options largest = sized(o.training_options(), plan), usual = largest;
         usual.state_edges = edges.median;
         const auto bound = [&](const gneiss::embedding_trainer_options& of) {
-            return gneiss::embedding_trainer::bound_batch(of, plan.layout, graph.nodes, relation_rows * model.relation_floats());
+            return gneiss::embedding_trainer::bound_batch(
+                of, plan.layout, graph.nodes, relation_rows * model.relation_floats());
         };
         trainers::batch_needs needs{.bound = bound(largest), .largest = bound(largest), .usual = bound(usual)};
         if (seen) {
-            needs.largest.rows = std::min(needs.bound.rows, seen->nodes_with_margin() * gneiss::embedding_trainer::row_bytes(largest, plan.layout));
+            needs.largest.rows = std::min(needs.bound.rows,
+                seen->nodes_with_margin() * gneiss::embedding_trainer::row_bytes(largest, plan.layout));
             needs.usual.rows = std::min(needs.usual.rows, needs.largest.rows);
         }
-        const std::uint64_t evaluation = std::max(plan.least_ranking_bytes, o.keeps_best(graph.valid_edges != 0) ? plan.best_bytes() : 0);
-        plan.add_batches(gneiss::embedding_trainer::in_flight(o.training_options()), o.deterministic, needs, evaluation);
+        const std::uint64_t evaluation =
+            std::max(plan.least_ranking_bytes, o.keeps_best(graph.valid_edges != 0) ? plan.best_bytes() : 0);
+        plan.add_batches(
+            gneiss::embedding_trainer::in_flight(o.training_options()), o.deterministic, needs, evaluation);
         plan.add_evaluation(evaluation);
         return plan;
     };
@@ -100,8 +113,8 @@ trainers::warm_start open_warm_start(const trainers::configuration<options>& of)
     return warm;
 }
 
-/// Draws batches of a plan's first state; if its buckets are still to be made, of a state with the same share of the stored ones.
-/// None if a device or --deterministic needs bounds, or without edges in that state.
+/// Draws batches of a plan's first state; if its buckets are still to be made, of a state with the same share of the
+/// stored ones. None if a device or --deterministic needs bounds, or without edges in that state.
 trainers::seen_batches profile_of(const options& o, const training_plan& plan, const gneiss::bucket_store& buckets,
     const gneiss::engine_factory& engines, const std::stop_token& stop) {
     if (o.device != "cpu" || o.deterministic) return std::nullopt;
@@ -109,7 +122,9 @@ trainers::seen_batches profile_of(const options& o, const training_plan& plan, c
     if (trainers::is_order_file(choice.order) && choice.partitions != plan.choice.partitions) return std::nullopt;
     // Some millions of edges are enough to draw from, within a quarter of the budget.
     const double enough = std::min<double>(1 << 24, static_cast<double>(o.memory->bytes) / 4 / sizeof(gneiss::edge));
-    const auto edges_of = [&](std::uint32_t slots) { return static_cast<double>(buckets.edges()) * slots * slots / choice.partitions / choice.partitions; };
+    const auto edges_of = [&](std::uint32_t slots) {
+        return static_cast<double>(buckets.edges()) * slots * slots / choice.partitions / choice.partitions;
+    };
     for (; choice.slots > 2 && edges_of(choice.slots) > enough; --choice.slots) choice.order = "beta";
     const gneiss::epoch_plan states = trainers::make_order(choice, o.seed)(0);
     if (states.empty()) return std::nullopt;
@@ -117,8 +132,10 @@ trainers::seen_batches profile_of(const options& o, const training_plan& plan, c
     gneiss::bucket_reader reader(buckets, engines);
     gneiss::memory_budget budget;
     const gneiss::edge_loader sizes{.size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
-    gneiss::edge_buffer edges(reader.source(), gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::bytes_needed(first, sizes)}, budget);
-    const auto seen = gneiss::embedding_trainer::profile(o.training_options(), edges, buckets.rows(), first, trainers::profiled_batches, gneiss::tbb_executor(o.threads), stop);
+    gneiss::edge_buffer edges(
+        reader.source(), gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::bytes_needed(first, sizes)}, budget);
+    const auto seen = gneiss::embedding_trainer::profile(o.training_options(), edges, buckets.rows(), first,
+        trainers::profiled_batches, gneiss::tbb_executor(o.threads), stop);
     return seen.batches == 0 ? std::nullopt : std::optional(seen);
 }
 
@@ -127,8 +144,8 @@ class marius_trainer final : public trainers::trainer {
 public:
     /// Starts a run, or resumes it. All arguments outlive the trainer.
     marius_trainer(const trainers::configuration<options>& config, const training_plan& plan,
-        const gneiss::bucket_store& buckets, const trainers::run_negatives& negatives, const trainers::run_context& context,
-        const trainers::opened_run& run)
+        const gneiss::bucket_store& buckets, const trainers::run_negatives& negatives,
+        const trainers::run_context& context, const trainers::opened_run& run)
         : options_(config.flags),
           command_(config.command()),
           data_(*context.data),
@@ -150,21 +167,32 @@ public:
         else
             initialize(context.live, warm ? &*warm : nullptr);
         rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
-            gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch,
+            gneiss::partition_buffer_options{
+                .resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots,
+                .prefetch = plan_.prefetch,
                 .trace = run.recorder()},
             budget_);
         reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engines_);
-        edges_ = std::make_unique<gneiss::edge_buffer>(
-            reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes, .trace = run.recorder()}, budget_);
-        if (options_.replayed_queries != 0) queries_.emplace(options_.query_log(data_.manifest()), model_.dim(), plan_.partitioning);
+        edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(),
+            gneiss::edge_buffer_options{
+                .cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes, .trace = run.recorder()},
+            budget_);
+        if (options_.replayed_queries != 0)
+            queries_.emplace(options_.query_log(data_.manifest()), model_.dim(), plan_.partitioning);
         if (context.device) backend_ = backend_on(*context.device, options_, plan_, relations_);
         gneiss::embedding_trainer_options training = sized(options_.training_options(), plan_);
         training.own_negatives = negatives.source;
         training.pipeline.trace = run.recorder();
         training_ = std::make_unique<gneiss::embedding_trainer>(training,
-            gneiss::embedding_parts{.model = model_, .optimizer = options_.row_optimizer(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
+            gneiss::embedding_parts{.model = model_,
+                .optimizer = options_.row_optimizer(0),
+                .rows = *rows_,
+                .edges = *edges_,
+                .relations = relations_,
                 .backend = backend_ ? &*backend_ : nullptr,
-                .frozen = {.nodes = options_.freezes("nodes"), .relations = options_.freezes("relations"), .weights = false},
+                .frozen = {.nodes = options_.freezes("nodes"),
+                    .relations = options_.freezes("relations"),
+                    .weights = false},
                 .queries = queries_ ? &*queries_ : nullptr},
             executor_, budget_);
         if (warm) {
@@ -180,7 +208,8 @@ public:
         if (rows_->keeps_all()) rows_->for_each_block([](std::uint64_t, gneiss::matrix_view<const float>) {});
     }
 
-    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::run_observer& observer, const std::stop_token& stop) override {
+    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::run_observer& observer,
+        const std::stop_token& stop) override {
         epoch_ = from.epoch;
         training_->set_optimizer(options_.row_optimizer(from.epoch, plateau()));
         const gneiss::training_epoch done =
@@ -218,7 +247,8 @@ public:
             const gneiss::checkpoint saved = gneiss::load_checkpoint(best_ / trainers::checkpoint_name);
             trainers::from_bytes(saved.sections.at("relations"), relations_.data(), "relations");
             rows_file_ = trainers::open_rows(engines_, best_, plan_.partitioning, saved);
-            rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_, gneiss::partition_buffer_options{.resident_partitions = 1, .prefetch = 1}, budget_);
+            rows_ = std::make_unique<gneiss::partition_buffer>(
+                *rows_file_, gneiss::partition_buffer_options{.resident_partitions = 1, .prefetch = 1}, budget_);
         }
         return evaluate(split);
     }
@@ -227,16 +257,19 @@ public:
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return training_->row_staleness(); }
     [[nodiscard]] bool has_finite_parameters() const override {
-        return trainers::have_finite_squares(relations_.values()) && (!rows_->keeps_all() || trainers::have_finite_squares(*rows_));
+        return trainers::have_finite_squares(relations_.values()) &&
+            (!rows_->keeps_all() || trainers::have_finite_squares(*rows_));
     }
-    [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return options_.learning_rate(epoch, plateau()); }
+    [[nodiscard]] double learning_rate(std::uint64_t epoch) const override {
+        return options_.learning_rate(epoch, plateau());
+    }
     [[nodiscard]] double device_seconds() const override { return backend_ ? backend_->device_seconds() : 0; }
     [[nodiscard]] gneiss::io_stats io() const override { return rows_file_->statistics() + reader_->statistics(); }
 
 private:
     [[nodiscard]] programs::metric_values ranked(const std::string& split, const programs::count_or_all& edges) {
-        const trainers::link_evaluation ranking{options_, options_.seed, data_, buckets_, model_.scorer(relations_.values()), executor_,
-            plan_.evaluation_bytes, stop_, {}, edges};
+        const trainers::link_evaluation ranking{options_, options_.seed, data_, buckets_,
+            model_.scorer(relations_.values()), executor_, plan_.evaluation_bytes, stop_, {}, edges};
         return ranking(split, {*rows_, stop_});
     }
     /// \param warm  null: none
@@ -253,8 +286,8 @@ private:
                     warm->fill_rows(rows, data_, engines_, trainers::warm_start_memory(budget_), initial, stop_);
                 }},
             live, executor_, stop_);
-        gneiss::initialize_rows(options_.relation_initializer(), state, options_.seed, gneiss::embedding_kind::relations, 0,
-            model_.relation_floats(), relations_.table(), executor_);
+        gneiss::initialize_rows(options_.relation_initializer(), state, options_.seed,
+            gneiss::embedding_kind::relations, 0, model_.relation_floats(), relations_.table(), executor_);
         if (warm != nullptr) warm->take_relations(relations_, data_, *options_.reciprocal);
     }
     void load(const gneiss::checkpoint& saved) {
@@ -295,14 +328,25 @@ public:
     static constexpr const char* program = marius::program;
 
     run(const options& given, trainers::run_context&& context)
-        : prepared_run(std::move(context)), asked_(resolve(given, *context_.data)), config_(program, asked_), buckets_(context_.data->buckets()),
-          negatives_(trainers::negatives_for(asked_, asked_.seed, *context_.data, asked_.memory->bytes, context_.stop)) {
+        : prepared_run(std::move(context)),
+          asked_(resolve(given, *context_.data)),
+          config_(program, asked_),
+          buckets_(context_.data->buckets()),
+          negatives_(
+              trainers::negatives_for(asked_, asked_.seed, *context_.data, asked_.memory->bytes, context_.stop)) {
         options& o = config_.flags;
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         plan_ = trainers::choose_by_profile(
-            [&](const trainers::seen_batches& seen) { return trainers::choose_plan(o, graph, buckets_, {"comet-beta", "beta-randomized"}, planner(asked_, graph, buckets_, negatives_.bytes, seen)); },
-            [&](const training_plan& plan, const trainers::seen_batches& seen) { return trainers::same_plan(plan, planner(asked_, graph, buckets_, negatives_.bytes, seen)); },
-            [&](const training_plan& plan) { return profile_of(asked_, plan, buckets_, context_.engine.make, context_.stop); });
+            [&](const trainers::seen_batches& seen) {
+                return trainers::choose_plan(o, graph, buckets_, {"comet-beta", "beta-randomized"},
+                    planner(asked_, graph, buckets_, negatives_.bytes, seen));
+            },
+            [&](const training_plan& plan, const trainers::seen_batches& seen) {
+                return trainers::same_plan(plan, planner(asked_, graph, buckets_, negatives_.bytes, seen));
+            },
+            [&](const training_plan& plan) {
+                return profile_of(asked_, plan, buckets_, context_.engine.make, context_.stop);
+            });
         trainers::take_choice(o, plan_);
         if (keeps_best()) // the former best state and a new one, while it is written
             plan_.disk_bytes += 2 * plan_.partitioning.partitions * plan_.best_bytes();
@@ -310,8 +354,8 @@ public:
             gneiss::embedding_table relations = make_relations(o.model(), o.row_optimizer(0), graph);
             (void)backend_on(*context_.device, o, plan_, relations);
         }
-        context_.live.say(fmt::format("{}: {} nodes, {} edges, {} relations; {} d={}", graph.name, graph.nodes, graph.train_edges,
-            graph.relations, *o.decoder, *o.dim));
+        context_.live.say(fmt::format("{}: {} nodes, {} edges, {} relations; {} d={}", graph.name, graph.nodes,
+            graph.train_edges, graph.relations, *o.decoder, *o.dim));
         if (o.warm_start && !given.lr) context_.live.say(trainers::warm_rate_text("--lr", *o.lr));
         (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
         if (o.warm_start && !o.resume) (void)open_warm_start(config_);
@@ -334,13 +378,17 @@ public:
             .remedy = fmt::format("try a lower --lr than {:g}", *config_.flags.lr),
             .plateau = config_.flags.plateau()};
     }
-    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
+    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
+        config_.flags.place(dataset, out);
+    }
     void open(const trainers::opened_run& opened) override {
-        rebucketed_ = trainers::rebucketed(*context_.data, opened, plan_, config_.flags.threads, context_.live, context_.stop);
+        rebucketed_ =
+            trainers::rebucketed(*context_.data, opened, plan_, config_.flags.threads, context_.live, context_.stop);
         if (!rebucketed_) return;
         buckets_ = rebucketed_->buckets();
         const auto seen = profile_of(asked_, plan_, buckets_, context_.engine.make, context_.stop);
-        plan_ = trainers::choose_again(asked_, plan_, planner(asked_, context_.data->manifest(), buckets_, negatives_.bytes, seen));
+        plan_ = trainers::choose_again(
+            asked_, plan_, planner(asked_, context_.data->manifest(), buckets_, negatives_.bytes, seen));
         trainers::take_choice(config_.flags, plan_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
@@ -360,6 +408,8 @@ private:
 
 } // namespace
 
-void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains embeddings of a dataset's nodes and relations."); }
+void add_train(programs::command_line& to) {
+    trainers::add_train<run>(to, "Trains embeddings of a dataset's nodes and relations.");
+}
 
 } // namespace marius

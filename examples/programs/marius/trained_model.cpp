@@ -12,7 +12,9 @@
 
 namespace marius {
 
-trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved) : budget(memory) {
+trained_model::trained_model(
+    const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved)
+    : budget(memory) {
     auto opened = trainers::open_trained<options>(program, run, moved);
     how = std::move(opened.flags);
     state = std::move(opened.state);

@@ -21,8 +21,10 @@ namespace marius {
 class trained_model {
 public:
     /// Reads the run's configuration and its best state, or the last one if none was kept. Throws errc::not_found if
-    /// there is none. Embeddings are charged to `memory` [bytes]; throws gneiss::over_budget. `moved` as in `open_trained`.
-    trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved);
+    /// there is none. Embeddings are charged to `memory` [bytes]; throws gneiss::over_budget. `moved` as in
+    /// `open_trained`.
+    trained_model(
+        const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved);
 
     /// Returns a scorer with the trained relations.
     [[nodiscard]] gneiss::link_scorer scorer() const { return model->scorer(relations.values()); }

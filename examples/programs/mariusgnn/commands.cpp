@@ -5,15 +5,15 @@
 
 #include <fmt/format.h>
 
-#include "kit/report/run_directory.hpp"
 #include "kit/cli/signals.hpp"
-#include "trained_model.hpp"
-#include "kit/gnn/node_classification_predictions.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/gnn/node_classification_predictions.hpp"
+#include "kit/report/run_directory.hpp"
 #include "kit/run/link_evaluation.hpp"
 #include "kit/run/link_queries.hpp"
 #include "kit/run/run_flags.hpp"
 #include "kit/run/untrained.hpp"
+#include "trained_model.hpp"
 
 namespace mariusgnn {
 
@@ -26,7 +26,8 @@ struct applied {
 };
 
 /// Runs inference with three quarters of the remaining memory.
-applied apply(trained_model& trained, const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
+applied apply(
+    trained_model& trained, const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
     const std::uint64_t left = trainers::memory_left(trained.budget, memory);
     inferred_rows rows = trained.infer(executor, left / 4 * 3, stop);
     const std::uint64_t rest = left - rows.bytes();
@@ -34,9 +35,11 @@ applied apply(trained_model& trained, const gneiss::tbb_executor& executor, std:
 }
 
 /// Runs inference with the neighbors that are resident in training's states.
-applied apply_resident(trained_model& trained, const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
+applied apply_resident(
+    trained_model& trained, const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
     inferred_rows rows = trained.infer_resident(executor, memory, stop);
-    return {std::move(rows), trainers::memory_left(trained.budget, memory)}; // the program's memory now includes the rows
+    return {
+        std::move(rows), trainers::memory_left(trained.budget, memory)}; // the program's memory now includes the rows
 }
 
 struct eval_flags : trainers::eval_flags, trainers::hidden_rows_flag {
@@ -58,15 +61,18 @@ programs::exit_code eval(const eval_flags& flags) {
         trained.how.eval_fanout = flags.eval_fanout;
     }
     if (!trained.how.links() && flags.change_ranking())
-        throw programs::usage_error("--eval-negatives, --eval-negatives-by-degree, --eval-edges, --eval-candidates, --candidates and --k are for --task link");
-    if (trained.how.links() && flags.split == "train") throw programs::usage_error("--split train is for node tasks: of edges, evaluate valid or test");
+        throw programs::usage_error("--eval-negatives, --eval-negatives-by-degree, --eval-edges, --eval-candidates, "
+                                    "--candidates and --k are for --task link");
+    if (trained.how.links() && flags.split == "train")
+        throw programs::usage_error("--split train is for node tasks: of edges, evaluate valid or test");
     if (trained.how.links()) flags.trainers::eval_flags::change(trained.how);
     const auto executor = flags.executor();
     const applied by = (resident ? apply_resident : apply)(trained, executor, memory, interrupts.token());
     programs::metric_values values;
     nlohmann::ordered_json per_class;
     if (trained.how.links()) {
-        trainers::warn_of_untrained_edges(trained.data(), trained.graph->buckets(), flags.split, trained.how.uses_rows(), interrupts.token());
+        trainers::warn_of_untrained_edges(
+            trained.data(), trained.graph->buckets(), flags.split, trained.how.uses_rows(), interrupts.token());
         const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
             trained.net->scorer(), executor, by.memory, interrupts.token(), flags.k, {}, !flags.candidates};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
@@ -80,7 +86,8 @@ programs::exit_code eval(const eval_flags& flags) {
         values = metrics.values();
         per_class = metrics.per_class(flags.split, trained.data());
     }
-    trainers::report_metrics(program, flags, trained.state, flags.split, values, trained.how.links() ? "edges" : "nodes", trained.how.dataset, per_class);
+    trainers::report_metrics(program, flags, trained.state, flags.split, values,
+        trained.how.links() ? "edges" : "nodes", trained.how.dataset, per_class);
     return programs::exit_code::done;
 }
 
@@ -90,7 +97,9 @@ struct predict_flags : trainers::run_flags, trainers::query_flags, trainers::nod
 
 /// Returns rows as a stream that ends on a stop.
 trainers::score_stream stream_of(const applied& by, const std::stop_token& stop) {
-    return [&by, stop](const gneiss::embedding_block_visitor& visit) { trainers::stoppable_rows(*by.rows.rows, stop).for_each_block(visit); };
+    return [&by, stop](const gneiss::embedding_block_visitor& visit) {
+        trainers::stoppable_rows(*by.rows.rows, stop).for_each_block(visit);
+    };
 }
 
 programs::exit_code predict(const predict_flags& flags, const programs::command& given) {
@@ -102,22 +111,28 @@ programs::exit_code predict(const predict_flags& flags, const programs::command&
     const gneiss::dataset& data = trained.data();
     data.verify_labels();
     if (trained.how.links() ? flags.some() : flags.any())
-        throw programs::usage_error(trained.how.links() ? "--node and --nodes are for node classification: this run predicts edges"
-                                                        : "--head, --tail, --relation, --queries and --similar are for link prediction: this run predicts classes");
+        throw programs::usage_error(trained.how.links()
+                ? "--node and --nodes are for node classification: this run predicts edges"
+                : "--head, --tail, --relation, --queries and --similar are for link prediction: this run predicts "
+                  "classes");
     if (!trained.how.links())
         for (const char* const name : {"k", "candidates", "measure", "known", "self"})
-            if (given.given(name)) throw programs::usage_error(fmt::format("--{} is for link prediction: this run predicts classes", name));
+            if (given.given(name))
+                throw programs::usage_error(
+                    fmt::format("--{} is for link prediction: this run predicts classes", name));
     const auto executor = flags.executor();
     if (!trained.how.links()) {
         const auto asked = trainers::requested_nodes(data, flags, memory); // reports unknown nodes before the work
         const applied by = apply(trained, executor, memory, interrupts.token());
-        trainers::predict_classes(program, {data, *trained.trained_on, {data, trainers::scratch_of(flags.run), by.memory}, trained.state}, asked, stream_of(by, interrupts.token()), flags.json);
+        trainers::predict_classes(program,
+            {data, *trained.trained_on, {data, trainers::scratch_of(flags.run), by.memory}, trained.state}, asked,
+            stream_of(by, interrupts.token()), flags.json);
         return programs::exit_code::done;
     }
     const auto queries = trainers::read_queries(data, flags, memory);
     const applied by = apply(trained, executor, memory, interrupts.token());
-    const trainers::link_prediction answer{program, data, trained.graph->buckets(), trained.net->scorer(), flags, executor, by.memory,
-        interrupts.token(), trained.how.uses_rows(), trained.state};
+    const trainers::link_prediction answer{program, data, trained.graph->buckets(), trained.net->scorer(), flags,
+        executor, by.memory, interrupts.token(), trained.how.uses_rows(), trained.state};
     answer(queries, {*by.rows.rows, interrupts.token()}, flags.json);
     return programs::exit_code::done;
 }
@@ -137,24 +152,31 @@ programs::exit_code export_run(const export_flags& flags) {
     trainers::warn_if_unfinished(flags.run, trained.state);
     flags.change(trained.how);
     const bool predictions = flags.what == "predictions";
-    if (predictions && trained.how.links()) throw programs::usage_error("--what predictions is for node classification runs; use predict for queries about edges");
+    if (predictions && trained.how.links())
+        throw programs::usage_error(
+            "--what predictions is for node classification runs; use predict for queries about edges");
     const gneiss::dataset& data = trained.data();
     data.verify_labels();
     const auto executor = flags.executor();
     const applied by = apply(trained, executor, memory, interrupts.token());
     trainers::stoppable_rows rows(*by.rows.rows, interrupts.token());
     if (predictions)
-        trainers::export_predictions({data, *trained.trained_on, {data, trainers::scratch_of(flags.run), by.memory}, trained.state}, stream_of(by, interrupts.token()), flags.format, out.begin());
+        trainers::export_predictions(
+            {data, *trained.trained_on, {data, trainers::scratch_of(flags.run), by.memory}, trained.state},
+            stream_of(by, interrupts.token()), flags.format, out.begin());
     else
-        trainers::export_embeddings({data, trainers::scratch_of(flags.run), by.memory}, rows, trained.net->relations.values(), flags.format, out.begin());
+        trainers::export_embeddings({data, trainers::scratch_of(flags.run), by.memory}, rows,
+            trained.net->relations.values(), flags.format, out.begin());
     out.finish();
     const std::uint64_t nodes = rows.rows();
     if (flags.json) {
-        nlohmann::ordered_json result{{"program", program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", flags.what}, {"dim", rows.dim()}};
+        nlohmann::ordered_json result{{"program", program}, {"out", out.path().string()}, {"nodes", nodes},
+            {"what", flags.what}, {"dim", rows.dim()}};
         trained.state.add_to(result);
         programs::print_json(result);
     } else {
-        programs::print_text("{} of {} nodes, {} floats each, are in {} ({})\n", flags.what, nodes, rows.dim(), out.path().string(), trained.state.text());
+        programs::print_text("{} of {} nodes, {} floats each, are in {} ({})\n", flags.what, nodes, rows.dim(),
+            out.path().string(), trained.state.text());
     }
     return programs::exit_code::done;
 }
@@ -163,7 +185,8 @@ programs::exit_code export_run(const export_flags& flags) {
 
 void add_eval(programs::command_line& to) {
     static eval_flags flags;
-    programs::command& command = to.add("eval", "Evaluates a trained run on a split.", [](programs::command&) { return eval(flags); });
+    programs::command& command =
+        to.add("eval", "Evaluates a trained run on a split.", [](programs::command&) { return eval(flags); });
     flags.trainers::eval_flags::add_to(command, "split of edges or nodes; train: of nodes", {"train", "valid", "test"});
     add_eval_graph(command, flags.eval_graph, flags.eval_fanout);
     flags.hidden_rows_flag::add_to(command);
@@ -172,8 +195,9 @@ void add_eval(programs::command_line& to) {
 
 void add_predict(programs::command_line& to) {
     static predict_flags flags;
-    programs::command& command = to.add("predict", "Predicts node labels, the best tails or heads of edges, or similar nodes.",
-        [](programs::command& given) { return predict(flags, given); });
+    programs::command& command =
+        to.add("predict", "Predicts node labels, the best tails or heads of edges, or similar nodes.",
+            [](programs::command& given) { return predict(flags, given); });
     flags.run_flags::add_to(command);
     flags.node_flags::add_to(command);
     command.group("Edges");
@@ -190,8 +214,10 @@ void add_export(programs::command_line& to) {
         [](programs::command&) { return export_run(flags); });
     flags.run_flags::add_to(command);
     command.option("out", flags.out, "output directory").value_name("DIR").required();
-    command.option("what", flags.what, "rows of the last layer, or class probabilities").choices({"representations", "predictions"});
-    command.option("format", flags.format, "npy: arrays and name tables; tsv: a name and its values per line").choices({"npy", "tsv"});
+    command.option("what", flags.what, "rows of the last layer, or class probabilities")
+        .choices({"representations", "predictions"});
+    command.option("format", flags.format, "npy: arrays and name tables; tsv: a name and its values per line")
+        .choices({"npy", "tsv"});
     command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
     flags.hidden_rows_flag::add_to(command);
     command.option("force", flags.force, "replace an existing export at --out").transient();

@@ -15,33 +15,45 @@ gneiss::csr_graph<> whole_graph(const options& settings, const gneiss::bucket_st
     const std::uint64_t nodes = buckets.rows().nodes;
     gneiss::memory_budget budget(memory);
     const auto lists = [&](gneiss::neighbor_direction wanted) {
-        if (settings.neighbors() != gneiss::neighbor_direction::both && settings.neighbors() != wanted) return gneiss::csr<>();
+        if (settings.neighbors() != gneiss::neighbor_direction::both && settings.neighbors() != wanted)
+            return gneiss::csr<>();
         return gneiss::csr<>::from_edges(nodes, wanted, {}, [&](auto&& sink) { buckets.for_each_edge(sink); });
     };
-    const gneiss::memory_charge both = budget.charge("graph for the device", 2 * gneiss::csr<>::bytes_needed(nodes, buckets.edges(), {}));
+    const gneiss::memory_charge both =
+        budget.charge("graph for the device", 2 * gneiss::csr<>::bytes_needed(nodes, buckets.edges(), {}));
     return {lists(gneiss::neighbor_direction::in), lists(gneiss::neighbor_direction::out)};
 }
 
 } // namespace
 
-std::optional<gneiss::any_backend> backend_on(trainers::compute_device* device, const options& settings, const trainers::training_plan& plan,
-    const gneiss::bucket_store& buckets, network& net) {
+std::optional<gneiss::any_backend> backend_on(trainers::compute_device* device, const options& settings,
+    const trainers::training_plan& plan, const gneiss::bucket_store& buckets, network& net) {
     if (device == nullptr) return std::nullopt;
-    const gneiss::network_setup network{.layers = trainers::layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = settings.seed};
+    const gneiss::network_setup network{.layers = trainers::layers_of(net.encode),
+        .in = net.encode.inputs(),
+        .weights = net.weights,
+        .seed = settings.seed};
     gneiss::device_choices choices;
-    if (settings.uses_rows()) choices.embeddings = trainers::device_embeddings_of(settings, plan.partitioning.nodes, plan.layout);
+    if (settings.uses_rows())
+        choices.embeddings = trainers::device_embeddings_of(settings, plan.partitioning.nodes, plan.layout);
     const auto compute = [&] {
         if (!settings.links()) return device->classify(network, choices);
-        return device->predict(network, trainers::decoder_of(settings, *settings.batch, net.encode.outputs(), net.relations), choices);
+        return device->predict(
+            network, trainers::decoder_of(settings, *settings.batch, net.encode.outputs(), net.relations), choices);
     };
     if (settings.sample_on == "cpu") return compute();
     if (!plan.keeps_all())
-        throw gneiss::error(gneiss::errc::invalid_argument, "--sample-on gpu samples the whole graph: use --store memory or device, within --memory");
+        throw gneiss::error(gneiss::errc::invalid_argument,
+            "--sample-on gpu samples the whole graph: use --store memory or device, within --memory");
     const gneiss::csr_graph<> graph = whole_graph(settings, buckets, plan.budget);
     const gneiss::gnn_trainer_options training = settings.training_options();
-    choices.sampling.emplace(gneiss::device_sampling_setup{.graph = graph, .neighbors = training.neighbors,
-        .dense = training.sampler == gneiss::sampler_kind::dense, .seed = settings.seed,
-        .seeds = settings.links() ? gneiss::bound_link_batch(training.negatives, *settings.batch, plan.partitioning.nodes).nodes : *settings.batch});
+    choices.sampling.emplace(gneiss::device_sampling_setup{.graph = graph,
+        .neighbors = training.neighbors,
+        .dense = training.sampler == gneiss::sampler_kind::dense,
+        .seed = settings.seed,
+        .seeds = settings.links()
+            ? gneiss::bound_link_batch(training.negatives, *settings.batch, plan.partitioning.nodes).nodes
+            : *settings.batch});
     return compute();
 }
 

@@ -6,16 +6,16 @@
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/train/any_slots.hpp>
 
+#include "kit/run/device.hpp"
 #include "network.hpp"
 #include "options.hpp"
 #include "training_plan.hpp"
-#include "kit/run/device.hpp"
 
 namespace mariusgnn {
 
-/// Returns the backend that computes a plan's batches on `device`; null for the CPU, for which `device` is null too. With
-/// --sample-on gpu it copies the graph of `buckets`. Throws over_budget if the device's memory is too small, or the host's
-/// while the graph is copied.
+/// Returns the backend that computes a plan's batches on `device`; null for the CPU, for which `device` is null too.
+/// With --sample-on gpu it copies the graph of `buckets`. Throws over_budget if the device's memory is too small, or
+/// the host's while the graph is copied.
 [[nodiscard]] std::optional<gneiss::any_backend> backend_on(trainers::compute_device* device, const options& settings,
     const trainers::training_plan& plan, const gneiss::bucket_store& buckets, network& net);
 

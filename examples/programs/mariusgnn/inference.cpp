@@ -41,8 +41,8 @@ inferred_rows infer_full(const inference_source& from) {
     gneiss::make_directories(from.scratch);
     const gneiss::layerwise_options options =
         trainers::inference_options(from.how, from.engines, from.scratch, from.net.streams);
-    gneiss::layerwise_result result = gneiss::infer_layerwise(
-        from.net.encode, from.net.weights, input_from(from), from.buckets, options, from.on, *created.budget, from.stop);
+    gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights, input_from(from),
+        from.buckets, options, from.on, *created.budget, from.stop);
     if (!result.plan.in_memory) from.net.streams = result.plan.streamed;
     created.rows = std::move(result.rows);
     created.charge = std::move(result.charge);
@@ -107,12 +107,16 @@ void infer_resident(const inference_source& from, const resident_source& by,
             for (std::size_t first = 0; first < nodes.size(); first += sampling.batch) {
                 trainers::throw_if_stopped(from.stop);
                 const auto seeds = nodes.subspan(first, std::min<std::size_t>(sampling.batch, nodes.size() - first));
-                const auto ids = std::visit([&](auto& draw) {
-                    const auto sample = draw.sample({0, {s, 0, batch++}}, *graph, seeds, from.on, arena);
-                    layers.assign(sample, from.on, gneiss::layer_stack::lists::forward);
-                    if constexpr (requires { sample.node_ids; }) return sample.node_ids;
-                    else return sample.nodes;
-                }, sampler);
+                const auto ids = std::visit(
+                    [&](auto& draw) {
+                        const auto sample = draw.sample({0, {s, 0, batch++}}, *graph, seeds, from.on, arena);
+                        layers.assign(sample, from.on, gneiss::layer_stack::lists::forward);
+                        if constexpr (requires { sample.node_ids; })
+                            return sample.node_ids;
+                        else
+                            return sample.nodes;
+                    },
+                    sampler);
                 const gneiss::matrix_view<float> rows(memory.at_least(ids.size() * dense), ids.size(), dense);
                 gneiss::input_rows<float> in{.dense = rows};
                 if (learned != 0) gneiss::gather_rows(from.on, **held.lease, ids, rows.middle_columns(0, learned));
@@ -137,12 +141,14 @@ inferred_rows infer_resident(const inference_source& from, const resident_source
     const bool fits = in_memory <= from.memory / 2;
     gneiss::make_directories(from.scratch);
     result.rows = fits ? std::make_unique<gneiss::scratch_rows>(partitioning, columns)
-                     : std::make_unique<gneiss::scratch_rows>(partitioning, columns, from.engines, from.scratch);
-    result.charge = result.budget->charge("rows of the last layer", fits ? in_memory : gneiss::scratch_rows::file_memory_bytes(partitioning, columns));
+                       : std::make_unique<gneiss::scratch_rows>(partitioning, columns, from.engines, from.scratch);
+    result.charge = result.budget->charge(
+        "rows of the last layer", fits ? in_memory : gneiss::scratch_rows::file_memory_bytes(partitioning, columns));
     std::vector<gneiss::node_id> nodes;
     const auto all_of = [&](gneiss::partition_id p) {
         nodes.resize(static_cast<std::size_t>(partitioning.size(p)));
-        for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i] = static_cast<gneiss::node_id>(partitioning.begin(p) + i);
+        for (std::size_t i = 0; i < nodes.size(); ++i)
+            nodes[i] = static_cast<gneiss::node_id>(partitioning.begin(p) + i);
         return std::span<const gneiss::node_id>(nodes);
     };
     infer_resident(from, by, all_of, [&](std::span<const gneiss::node_id> ids, gneiss::matrix_view<const float> rows) {

@@ -17,8 +17,8 @@
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 
-#include "network.hpp"
 #include "kit/gnn/node_metrics.hpp"
+#include "network.hpp"
 
 namespace mariusgnn {
 

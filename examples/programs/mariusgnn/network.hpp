@@ -9,12 +9,13 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
-#include "options.hpp"
 #include "kit/gnn/classifier.hpp"
+#include "options.hpp"
 
 namespace mariusgnn {
 
-/// All trained parameters except node embeddings: the layers' weights, and for link prediction a decoder with its relations.
+/// All trained parameters except node embeddings: the layers' weights, and for link prediction a decoder with its
+/// relations.
 class network {
 public:
     /// Throws usage_error if the last layer's width is not the number of classes.
@@ -24,7 +25,8 @@ public:
     trainers::graph_encoder encode;
     std::optional<gneiss::any_link_model> links;
     gneiss::embedding_table relations;
-    std::optional<bool> streams{}; ///< choice of the last inference that exceeded memory, so that the next need not count
+    std::optional<bool>
+        streams{}; ///< choice of the last inference that exceeded memory, so that the next need not count
 
     /// Initializes weights, relations and optimizer states.
     void initialize(const options& settings, const gneiss::tbb_executor& executor);

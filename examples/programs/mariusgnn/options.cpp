@@ -14,9 +14,10 @@ namespace mariusgnn {
 
 namespace {
 
-constexpr const char* of_links[] = {"decoder", "loss", "reduction", "margin", "regularizer", "regularizer-weight", "reciprocal",
-    "relation-init", "negatives", "chunks", "negatives-by-degree", "filter-negatives", "log-q-correction", "batch-from",
-    "exclude-target-edges", "eval-negatives", "eval-edges", "valid-edges", "eval-negatives-by-degree", "eval-candidates", "candidates"};
+constexpr const char* of_links[] = {"decoder", "loss", "reduction", "margin", "regularizer", "regularizer-weight",
+    "reciprocal", "relation-init", "negatives", "chunks", "negatives-by-degree", "filter-negatives", "log-q-correction",
+    "batch-from", "exclude-target-edges", "eval-negatives", "eval-edges", "valid-edges", "eval-negatives-by-degree",
+    "eval-candidates", "candidates"};
 constexpr const char* of_rows[] = {"node-init", "init"};
 constexpr const char* of_rows_and_links[] = {"dim", "row-optimizer", "row-lr"};
 
@@ -27,44 +28,67 @@ bool has_features(const gneiss::dataset_manifest& graph) { return graph.node_att
 void options::add_to(programs::command& to) {
     add_dataset(to);
     add_freeze(to, {"nodes", "relations", "weights"});
-    to.option("task", task, "link prediction or node classification").choices({"link", "node"}).default_text("node if nodes have labels");
+    to.option("task", task, "link prediction or node classification")
+        .choices({"link", "node"})
+        .default_text("node if nodes have labels");
     add_node_task(to);
     to.group("Model");
     add_layers(to);
-    to.option("inputs", inputs, "rows: learned embeddings; features; or both, concatenated").choices({"rows", "features", "both"}).default_text("features if there are any");
+    to.option("inputs", inputs, "rows: learned embeddings; features; or both, concatenated")
+        .choices({"rows", "features", "both"})
+        .default_text("features if there are any");
     add_dropout(to);
     add_model(to, "none");
     to.group("Training");
     to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
     to.option("batch", batch, "edges or nodes per batch").range(1).default_text("from the graph");
     add_sampling(to);
-    to.option("exclude-target-edges", exclude_target_edges, "exclude the edges that the batch predicts from sampling").formerly("hide-batch-edges").default_text("with --task link, unless a GPU samples");
+    to.option("exclude-target-edges", exclude_target_edges, "exclude the edges that the batch predicts from sampling")
+        .formerly("hide-batch-edges")
+        .default_text("with --task link, unless a GPU samples");
     add_coverage(to, "with --task node, if few nodes train, on the CPU");
     add_negatives(to);
-    add_optimizer(to, "adam; with --task link adagrad", "0.01; links 0.1, warm start 0.025", "constant; with --task link linear");
+    add_optimizer(
+        to, "adam; with --task link adagrad", "0.01; links 0.1, warm start 0.025", "constant; with --task link linear");
     add_class_weights(to);
-    to.option("row-optimizer", row_optimizer, "optimizer of embeddings and relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
-    to.option("row-lr", row_lr, "learning rate of embeddings and relations").default_text("0.1; with --task link and --warm-start 0.025");
-    to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take them one by one").choices({"state", "bucket"});
+    to.option("row-optimizer", row_optimizer, "optimizer of embeddings and relations")
+        .choices({"sgd", "adagrad", "adam"})
+        .default_text("adagrad");
+    to.option("row-lr", row_lr, "learning rate of embeddings and relations")
+        .default_text("0.1; with --task link and --warm-start 0.025");
+    to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take them one by one")
+        .choices({"state", "bucket"});
     to.option("seed", seed, "random seed");
-    add_memory(to, "comet, comet-balanced, beta, beta-randomized, … or a file of \"i j\" lines; training-first for node classification", "comet; training-first");
-    to.option("training-first", training_first, "node classification: copy the graph with training nodes in the first partitions").default_text("on disk, if it saves reads");
-    to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes, each a pass over graph and embeddings; 0: never").value_name("N").default_text("1 with --task link, if the buffer holds some partitions only, and they cut many edges");
+    add_memory(to,
+        "comet, comet-balanced, beta, beta-randomized, … or a file of \"i j\" lines; training-first for node "
+        "classification",
+        "comet; training-first");
+    to.option("training-first", training_first,
+          "node classification: copy the graph with training nodes in the first partitions")
+        .default_text("on disk, if it saves reads");
+    to.option("reshuffle", reshuffle,
+          "epochs between new random partitions of the nodes, each a pass over graph and embeddings; 0: never")
+        .value_name("N")
+        .default_text("1 with --task link, if the buffer holds some partitions only, and they cut many edges");
     add_execution(to);
-    to.option("sample-on", sample_on, "device that samples neighborhoods; gpu: copies the whole graph there").choices({"cpu", "gpu"}).neutral();
+    to.option("sample-on", sample_on, "device that samples neighborhoods; gpu: copies the whole graph there")
+        .choices({"cpu", "gpu"})
+        .neutral();
     add_validation(to, "from the graph");
     add_eval_graph(to, eval_graph, eval_fanout);
     add_hidden_rows(to);
     add_ranking(to);
     add_early_stop(to);
     add_output(to, "gneiss-mariusgnn");
-    to.common({"task", "layers", "fanout", "dim", "epochs", "batch", "negatives", "lr", "memory", "store", "device", "threads",
-        "out", "resume", "force", "dry-run"});
+    to.common({"task", "layers", "fanout", "dim", "epochs", "batch", "negatives", "lr", "memory", "store", "device",
+        "threads", "out", "resume", "force", "dry-run"});
     to.example("gneiss-mariusgnn train data/mine --layers sage:128,sage:128 --fanout 10,10 --out runs/mine");
 }
 
 void add_eval_graph(programs::command& to, std::string& graph, std::optional<std::string>& fanout) {
-    to.option("eval-graph", graph, "neighbors from the whole graph, or those in the buffer").choices({"full", "resident"}).neutral();
+    to.option("eval-graph", graph, "neighbors from the whole graph, or those in the buffer")
+        .choices({"full", "resident"})
+        .neutral();
     to.option("eval-fanout", fanout, "neighbors per hop, for resident").value_name("N,N").default_text("all").neutral();
 }
 
@@ -81,11 +105,13 @@ void refuse_unused(const options& o) {
     if (!o.links()) refuse(of_links, "--task link");
     if (!o.uses_rows()) refuse(of_rows, "embeddings: give --inputs rows or both");
     if (!o.uses_rows() && !o.links()) refuse(of_rows_and_links, "embeddings: give --inputs rows or both");
-    if (!o.uses_features() && o.normalize_features) throw programs::usage_error("--normalize-features is for --inputs features or both");
+    if (!o.uses_features() && o.normalize_features)
+        throw programs::usage_error("--normalize-features is for --inputs features or both");
     if (o.links() && o.node_task) throw programs::usage_error("--node-task is for --task node");
     if (o.links() && o.class_weights) throw programs::usage_error("--class-weights is for --task node");
     if (o.links() && o.training_first) throw programs::usage_error("--training-first is for --task node");
-    if (o.training_first.value_or(false) && o.init) throw programs::usage_error("--training-first reorders nodes, which --init does not support: leave one out");
+    if (o.training_first.value_or(false) && o.init)
+        throw programs::usage_error("--training-first reorders nodes, which --init does not support: leave one out");
     if (o.eval_graph == "resident" && o.hidden_rows != "f32") throw programs::usage_error(hidden_rows_need);
     if (o.eval_fanout && o.eval_graph != "resident") throw programs::usage_error(eval_fanout_needs);
 }
@@ -98,7 +124,8 @@ void fill_link(options& o, const gneiss::dataset_manifest& graph) {
     if (!o.layers) o.layers = fmt::format("sage:{}", *o.dim);
     const std::size_t width = o.layer_options(*o.dim).back().outputs();
     if (*o.decoder == "complex" && width % 2 != 0)
-        throw programs::usage_error(fmt::format("the last layer gives {} floats: ComplEx compares pairs of them", width));
+        throw programs::usage_error(
+            fmt::format("the last layer gives {} floats: ComplEx compares pairs of them", width));
     if (!o.dropout) o.dropout = 0;
     if (!o.batch) o.batch = edges < 4'000'000 ? 1000 : 10'000;
     if (!o.epochs) o.epochs = std::clamp<std::uint64_t>(5'000'000 / edges, 3, 20);
@@ -126,14 +153,17 @@ options resolve(const options& given, const gneiss::dataset& data) {
     before.take("direction", o.direction);
     if (!o.task) o.task = graph.node_attributes.classes != 0 && graph.node_attributes.train != 0 ? "node" : "link";
     if (!o.links() && graph.node_attributes.classes == 0)
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no node labels: --task node needs them (gneiss-data import --labels)", {.path = data.directory()});
+        throw gneiss::error(gneiss::errc::invalid_argument,
+            "has no node labels: --task node needs them (gneiss-data import --labels)", {.path = data.directory()});
     if (!o.links() && graph.node_attributes.train == 0)
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no training nodes", {.path = data.directory(), .field = "split"});
+        throw gneiss::error(
+            gneiss::errc::invalid_argument, "has no training nodes", {.path = data.directory(), .field = "split"});
     if (o.links() && graph.train_edges == 0)
         throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = data.directory()});
     if (!o.inputs) o.inputs = has_features(graph) ? "features" : "rows";
     if (o.uses_features() && !has_features(graph))
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no features: use --inputs rows to learn embeddings", {.path = data.directory()});
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no features: use --inputs rows to learn embeddings",
+            {.path = data.directory()});
     if (o.uses_features()) before.take("normalize-features", o.normalize_features);
     if (o.uses_rows() || o.links()) before.take("dim", o.dim);
     if (o.links()) {
@@ -142,10 +172,17 @@ options resolve(const options& given, const gneiss::dataset& data) {
     }
     refuse_unused(o);
     if (o.sample_on == "gpu" && o.device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
-    if (o.candidates != "all" && o.reshuffles() != 0) throw programs::usage_error("--candidates " + o.candidates + " does not work with --reshuffle: candidates keep their ids");
-    if (o.sample_on == "gpu" && o.training_first.value_or(false)) throw programs::usage_error("--sample-on gpu does not work with --training-first true: the device keeps the node ids");
-    if (o.sample_on == "gpu" && o.reshuffles() != 0) throw programs::usage_error("--sample-on gpu does not work with --reshuffle: the device keeps the node ids");
-    if (o.sample_on == "gpu" && o.exclude_target_edges.value_or(false)) throw programs::usage_error("--sample-on gpu does not work with --exclude-target-edges: the device samples all edges");
+    if (o.candidates != "all" && o.reshuffles() != 0)
+        throw programs::usage_error(
+            "--candidates " + o.candidates + " does not work with --reshuffle: candidates keep their ids");
+    if (o.sample_on == "gpu" && o.training_first.value_or(false))
+        throw programs::usage_error(
+            "--sample-on gpu does not work with --training-first true: the device keeps the node ids");
+    if (o.sample_on == "gpu" && o.reshuffles() != 0)
+        throw programs::usage_error("--sample-on gpu does not work with --reshuffle: the device keeps the node ids");
+    if (o.sample_on == "gpu" && o.exclude_target_edges.value_or(false))
+        throw programs::usage_error(
+            "--sample-on gpu does not work with --exclude-target-edges: the device samples all edges");
     if (o.order && *o.order != "memory" && (*o.order == training_first) == o.links())
         throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *o.order, *o.task,
             o.links() ? "" : ": use training-first, or memory (all partitions at once)"));
@@ -170,10 +207,14 @@ options resolve(const options& given, const gneiss::dataset& data) {
     else
         o.resolve_classes(graph);
     if (!o.links()) o.resolve_node_task(graph);
-    o.check_stop_metric(o.links() ? std::vector<std::string>{"mrr", "hits@1", "hits@3", "hits@10"} : trainers::metrics_of(graph));
-    if (!o.reshuffle && (!o.links() || o.candidates != "all" || o.sample_on == "gpu" || *o.epochs == 1)) o.reshuffle = 0;
-    o.resolve_staleness(o.uses_rows() ? gneiss::ceil_div(o.links() ? graph.train_edges : graph.node_attributes.train, *o.batch) : 0);
-    o.resolve_sampling(graph, o.links() ? "linear" : "constant", (o.links() ? graph.valid_edges : graph.node_attributes.valid) != 0);
+    o.check_stop_metric(
+        o.links() ? std::vector<std::string>{"mrr", "hits@1", "hits@3", "hits@10"} : trainers::metrics_of(graph));
+    if (!o.reshuffle && (!o.links() || o.candidates != "all" || o.sample_on == "gpu" || *o.epochs == 1))
+        o.reshuffle = 0;
+    o.resolve_staleness(
+        o.uses_rows() ? gneiss::ceil_div(o.links() ? graph.train_edges : graph.node_attributes.train, *o.batch) : 0);
+    o.resolve_sampling(
+        graph, o.links() ? "linear" : "constant", (o.links() ? graph.valid_edges : graph.node_attributes.valid) != 0);
     if (o.eval_fanout) o.check_fanout(*o.eval_fanout);
     std::vector<std::string> trained{"weights"};
     if (o.uses_rows()) trained.emplace_back("nodes");
@@ -193,7 +234,8 @@ gneiss::gnn_trainer_options options::training_options() const {
 }
 
 gneiss::any_row_optimizer options::any_row_optimizer(std::uint64_t epoch, double plateau) const {
-    return gneiss::make_row_optimizer(row_optimizer.value_or("adagrad"), static_cast<float>(row_lr.value_or(*lr) * (rate_factor(epoch, *epochs) * plateau)));
+    return gneiss::make_row_optimizer(row_optimizer.value_or("adagrad"),
+        static_cast<float>(row_lr.value_or(*lr) * (rate_factor(epoch, *epochs) * plateau)));
 }
 
 } // namespace mariusgnn

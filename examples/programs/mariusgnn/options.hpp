@@ -24,7 +24,8 @@ struct options : trainers::gnn_options, trainers::link_options {
     std::optional<std::string> row_optimizer;
     std::optional<double> row_lr;
     std::string sample_on = "cpu";
-    std::optional<bool> training_first; ///< training nodes are placed in the first partitions of the run's copy of the graph
+    std::optional<bool>
+        training_first; ///< training nodes are placed in the first partitions of the run's copy of the graph
     std::optional<std::uint64_t> reshuffle; ///< epochs between new partitions; 0: never. Absent: by the plan
     std::string eval_graph = "full";
     std::optional<std::string> eval_fanout;
@@ -44,14 +45,16 @@ struct options : trainers::gnn_options, trainers::link_options {
 void add_eval_graph(programs::command& to, std::string& graph, std::optional<std::string>& fanout);
 inline constexpr const char* hidden_rows_need =
     "--hidden-rows is for --eval-graph full: what is resident is not written between layers";
-inline constexpr const char* eval_fanout_needs = "--eval-fanout is for --eval-graph resident: the whole graph uses all neighbors";
+inline constexpr const char* eval_fanout_needs =
+    "--eval-fanout is for --eval-graph resident: the whole graph uses all neighbors";
 
-/// Returns the flags with absent ones chosen from the graph: all defaults that depend on the graph are here. Throws usage_error
-/// for flags that conflict or that the task does not use, errc::invalid_argument for a dataset without the task's data.
+/// Returns the flags with absent ones chosen from the graph: all defaults that depend on the graph are here. Throws
+/// usage_error for flags that conflict or that the task does not use, errc::invalid_argument for a dataset without the
+/// task's data.
 [[nodiscard]] options resolve(const options& given, const gneiss::dataset& data);
 
-/// The order of node classification on disk: partitions with training nodes stay resident, or each is resident with some
-/// others.
+/// The order of node classification on disk: partitions with training nodes stay resident, or each is resident with
+/// some others.
 inline constexpr const char* training_first = "training-first";
 
 } // namespace mariusgnn

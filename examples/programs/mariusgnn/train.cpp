@@ -17,16 +17,13 @@
 
 #include "commands.hpp"
 #include "device.hpp"
-#include "kit/report/best_state.hpp"
-#include "kit/cli/machine.hpp"
 #include "graph.hpp"
 #include "inference.hpp"
-#include "network.hpp"
-#include "trained_model.hpp"
-#include "training_plan.hpp"
+#include "kit/cli/machine.hpp"
 #include "kit/gnn/class_weights.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_predictions.hpp"
+#include "kit/report/best_state.hpp"
 #include "kit/run/candidates.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/divergence.hpp"
@@ -36,6 +33,9 @@
 #include "kit/run/train.hpp"
 #include "kit/run/training_observer.hpp"
 #include "kit/run/warm_start.hpp"
+#include "network.hpp"
+#include "trained_model.hpp"
+#include "training_plan.hpp"
 
 namespace mariusgnn {
 
@@ -44,23 +44,26 @@ namespace {
 using trainers::clock;
 using trainers::training_plan;
 
-/// Returns D of `gneiss::tune`: four times the bytes that the device reads in the time of one request, so that reads reach four
-/// fifths of its rate. A power of two, so that noise rarely changes plans.
+/// Returns D of `gneiss::tune`: four times the bytes that the device reads in the time of one request, so that reads
+/// reach four fifths of its rate. A power of two, so that noise rarely changes plans.
 std::uint64_t least_full_read(const gneiss::dataset& data, const options& how) {
     constexpr std::uint64_t usual = gneiss::tuning_input{}.read_bytes;
     const auto device = trainers::device_profile(data, how);
     return device ? std::bit_ceil(std::clamp<std::uint64_t>(4 * device->coalesce_bytes, usual / 4, 16 * usual)) : usual;
 }
 
-/// Opens the run of --warm-start. Throws errc::config_mismatch for another model, errc::invalid_argument for other features.
-trainers::warm_start open_warm_start(const options& how, const programs::command& command, const gneiss::dataset& data) {
+/// Opens the run of --warm-start. Throws errc::config_mismatch for another model, errc::invalid_argument for other
+/// features.
+trainers::warm_start open_warm_start(
+    const options& how, const programs::command& command, const gneiss::dataset& data) {
     trainers::warm_start warm(program, how);
     warm.refuse_other_model(command, {"task", "inputs", "layers", "dim", "decoder", "reciprocal"});
     if (how.uses_features()) trainers::refuse_other_features(warm.data().features(), data.features(), data.directory());
     return warm;
 }
 
-/// Assembles MariusGNN: graph, embeddings and features of the resident partitions, samples, an encoder, a head for the task.
+/// Assembles MariusGNN: graph, embeddings and features of the resident partitions, samples, an encoder, a head for the
+/// task.
 class mariusgnn_trainer final : public trainers::trainer {
 public:
     struct parts {
@@ -77,8 +80,16 @@ public:
 
     /// Starts a run, or resumes it. `data` is the graph that the run's checkpoint names.
     /// \param graph  its name in the run; empty: the run's dataset
-    mariusgnn_trainer(const parts& of, std::unique_ptr<run_graph> data, std::string graph, network& net, const std::stop_token& stop)
-        : of_(of), plan_(of.plan), data_(std::move(data)), graph_name_(std::move(graph)), net_(net), stop_(stop), executor_(of.how.threads), budget_(of.plan.budget) {
+    mariusgnn_trainer(
+        const parts& of, std::unique_ptr<run_graph> data, std::string graph, network& net, const std::stop_token& stop)
+        : of_(of),
+          plan_(of.plan),
+          data_(std::move(data)),
+          graph_name_(std::move(graph)),
+          net_(net),
+          stop_(stop),
+          executor_(of.how.threads),
+          budget_(of.plan.budget) {
         charges_ = plan_.memory.charge_run(budget_);
         const options& how = of.how;
         (void)gneiss::make_directory(of.run.directory.checkpoint());
@@ -111,20 +122,24 @@ public:
         if (rows_ && rows_->keeps_all()) rows_->for_each_block([](std::uint64_t, gneiss::matrix_view<const float>) {});
     }
 
-    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::run_observer& observer, const std::stop_token& stop) override {
+    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::run_observer& observer,
+        const std::stop_token& stop) override {
         evaluated_.clear();
         epoch_ = from.epoch;
         if (reshuffles_at(from) && !reshuffle(from, observer, stop)) return {from, true};
-        training_->set_optimizers(of_.how.any_row_optimizer(from.epoch, plateau()), of_.how.dense_optimizer(from.epoch, plateau()));
+        training_->set_optimizers(
+            of_.how.any_row_optimizer(from.epoch, plateau()), of_.how.dense_optimizer(from.epoch, plateau()));
         try {
             std::optional<gneiss::buffer_state> ahead;
-            if (plan_.loads_next_epoch && from.epoch + 1 < *of_.how.epochs && (!of_.how.validates_after(from.epoch + 1) || evaluates_beside()))
+            if (plan_.loads_next_epoch && from.epoch + 1 < *of_.how.epochs &&
+                (!of_.how.validates_after(from.epoch + 1) || evaluates_beside()))
                 ahead = plan_.order(from.epoch + 1).front();
             const gneiss::training_epoch done =
                 training_->run(plan_.order(from.epoch), from, trainers::training_observer_of(observer), stop, ahead);
             return {done.position, done.stopped};
         } catch (const gneiss::error& e) {
-            if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr) trainers::diagnose_features(data_->data(), *data_->features());
+            if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr)
+                trainers::diagnose_features(data_->data(), *data_->features());
             throw;
         }
     }
@@ -152,14 +167,17 @@ public:
     programs::metric_values evaluate_best(const std::string& split) override {
         dismantle();
         rows_file_.reset();
-        return rank_edges(of_.run.directory.path(), of_.dataset.directory(), split, executor_, plan_.budget - budget_.used(), stop_);
+        return rank_edges(
+            of_.run.directory.path(), of_.dataset.directory(), split, executor_, plan_.budget - budget_.used(), stop_);
     }
     programs::metric_values evaluate(const std::string& split) override {
         if (of_.how.links()) return evaluate_links(split, *of_.how.eval_edges);
         if (evaluated_.empty()) evaluate_nodes();
         return evaluated_.at(split);
     }
-    programs::metric_values validate() override { return of_.how.links() ? evaluate_links("valid", *of_.how.valid_edges) : evaluate("valid"); }
+    programs::metric_values validate() override {
+        return of_.how.links() ? evaluate_links("valid", *of_.how.valid_edges) : evaluate("valid");
+    }
 
     [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split) const override {
         const auto found = per_class_.find(split);
@@ -170,11 +188,16 @@ public:
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
     [[nodiscard]] bool has_finite_parameters() const override {
-        return trainers::have_finite_squares(net_.weights.values()) && trainers::have_finite_squares(net_.relations.values()) &&
-               (!rows_ || !rows_->keeps_all() || trainers::have_finite_squares(*rows_));
+        return trainers::have_finite_squares(net_.weights.values()) &&
+            trainers::have_finite_squares(net_.relations.values()) &&
+            (!rows_ || !rows_->keeps_all() || trainers::have_finite_squares(*rows_));
     }
-    [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return of_.how.learning_rate(epoch, plateau()); }
-    [[nodiscard]] double device_seconds() const override { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
+    [[nodiscard]] double learning_rate(std::uint64_t epoch) const override {
+        return of_.how.learning_rate(epoch, plateau());
+    }
+    [[nodiscard]] double device_seconds() const override {
+        return of_.backend == nullptr ? 0 : of_.backend->device_seconds();
+    }
     [[nodiscard]] gneiss::io_stats io() const override { return activity().io; }
 
 private:
@@ -225,20 +248,27 @@ private:
         const gneiss::bucket_store& buckets = data_->buckets();
         if (rows_file_)
             rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
-                gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch,
-                    .trace = of_.run.recorder()}, budget_);
+                gneiss::partition_buffer_options{
+                    .resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots,
+                    .prefetch = plan_.prefetch,
+                    .trace = of_.run.recorder()},
+                budget_);
         if (data_->features() != nullptr) {
             feature_store_.emplace(data_->features()->files(), plan_.partitioning);
-            features_ = std::make_unique<gneiss::feature_buffer>(*feature_store_, of_.engine.make, plan_.feature_bytes, budget_, of_.run.recorder());
+            features_ = std::make_unique<gneiss::feature_buffer>(
+                *feature_store_, of_.engine.make, plan_.feature_bytes, budget_, of_.run.recorder());
         }
         gneiss::graph_buffer_options form = graph_form_of(how, plan_);
         form.trace = of_.run.recorder();
-        graph_ = std::make_unique<gneiss::graph_buffer>(buckets, of_.engine.make, how.neighbors(), plan_.graph_bytes, budget_, form);
+        graph_ = std::make_unique<gneiss::graph_buffer>(
+            buckets, of_.engine.make, how.neighbors(), plan_.graph_bytes, budget_, form);
         if (how.links()) {
             block_charge_.emplace(budget_.charge("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets)));
             reader_ = std::make_unique<gneiss::bucket_reader>(buckets, of_.engine.make);
             edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(),
-                gneiss::edge_buffer_options{.cache_all = plan_.keeps_all(), .bytes = plan_.edge_bytes, .trace = of_.run.recorder()}, budget_);
+                gneiss::edge_buffer_options{
+                    .cache_all = plan_.keeps_all(), .bytes = plan_.edge_bytes, .trace = of_.run.recorder()},
+                budget_);
         }
         gneiss::gnn_trainer_options training = how.training_options();
         training.batches_in_flight = plan_.batches;
@@ -249,10 +279,16 @@ private:
         training.pipeline.trace = of_.run.recorder();
         training.resident_partitions = plan_.slots;
         training_ = std::make_unique<gneiss::gnn_trainer>(training,
-            gneiss::gnn_parts{.task = make_task(), .encode = net_.encode, .weights = net_.weights, .optimizer = how.dense_optimizer(0),
+            gneiss::gnn_parts{.task = make_task(),
+                .encode = net_.encode,
+                .weights = net_.weights,
+                .optimizer = how.dense_optimizer(0),
                 .row_optimizer = how.any_row_optimizer(0),
-                .inputs = {.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, .backend = of_.backend,
-                .frozen = {.nodes = how.freezes("nodes"), .relations = how.freezes("relations"), .weights = how.freezes("weights")}},
+                .inputs = {.rows = rows_.get(), .features = features_.get(), .graph = *graph_},
+                .backend = of_.backend,
+                .frozen = {.nodes = how.freezes("nodes"),
+                    .relations = how.freezes("relations"),
+                    .weights = how.freezes("weights")}},
             executor_, budget_);
     }
 
@@ -272,13 +308,14 @@ private:
     }
 
     [[nodiscard]] bool reshuffles_at(const gneiss::resume_position& at) const {
-        return of_.how.reshuffles() != 0 && at.epoch != 0 && at.epoch % of_.how.reshuffles() == 0 && at.next == gneiss::batch_number{} &&
-               graph_name_ != graph_name(at.epoch);
+        return of_.how.reshuffles() != 0 && at.epoch != 0 && at.epoch % of_.how.reshuffles() == 0 &&
+            at.next == gneiss::batch_number{} && graph_name_ != graph_name(at.epoch);
     }
 
-    /// Moves all nodes to other partitions: a new graph, the embeddings in its order, and a checkpoint that names both. False:
-    /// a stop came first, and nothing has changed.
-    bool reshuffle(const gneiss::resume_position& at, const trainers::run_observer& observer, const std::stop_token& stop) {
+    /// Moves all nodes to other partitions: a new graph, the embeddings in its order, and a checkpoint that names both.
+    /// False: a stop came first, and nothing has changed.
+    bool reshuffle(
+        const gneiss::resume_position& at, const trainers::run_observer& observer, const std::stop_token& stop) {
         const auto began = clock::now();
         observer.checkpoint(at); // fallback for a failure from here on
         const std::string name = graph_name(at.epoch);
@@ -290,9 +327,16 @@ private:
         gneiss::remove_tree(to); // leftovers of a process killed before a checkpoint named them
         bool done = true;
         try {
-            gneiss::reorder(data_->data(), to, {.shuffle = new_row, .partitions = plan_.partitioning.partitions, .memory = memory,
-                .progress = [&](std::string_view phase, std::uint64_t, std::uint64_t) { of_.live.update([&] { return fmt::format("reshuffle  {}", phase); }); },
-                .stop = stop}, executor_);
+            gneiss::reorder(data_->data(), to,
+                {.shuffle = new_row,
+                    .partitions = plan_.partitioning.partitions,
+                    .memory = memory,
+                    .progress =
+                        [&](std::string_view phase, std::uint64_t, std::uint64_t) {
+                            of_.live.update([&] { return fmt::format("reshuffle  {}", phase); });
+                        },
+                    .stop = stop},
+                executor_);
         } catch (const gneiss::error& e) {
             if (e.code() != gneiss::errc::canceled) throw;
             done = false;
@@ -333,35 +377,42 @@ private:
     }
 
     [[nodiscard]] inference_source source() {
-        return {of_.how, net_, data_->buckets(), data_->features(), rows_.get(), of_.engine.make, of_.run.directory.checkpoint() / programs::scratch_directory_name,
-            executor_, memory_between_epochs(), stop_};
+        return {of_.how, net_, data_->buckets(), data_->features(), rows_.get(), of_.engine.make,
+            of_.run.directory.checkpoint() / programs::scratch_directory_name, executor_, memory_between_epochs(),
+            stop_};
     }
     [[nodiscard]] bool evaluates_resident() const { return of_.how.eval_graph == "resident"; }
     /// True if evaluations keep the resident partitions in memory.
     [[nodiscard]] bool evaluates_beside() const {
         const options& how = of_.how;
-        return plan_.keeps_all() || (!evaluates_resident() &&
-            trainers::evaluates_in_memory(net_.encode, input_shape(how, net_.encode.inputs(), data_->features(), plan_.partitioning),
-                data_->buckets(), trainers::inference_options(how), plan_.evaluation_bytes));
+        return plan_.keeps_all() ||
+            (!evaluates_resident() &&
+                trainers::evaluates_in_memory(net_.encode,
+                    input_shape(how, net_.encode.inputs(), data_->features(), plan_.partitioning), data_->buckets(),
+                    trainers::inference_options(how), plan_.evaluation_bytes));
     }
-    /// Returns the memory of an evaluation: its part and, for the whole graph if that is too little, the memory that buffers
-    /// free.
+    /// Returns the memory of an evaluation: its part and, for the whole graph if that is too little, the memory that
+    /// buffers free.
     [[nodiscard]] std::uint64_t memory_between_epochs() {
-        return evaluates_resident() || evaluates_beside() ? plan_.evaluation_bytes : trainers::enter_evaluation(plan_, *training_);
+        return evaluates_resident() || evaluates_beside() ? plan_.evaluation_bytes
+                                                          : trainers::enter_evaluation(plan_, *training_);
     }
-    [[nodiscard]] resident_source resident() { return {*graph_, features_.get(), evaluation_states(of_.how, plan_, epoch_)}; }
+    [[nodiscard]] resident_source resident() {
+        return {*graph_, features_.get(), evaluation_states(of_.how, plan_, epoch_)};
+    }
 
     programs::metric_values evaluate_links(const std::string& split, const programs::count_or_all& edges) {
         const inference_source from = source();
         inferred_rows rows = evaluates_resident() ? infer_resident(from, resident()) : infer_full(from);
-        const trainers::link_evaluation ranking{of_.how, of_.how.seed, data_->data(), data_->buckets(), net_.scorer(), executor_,
-            from.memory - rows.bytes(), stop_, {}, edges};
+        const trainers::link_evaluation ranking{of_.how, of_.how.seed, data_->data(), data_->buckets(), net_.scorer(),
+            executor_, from.memory - rows.bytes(), stop_, {}, edges};
         return ranking(split, {*rows.rows, stop_});
     }
 
     void evaluate_nodes() {
         if (metrics_.empty())
-            for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
+            for (const auto& [name, part] :
+                {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
                 metrics_.try_emplace(name, data_->data().nodes_of(part), data_->truth());
         for (auto& [name, metrics] : metrics_) metrics.clear();
         const auto add = [&](gneiss::node_id node, std::span<const float> scores) {
@@ -378,9 +429,10 @@ private:
                 std::ranges::sort(some);
                 return std::span<const gneiss::node_id>(some);
             };
-            infer_resident(from, resident(), wanted, [&](std::span<const gneiss::node_id> ids, gneiss::matrix_view<const float> rows) {
-                for (std::size_t i = 0; i < ids.size(); ++i) add(ids[i], rows[i]);
-            });
+            infer_resident(from, resident(), wanted,
+                [&](std::span<const gneiss::node_id> ids, gneiss::matrix_view<const float> rows) {
+                    for (std::size_t i = 0; i < ids.size(); ++i) add(ids[i], rows[i]);
+                });
         } else {
             infer_full(from).rows->for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
                 for (std::size_t i = 0; i < rows.rows(); ++i) add(static_cast<gneiss::node_id>(first + i), rows[i]);
@@ -416,7 +468,7 @@ private:
     std::unique_ptr<gneiss::edge_buffer> edges_;
     std::unique_ptr<gneiss::gnn_trainer> training_;
 
-    std::map<std::string, node_metrics> metrics_; // validation and test nodes
+    std::map<std::string, node_metrics> metrics_;              // validation and test nodes
     std::map<std::string, programs::metric_values> evaluated_; // since the last epoch was trained
     std::map<std::string, nlohmann::ordered_json> per_class_;  // of the last evaluation
 };
@@ -428,29 +480,42 @@ public:
     static constexpr const char* program = mariusgnn::program;
 
     run(const options& given, trainers::run_context&& context)
-        : prepared_run(std::move(context)), asked_(resolve(given, *context_.data)), config_(program, asked_), net_(asked_, context_.data->manifest()),
+        : prepared_run(std::move(context)),
+          asked_(resolve(given, *context_.data)),
+          config_(program, asked_),
+          net_(asked_, context_.data->manifest()),
           trained_(std::make_unique<run_graph>(asked_, context_.data)) {
-        if (asked_.links()) negatives_ = trainers::negatives_for(asked_, asked_.seed, *context_.data, asked_.memory->bytes, context_.stop);
+        if (asked_.links())
+            negatives_ =
+                trainers::negatives_for(asked_, asked_.seed, *context_.data, asked_.memory->bytes, context_.stop);
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         tuned_plan tuned = choose();
         plan_ = std::move(tuned.plan);
         trainers::take_choice(config_.flags, plan_);
         const options& o = config_.flags;
-        context_.live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name, graph.nodes, graph.train_edges,
-            o.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{}, {} nodes to train", trainers::classes_text(graph), graph.node_attributes.train),
+        context_.live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name,
+            graph.nodes, graph.train_edges,
+            o.links()
+                ? fmt::format("{} relations", graph.relations)
+                : fmt::format("{}, {} nodes to train", trainers::classes_text(graph), graph.node_attributes.train),
             *o.layers, *o.inputs, *o.fanout, *o.direction, o.links() ? *o.decoder : *o.node_task));
         if (o.links() && o.warm_start && !given.lr) context_.live.say(trainers::warm_rate_text("--lr", *o.lr));
-        if (o.links() && o.warm_start && !given.row_lr) context_.live.say(trainers::warm_rate_text("--row-lr", *o.row_lr));
+        if (o.links() && o.warm_start && !given.row_lr)
+            context_.live.say(trainers::warm_rate_text("--row-lr", *o.row_lr));
         if (trained_->features() != nullptr)
-            if (const std::string doubt = trainers::doubt_features(trained_->data(), *trained_->features()); !doubt.empty()) context_.live.warn(doubt);
+            if (const std::string doubt = trainers::doubt_features(trained_->data(), *trained_->features());
+                !doubt.empty())
+                context_.live.warn(doubt);
         for (const std::string& reason : tuned.reasons) context_.live.say(reason);
         if (o.training_first.value_or(false))
-            context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions", trained_->leading(o, plan_.partitioning), plan_.partitioning.partitions));
+            context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions",
+                trained_->leading(o, plan_.partitioning), plan_.partitioning.partitions));
         backend_ = backend_on(context_.device.get(), o, plan_, trained_->buckets(), net_);
         trainers::check_class_weights(o.class_weights, *context_.data);
         if (o.uses_rows()) (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
         if (o.warm_start && !o.resume) (void)open_warm_start(o, config_.command(), *context_.data);
-        if (o.links() && !o.no_eval) trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);
+        if (o.links() && !o.no_eval)
+            trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);
     }
 
     [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
@@ -459,15 +524,24 @@ public:
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return trained_->buckets(); }
     [[nodiscard]] trainers::run_loop_options loop() const override {
         const gneiss::dataset_manifest& graph = context_.data->manifest();
-        const bool links = asked_.links(), validates = links ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
-        return {.unit = links ? "edges" : "nodes", .measure = asked_.early_stop_metric.value_or(links ? "MRR" : trainers::metrics_of(graph).front()),
-            .examples = links ? graph.train_edges : graph.node_attributes.train, .validates = validates,
-            .classifies = !links && graph.node_attributes.target == gneiss::node_target_kind::classes, .best = config_.flags.keeps_best(validates),
-            .queries = links ? 2 * config_.flags.valid_edges->of(graph.valid_edges) : 0, .validated = links ? config_.flags.validated(graph) : "",
-            .remedy = links ? fmt::format("try lower rates than --lr {:g} and --row-lr {:g}", *config_.flags.lr, *config_.flags.row_lr) : "",
+        const bool links = asked_.links(),
+                   validates = links ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
+        return {.unit = links ? "edges" : "nodes",
+            .measure = asked_.early_stop_metric.value_or(links ? "MRR" : trainers::metrics_of(graph).front()),
+            .examples = links ? graph.train_edges : graph.node_attributes.train,
+            .validates = validates,
+            .classifies = !links && graph.node_attributes.target == gneiss::node_target_kind::classes,
+            .best = config_.flags.keeps_best(validates),
+            .queries = links ? 2 * config_.flags.valid_edges->of(graph.valid_edges) : 0,
+            .validated = links ? config_.flags.validated(graph) : "",
+            .remedy = links ? fmt::format("try lower rates than --lr {:g} and --row-lr {:g}", *config_.flags.lr,
+                                  *config_.flags.row_lr)
+                            : "",
             .plateau = asked_.plateau()};
     }
-    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
+    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
+        config_.flags.place(dataset, out);
+    }
     void open(const trainers::opened_run& opened) override {
         std::shared_ptr<const gneiss::dataset> reshuffled, sorted;
         if (opened.saved) {
@@ -477,20 +551,24 @@ public:
             graph_ = graph_name(0);
             reshuffled = place_training_first(opened.directory.checkpoint() / graph_);
         }
-        if (!reshuffled) sorted = trainers::rebucketed(*context_.data, opened, plan_, asked_.threads, context_.live, context_.stop);
+        if (!reshuffled)
+            sorted = trainers::rebucketed(*context_.data, opened, plan_, asked_.threads, context_.live, context_.stop);
         if (!reshuffled && !sorted) return;
         trained_ = std::make_unique<run_graph>(asked_, reshuffled ? reshuffled : context_.data, sorted);
         plan_ = plan_again(asked_, {*trained_, net_, {}, negatives_.bytes, drawing()}, plan_);
         trainers::take_choice(config_.flags, plan_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
-        return std::make_unique<mariusgnn_trainer>(mariusgnn_trainer::parts{config_.flags, config_.command(), *context_.data, plan_, opened, context_.engine,
-            backend_ ? &*backend_ : nullptr, negatives_, context_.live}, std::move(trained_), graph_, net_, context_.stop);
+        return std::make_unique<mariusgnn_trainer>(
+            mariusgnn_trainer::parts{config_.flags, config_.command(), *context_.data, plan_, opened, context_.engine,
+                backend_ ? &*backend_ : nullptr, negatives_, context_.live},
+            std::move(trained_), graph_, net_, context_.stop);
     }
 
 private:
     [[nodiscard]] tuned_plan plan_now() {
-        return plan_training(asked_, {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }, negatives_.bytes, drawing()});
+        return plan_training(asked_,
+            {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }, negatives_.bytes, drawing()});
     }
     /// Returns the means to draw batches for plans; none for a device, which is planned by bounds.
     [[nodiscard]] std::optional<trainers::batch_drawing> drawing() const {
@@ -502,9 +580,9 @@ private:
         tuned_plan found = plan_now();
         return asked_.links() ? choose_reshuffle(std::move(found)) : choose_placement(std::move(found));
     }
-    /// Returns the plan in which nodes move to other partitions each epoch, if flags leave that open, a state holds some
-    /// partitions only, the partitions are not local, and memory suffices; else `found`. The space that happens to be free does
-    /// not decide: a disk too small for the moves refuses the run.
+    /// Returns the plan in which nodes move to other partitions each epoch, if flags leave that open, a state holds
+    /// some partitions only, the partitions are not local, and memory suffices; else `found`. The space that happens to
+    /// be free does not decide: a disk too small for the moves refuses the run.
     [[nodiscard]] tuned_plan choose_reshuffle(tuned_plan found) {
         if (asked_.reshuffle) return found;
         const std::uint32_t partitions = found.plan.partitioning.partitions;
@@ -524,15 +602,17 @@ private:
         asked_.reshuffle = config_.flags.reshuffle = 0;
         return found;
     }
-    /// True if nodes are placed by locality, so that moving them would lose neighbors: the dataset's partitions have at most a
-    /// quarter of the edges between them that random ones have. Measured: .04 gains, .58 loses (docs/results/mariusgnn.md).
-    /// A plan with more partitions than the dataset divides them, and what is then cut is not known.
+    /// True if nodes are placed by locality, so that moving them would lose neighbors: the dataset's partitions have at
+    /// most a quarter of the edges between them that random ones have. Measured: .04 gains, .58 loses
+    /// (docs/results/mariusgnn.md). A plan with more partitions than the dataset divides them, and what is then cut is
+    /// not known.
     [[nodiscard]] bool local(std::uint32_t partitions) const {
         const std::uint32_t stored = trained_->buckets().rows().partitions;
         return partitions > 1 && partitions <= stored && gneiss::relative_cut(trained_->buckets()) <= .25;
     }
-    /// Returns the plan, and whether training nodes are placed first: if flags leave both that and the order open, placement is
-    /// used if it saves more reads over all epochs than the copy costs, which is read and written a few times.
+    /// Returns the plan, and whether training nodes are placed first: if flags leave both that and the order open,
+    /// placement is used if it saves more reads over all epochs than the copy costs, which is read and written a few
+    /// times.
     [[nodiscard]] tuned_plan choose_placement(tuned_plan found) {
         const bool open = !asked_.training_first && !asked_.order && !asked_.init && asked_.sample_on != "gpu";
         if (!open || found.plan.keeps_all()) return found;
@@ -540,8 +620,11 @@ private:
         asked_.training_first = true;
         if (trained_->leading(asked_, found.plan.partitioning) < scattered) {
             tuned_plan placed = plan_now();
-            const auto reads = [&](const training_plan& plan) { return *asked_.epochs * *plan.record(trained_->buckets()).read_bytes; };
-            if (!placed.plan.keeps_all() && reads(placed.plan) + 4 * copy_bytes(context_.data->manifest()) < reads(found.plan)) {
+            const auto reads = [&](const training_plan& plan) {
+                return *asked_.epochs * *plan.record(trained_->buckets()).read_bytes;
+            };
+            if (!placed.plan.keeps_all() &&
+                reads(placed.plan) + 4 * copy_bytes(context_.data->manifest()) < reads(found.plan)) {
                 config_.flags.training_first = true;
                 return placed;
             }
@@ -556,11 +639,19 @@ private:
         (void)gneiss::make_directory(to.parent_path());
         constexpr std::uint64_t least = std::uint64_t{16} << 20;
         const std::uint64_t taken = programs::program_memory();
-        gneiss::reorder(*context_.data, to, {.training_first = true, .seed = asked_.seed, .partitions = plan_.partitioning.partitions,
-            .memory = std::max(plan_.budget - std::min(plan_.budget, taken), least),
-            .progress = [&](std::string_view phase, std::uint64_t, std::uint64_t) { context_.live.update([&] { return fmt::format("training nodes first  {}", phase); }); },
-            .stop = context_.stop}, gneiss::tbb_executor(asked_.threads));
-        context_.live.say(fmt::format("training nodes are in the first partitions ({:.1f} s)", trainers::seconds_since(began)));
+        gneiss::reorder(*context_.data, to,
+            {.training_first = true,
+                .seed = asked_.seed,
+                .partitions = plan_.partitioning.partitions,
+                .memory = std::max(plan_.budget - std::min(plan_.budget, taken), least),
+                .progress =
+                    [&](std::string_view phase, std::uint64_t, std::uint64_t) {
+                        context_.live.update([&] { return fmt::format("training nodes first  {}", phase); });
+                    },
+                .stop = context_.stop},
+            gneiss::tbb_executor(asked_.threads));
+        context_.live.say(
+            fmt::format("training nodes are in the first partitions ({:.1f} s)", trainers::seconds_since(began)));
         return std::make_shared<const gneiss::dataset>(to);
     }
 

@@ -17,9 +17,10 @@
 
 namespace mariusgnn {
 
-trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved,
-    const std::optional<std::filesystem::path>& other)
-    : budget(memory), run_(run) {
+trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory,
+    const std::optional<std::filesystem::path>& moved, const std::optional<std::filesystem::path>& other)
+    : budget(memory),
+      run_(run) {
     auto opened = trainers::open_trained<options>(program, run, moved);
     how = std::move(opened.flags);
     state = std::move(opened.state);
@@ -31,7 +32,8 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     trained_on = reshuffled ? reshuffled : dataset;
     if (other) {
         if (how.uses_rows())
-            throw programs::usage_error("--graph is for runs whose inputs are features: this run learned an embedding for each node of its own graph");
+            throw programs::usage_error("--graph is for runs whose inputs are features: this run learned an embedding "
+                                        "for each node of its own graph");
         programs::check_dataset(*other);
         graph.emplace(how, std::make_shared<const gneiss::dataset>(*other));
     } else {
@@ -39,7 +41,8 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
         const bool sorted = !reshuffled && std::filesystem::exists(edges);
         graph.emplace(how, trained_on, sorted ? std::make_shared<const gneiss::dataset>(edges) : nullptr);
     }
-    if (how.uses_features()) trainers::refuse_other_features(trained_on->features(), *graph->features(), data().directory());
+    if (how.uses_features())
+        trainers::refuse_other_features(trained_on->features(), *graph->features(), data().directory());
     engine_ = trainers::choose_engine(how);
     if (how.uses_rows()) {
         embedding_file_ = trainers::open_rows(engine_.make, state.directory, data().rows(), saved);
@@ -54,18 +57,26 @@ void trained_model::open_rows(std::uint32_t slots) {
         *embedding_file_, gneiss::partition_buffer_options{.resident_partitions = slots, .prefetch = 1}, budget);
 }
 
-inference_source trained_model::source(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
-    return {how, *net, graph->buckets(), graph->features(), rows_.get(), engine_.make, trainers::scratch_of(run_), executor, memory, stop};
+inference_source trained_model::source(
+    const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
+    return {how, *net, graph->buckets(), graph->features(), rows_.get(), engine_.make, trainers::scratch_of(run_),
+        executor, memory, stop};
 }
 
-inferred_rows trained_model::infer(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
+inferred_rows trained_model::infer(
+    const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
     return infer_full(source(executor, memory, stop));
 }
 
-inferred_rows trained_model::infer_resident(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
+inferred_rows trained_model::infer_resident(
+    const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
     const gneiss::row_partitioning& partitioning = graph->buckets().rows();
-    trainers::training_plan plan({.partitions = partitioning.partitions, .slots = *how.buffer, .in_memory = *how.store != "disk",
-                                     .order = *how.order, .prefetch = how.prefetch}, partitioning);
+    trainers::training_plan plan({.partitions = partitioning.partitions,
+                                     .slots = *how.buffer,
+                                     .in_memory = *how.store != "disk",
+                                     .order = *how.order,
+                                     .prefetch = how.prefetch},
+        partitioning);
     take_order(how, plan, *graph);
     const gneiss::epoch_plan states = evaluation_states(how, plan, epoch_);
     const gneiss::graph_buffer_options form = graph_form_of(how, plan);
@@ -78,19 +89,21 @@ inferred_rows trained_model::infer_resident(const gneiss::tbb_executor& executor
         store.emplace(graph->features()->files(), partitioning);
         features.emplace(*store, engine_.make, gneiss::feature_buffer::bytes_needed(states, *store), budget);
     }
-    inferred_rows result = mariusgnn::infer_resident(source(executor, trainers::memory_left(budget, memory) / 4 * 3, stop),
-        {neighbors, features ? &*features : nullptr, states});
+    inferred_rows result =
+        mariusgnn::infer_resident(source(executor, trainers::memory_left(budget, memory) / 4 * 3, stop),
+            {neighbors, features ? &*features : nullptr, states});
     if (embedding_file_) open_rows(1);
     return result;
 }
 
-programs::metric_values rank_edges(const std::filesystem::path& run, const std::filesystem::path& dataset, const std::string& split,
-    const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
+programs::metric_values rank_edges(const std::filesystem::path& run, const std::filesystem::path& dataset,
+    const std::string& split, const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
     trained_model kept(run, memory, dataset);
     const std::uint64_t left = memory - kept.budget.used();
-    const inferred_rows rows = kept.how.eval_graph == "resident" ? kept.infer_resident(executor, memory, stop) : kept.infer(executor, left / 4 * 3, stop);
-    const trainers::link_evaluation ranking{kept.how, kept.how.seed, kept.data(), kept.graph->buckets(), kept.net->scorer(), executor,
-        left - rows.bytes(), stop};
+    const inferred_rows rows = kept.how.eval_graph == "resident" ? kept.infer_resident(executor, memory, stop)
+                                                                 : kept.infer(executor, left / 4 * 3, stop);
+    const trainers::link_evaluation ranking{kept.how, kept.how.seed, kept.data(), kept.graph->buckets(),
+        kept.net->scorer(), executor, left - rows.bytes(), stop};
     return ranking(split, {*rows.rows, stop});
 }
 

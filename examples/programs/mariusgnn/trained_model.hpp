@@ -14,27 +14,30 @@
 
 #include "graph.hpp"
 #include "inference.hpp"
-#include "network.hpp"
 #include "kit/report/records.hpp"
 #include "kit/run/run_flags.hpp"
+#include "network.hpp"
 
 namespace mariusgnn {
 
 /// A trained run, opened read-only.
 class trained_model {
 public:
-    /// Reads the run's configuration and its best state, or the last one if none was kept; `other` is a graph to use instead of
-    /// the run's own, and `moved` is as in `open_trained`. Embeddings are charged to `memory` [bytes]. Throws errc::not_found without a checkpoint,
-    /// gneiss::over_budget, errc::invalid_argument for a graph that does not match.
-    trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved,
-        const std::optional<std::filesystem::path>& other = {});
+    /// Reads the run's configuration and its best state, or the last one if none was kept; `other` is a graph to use
+    /// instead of the run's own, and `moved` is as in `open_trained`. Embeddings are charged to `memory` [bytes].
+    /// Throws errc::not_found without a checkpoint, gneiss::over_budget, errc::invalid_argument for a graph that does
+    /// not match.
+    trained_model(const std::filesystem::path& run, std::uint64_t memory,
+        const std::optional<std::filesystem::path>& moved, const std::optional<std::filesystem::path>& other = {});
 
     /// Returns outputs of all nodes by the whole graph. `memory` is for the work and the rows.
-    [[nodiscard]] inferred_rows infer(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
+    [[nodiscard]] inferred_rows infer(
+        const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
 
-    /// Returns outputs by what was resident in training: `--eval-graph resident`. The states' buffers are charged to the budget
-    /// meanwhile.
-    [[nodiscard]] inferred_rows infer_resident(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
+    /// Returns outputs by what was resident in training: `--eval-graph resident`. The states' buffers are charged to
+    /// the budget meanwhile.
+    [[nodiscard]] inferred_rows infer_resident(
+        const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
 
     options how;
     std::shared_ptr<const gneiss::dataset> trained_on; ///< with the node order of the state
@@ -47,7 +50,8 @@ public:
 
 private:
     void open_rows(std::uint32_t slots);
-    [[nodiscard]] inference_source source(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
+    [[nodiscard]] inference_source source(
+        const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
 
     std::filesystem::path run_;
     gneiss::engine_choice engine_;
@@ -57,7 +61,7 @@ private:
 };
 
 /// Ranks the edges of a split by the best state of a run in progress, as `eval` does, within `memory` bytes.
-[[nodiscard]] programs::metric_values rank_edges(const std::filesystem::path& run, const std::filesystem::path& dataset, const std::string& split,
-    const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
+[[nodiscard]] programs::metric_values rank_edges(const std::filesystem::path& run, const std::filesystem::path& dataset,
+    const std::string& split, const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
 
 } // namespace mariusgnn

@@ -16,8 +16,8 @@
 #include <gneiss/train/gnn_memory.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
 
-#include "kit/cli/machine.hpp"
 #include "inference.hpp"
+#include "kit/cli/machine.hpp"
 #include "kit/gnn/classifier.hpp"
 
 namespace mariusgnn {
@@ -31,17 +31,19 @@ std::uint64_t copy_bytes(const gneiss::dataset_manifest& graph) {
 namespace {
 
 using gneiss::edge_direction;
-using trainers::reads_of;
 using trainers::charged_by;
+using trainers::reads_of;
 using trainers::training_plan;
 
-/// Returns the maximum of a function over the states of an epoch, with those read ahead and those of an evaluation: over all
-/// epochs if that is cheap, else over the first ones, with a margin for later epochs, and for those of a longer run.
+/// Returns the maximum of a function over the states of an epoch, with those read ahead and those of an evaluation:
+/// over all epochs if that is cheap, else over the first ones, with a margin for later epochs, and for those of a
+/// longer run.
 template <class Bytes>
 std::uint64_t most_of_epochs(const options& o, const training_plan& plan, Bytes&& bytes) {
     std::uint64_t most = 0;
     const std::uint64_t work = std::max<std::uint64_t>(plan.order(0).size() * plan.slots * plan.slots, 1);
-    for (std::uint64_t e = 0; e < std::min(*o.epochs, std::max<std::uint64_t>(16, (std::uint64_t{1} << 19) / work)); ++e) {
+    for (std::uint64_t e = 0; e < std::min(*o.epochs, std::max<std::uint64_t>(16, (std::uint64_t{1} << 19) / work));
+        ++e) {
         gneiss::epoch_plan states = plan.order(e);
         if (plan.loads_next_epoch) states.push_back(plan.order(e + 1).front());
         most = std::max(most, bytes(states));
@@ -55,7 +57,9 @@ std::uint64_t gnn_memory(const options& o, const training_plan& plan, const gnei
     const gneiss::neighbor_direction keeps = o.neighbors();
     const gneiss::graph_buffer_options form = graph_form_of(o, plan);
     if (plan.partitioning.partitions == buckets.rows().partitions)
-        return most_of_epochs(o, plan, [&](const gneiss::epoch_plan& states) { return gneiss::graph_buffer::bytes_needed(states, buckets, keeps, form); });
+        return most_of_epochs(o, plan, [&](const gneiss::epoch_plan& states) {
+            return gneiss::graph_buffer::bytes_needed(states, buckets, keeps, form);
+        });
     // Re-bucketed later: assumes evenly spread edges, with a margin.
     std::uint64_t bytes = 0, sides = 0; // size of all blocks
     for_each_side(keeps, [&](edge_direction d) {
@@ -67,10 +71,14 @@ std::uint64_t gnn_memory(const options& o, const training_plan& plan, const gnei
         const auto edges = static_cast<std::uint64_t>(share * share * static_cast<double>(buckets.edges()));
         const std::uint64_t states = plan.keeps_all() ? 1 : 2, nodes = plan.slots * plan.partitioning.capacity();
         const std::uint64_t lists = states * sides * gneiss::resident_csr::bytes_needed(nodes, edges, form.columns);
-        return lists + lists / 8 + static_cast<std::uint64_t>(2 * share / plan.partitioning.partitions * static_cast<double>(bytes)) + (1U << 20);
+        return lists + lists / 8 +
+            static_cast<std::uint64_t>(2 * share / plan.partitioning.partitions * static_cast<double>(bytes)) +
+            (1U << 20);
     }
     const double blocks = plan.slots * plan.slots;
-    const double ranks = blocks * static_cast<double>(gneiss::resident_block::memory_of_ranks(plan.partitioning.capacity()) + 2 * gneiss::page_alignment);
+    const double ranks = blocks *
+        static_cast<double>(
+            gneiss::resident_block::memory_of_ranks(plan.partitioning.capacity()) + 2 * gneiss::page_alignment);
     return static_cast<std::uint64_t>(2 * (share * share * static_cast<double>(bytes) + 2 * ranks)) + (1U << 20);
 }
 
@@ -82,10 +90,11 @@ std::uint64_t least_evaluation(const options& o, const planning& of, const gneis
     if (o.eval_graph == "resident") {
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(resident_sampling(o), shape, layers);
         return ranking + bound.batch.bytes() + bound.sampler + bound.encoder +
-               (o.links() ? 2 * gneiss::scratch_rows::file_memory_bytes(partitioning, of.net.encode.outputs()) : 0);
+            (o.links() ? 2 * gneiss::scratch_rows::file_memory_bytes(partitioning, of.net.encode.outputs()) : 0);
     }
-    return trainers::least_evaluation(of.net.encode, input_shape(o, of.net.encode.inputs(), of.graph.features(), partitioning),
-        of.graph.buckets(), trainers::inference_options(o), partitioning);
+    return trainers::least_evaluation(of.net.encode,
+        input_shape(o, of.net.encode.inputs(), of.graph.features(), partitioning), of.graph.buckets(),
+        trainers::inference_options(o), partitioning);
 }
 
 /// Returns the maximum sizes of a state of the plan; edges and nonzeros are estimates if they are to be re-bucketed.
@@ -95,13 +104,15 @@ gneiss::gnn_shape shape_of_states(const planning& of, const gneiss::state_sizes&
     gneiss::gnn_shape shape = sizes.of(stored);
     const double share = std::min(1.0, 2.0 * plan.slots / partitions);
     shape.nodes = std::min(shape.nodes, plan.slots * plan.partitioning.capacity());
-    for (std::uint64_t* count : {&shape.edges, &shape.sparse_entries}) *count = static_cast<std::uint64_t>(share * static_cast<double>(*count));
+    for (std::uint64_t* count : {&shape.edges, &shape.sparse_entries})
+        *count = static_cast<std::uint64_t>(share * static_cast<double>(*count));
     return shape;
 }
 
 /// Adds disk space for a graph with training nodes first, and for sorting on the way.
 void add_placement(const options& o, training_plan& plan, const gneiss::dataset_manifest& graph) {
-    if (o.training_first.value_or(false)) plan.disk_bytes += 2 * copy_bytes(graph) + 12 * graph.train_edges + 8 * graph.nodes;
+    if (o.training_first.value_or(false))
+        plan.disk_bytes += 2 * copy_bytes(graph) + 12 * graph.train_edges + 8 * graph.nodes;
 }
 
 /// Returns the minimum memory of a reshuffle, in addition to what stays allocated.
@@ -111,11 +122,12 @@ std::uint64_t least_reshuffle(const options& o, const training_plan& plan) {
     return (buffers + (o.uses_rows() ? gneiss::reorder_rows_memory(plan.partitioning, plan.layout) : 0)) / 3 * 4;
 }
 
-/// Adds disk space of a reshuffle: a slot for every partition's new version; a new graph next to its source and that of the
-/// best state, with space for sorting on the way.
+/// Adds disk space of a reshuffle: a slot for every partition's new version; a new graph next to its source and that of
+/// the best state, with space for sorting on the way.
 void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_manifest& graph) {
     if (o.reshuffles() == 0) return;
-    const std::uint64_t times = (*o.epochs - 1) / o.reshuffles(), at_once = o.keeps_best(graph.valid_edges != 0) ? 3 : 2;
+    const std::uint64_t times = (*o.epochs - 1) / o.reshuffles(),
+                        at_once = o.keeps_best(graph.valid_edges != 0) ? 3 : 2;
     plan.disk_bytes += (plan.partitioning.partitions - plan.spare) * plan.slot_bytes();
     plan.spare = plan.partitioning.partitions;
     std::uint64_t features = 0;
@@ -124,26 +136,27 @@ void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_
     const std::uint64_t data = copy_bytes(graph);
     if (times != 0)
         plan.disk_bytes += std::min(times, at_once) * data + features + 12 * graph.train_edges + 8 * graph.nodes +
-                           graph.nodes * (plan.layout.bytes() + 12);
+            graph.nodes * (plan.layout.bytes() + 12);
 }
 
-/// Adds disk space of evaluations, for rows that exceed memory; and of the best state: the former one and a new one, while it
-/// is written.
+/// Adds disk space of evaluations, for rows that exceed memory; and of the best state: the former one and a new one,
+/// while it is written.
 void add_evaluation(const options& o, const planning& of, training_plan& plan) {
     if (o.no_eval) return;
     const gneiss::dataset_manifest& graph = of.graph.data().manifest();
     const gneiss::row_partitioning& rows = plan.partitioning;
     if (o.eval_graph != "resident")
-        plan.disk_bytes += trainers::evaluation_files(of.net.encode, input_shape(o, of.net.encode.inputs(), of.graph.features(), rows),
-            of.graph.buckets(), trainers::inference_options(o), rows, plan.evaluation_bytes + plan.borrowable_bytes());
+        plan.disk_bytes += trainers::evaluation_files(of.net.encode,
+            input_shape(o, of.net.encode.inputs(), of.graph.features(), rows), of.graph.buckets(),
+            trainers::inference_options(o), rows, plan.evaluation_bytes + plan.borrowable_bytes());
     else if (o.links())
         plan.disk_bytes += gneiss::scratch_rows::memory_bytes(rows, of.net.encode.outputs());
     const bool validates = (o.links() ? graph.valid_edges : graph.node_attributes.valid) != 0;
     if (o.keeps_best(validates)) plan.disk_bytes += 2 * rows.partitions * plan.best_bytes();
 }
 
-/// Flags with COMET's partitions by MariusGNN's formulas, if no flag sets them, not everything fits, and the resulting plan
-/// does.
+/// Flags with COMET's partitions by MariusGNN's formulas, if no flag sets them, not everything fits, and the resulting
+/// plan does.
 struct tuned_flags {
     options flags;
     std::vector<std::string> reasons{};
@@ -155,22 +168,29 @@ tuned_flags tune_comet(const options& o, const planning& of, const With& with) {
     const gneiss::dataset_manifest& graph = of.graph.data().manifest();
     const std::uint32_t given = graph.partitions;
     if (!o.store && !o.order && !o.logical) {
-        const training_plan all = with({.partitions = given, .slots = given, .in_memory = true, .order = "memory", .prefetch = o.prefetch});
+        const training_plan all =
+            with({.partitions = given, .slots = given, .in_memory = true, .order = "memory", .prefetch = o.prefetch});
         if (all.memory_bytes() <= all.budget) return {o};
     }
     const auto on_disk = [&](std::uint32_t partitions, std::uint32_t slots, const std::string& prefetch) {
-        return with({.partitions = partitions, .slots = slots, .in_memory = false, .order = o.order.value_or("comet"), .prefetch = prefetch});
+        return with({.partitions = partitions,
+            .slots = slots,
+            .in_memory = false,
+            .order = o.order.value_or("comet"),
+            .prefetch = prefetch});
     };
     const training_plan some = on_disk(std::max(given, 4U), 2, o.prefetch);
     gneiss::tuning_input input{.nodes = graph.nodes, .memory = some.budget};
-    input.other_bytes = some.memory_bytes() - some.buffer_bytes() - some.graph_bytes - some.feature_bytes - some.edge_bytes -
-                        some.evaluation_bytes + some.least_evaluation_bytes; // the remainder goes to evaluation
+    input.other_bytes = some.memory_bytes() - some.buffer_bytes() - some.graph_bytes - some.feature_bytes -
+        some.edge_bytes - some.evaluation_bytes + some.least_evaluation_bytes; // the remainder goes to evaluation
     input.row_bytes = some.layout.bytes();
-    if (of.graph.features() != nullptr) input.row_bytes += of.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
+    if (of.graph.features() != nullptr)
+        input.row_bytes += of.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
     input.access = o.uses_rows() ? gneiss::row_use::updated : gneiss::row_use::read_only;
     input.edge_files = 0;
     of.graph.buckets().for_each_bucket([&](gneiss::edge_bucket b) {
-        for_each_side(o.neighbors(), [&](edge_direction d) { input.edge_bytes += of.graph.buckets().extent(b).range(d).length; });
+        for_each_side(
+            o.neighbors(), [&](edge_direction d) { input.edge_bytes += of.graph.buckets().extent(b).range(d).length; });
     });
     for_each_side(o.neighbors(), [&](edge_direction) { ++input.edge_files; });
     input.edge_bytes += graph.train_edges * sizeof(gneiss::edge); // decoded, for training
@@ -195,13 +215,17 @@ class planner {
 public:
     /// \param seen  batches of a first state; none: upper bounds
     planner(const options& settings, const planning& of, const trainers::seen_batches& seen)
-        : o_(settings), of_(of), seen_(seen), training_(settings.training_options()), layers_(trainers::layers_of(of.net.encode)) {
+        : o_(settings),
+          of_(of),
+          seen_(seen),
+          training_(settings.training_options()),
+          layers_(trainers::layers_of(of.net.encode)) {
         if (of.graph.features() != nullptr) stored_.emplace(of.graph.features()->files(), of.graph.buckets().rows());
         sizes_.emplace(of.graph.buckets(), stored_ ? &*stored_ : nullptr);
     }
 
-    /// Node classification: an epoch has few states, often one, so it pays to load its first one ahead. If the buffer is not
-    /// given, memory for more neighbors is worth more. After a reshuffle the graph differs.
+    /// Node classification: an epoch has few states, often one, so it pays to load its first one ahead. If the buffer
+    /// is not given, memory for more neighbors is worth more. After a reshuffle the graph differs.
     [[nodiscard]] training_plan operator()(const trainers::plan_choice& choice) const {
         const bool some = !choice.in_memory && choice.slots < choice.partitions && !o_.links() && o_.reshuffles() == 0;
         if (some && choice.prefetch != "off" && (choice.prefetch != "auto" || o_.buffer)) {
@@ -216,7 +240,8 @@ private:
         const gneiss::bucket_store& buckets = of_.graph.buckets();
         const gneiss::dataset_manifest& graph = of_.graph.data().manifest();
         training_plan plan(choice, buckets.rows());
-        if (o_.uses_rows()) plan.layout = {*o_.dim, static_cast<std::uint32_t>(o_.any_row_optimizer(0).state_floats(*o_.dim))};
+        if (o_.uses_rows())
+            plan.layout = {*o_.dim, static_cast<std::uint32_t>(o_.any_row_optimizer(0).state_floats(*o_.dim))};
         plan.budget = o_.memory->bytes;
         plan.frozen = o_.freezes("nodes");
         plan.loads_next_epoch = loads_next_epoch;
@@ -225,9 +250,11 @@ private:
         shape.links = o_.links();
         shape.columns = of_.net.encode.inputs();
         shape.learned = plan.layout.dim;
-        if (!o_.links() && graph.node_attributes.target != gneiss::node_target_kind::classes) shape.targets = of_.net.encode.outputs();
+        if (!o_.links() && graph.node_attributes.target != gneiss::node_target_kind::classes)
+            shape.targets = of_.net.encode.outputs();
         if (o_.reshuffles() != 0) { // other partitions have other sizes
-            for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes, &plan.edge_bytes}) *bytes += *bytes / 8;
+            for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes, &plan.edge_bytes})
+                *bytes += *bytes / 8;
             shape.edges = std::min(shape.edges + shape.edges / 8, graph.train_edges);
             shape.sparse_entries += shape.sparse_entries / 8;
         }
@@ -241,19 +268,27 @@ private:
         if (o_.links()) {
             plan.memory.add("edges", plan.edge_bytes, charged_by::component);
             plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
-            plan.memory.add("decoder", trainers::link_model_bytes(o_, *o_.batch, o_.threads, *of_.net.links, graph.nodes), charged_by::run);
-        } else { // labels and splits of all nodes; training, validation and test nodes, and the scores of the latter two
-            plan.memory.add("node labels", trainers::label_memory(graph) + (o_.no_eval ? 0 : node_metrics::bytes(graph)), charged_by::run);
+            plan.memory.add("decoder",
+                trainers::link_model_bytes(o_, *o_.batch, o_.threads, *of_.net.links, graph.nodes), charged_by::run);
+        } else { // labels and splits of all nodes; training, validation and test nodes, and the scores of the latter
+                 // two
+            plan.memory.add("node labels",
+                trainers::label_memory(graph) + (o_.no_eval ? 0 : node_metrics::bytes(graph)), charged_by::run);
         }
-        plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
+        plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler,
+            charged_by::component);
         plan.memory.add("weights", of_.net.bytes(), charged_by::run);
         if (of_.candidate_bytes != 0) plan.memory.add("candidates", of_.candidate_bytes, charged_by::run);
-        const std::uint64_t evaluation = trainers::evaluation_part(
-            least_evaluation(o_, of_, plan.partitioning, shape, layers_), o_.eval_graph == "resident" ? 0 : plan.borrowable_bytes());
+        const std::uint64_t evaluation =
+            trainers::evaluation_part(least_evaluation(o_, of_, plan.partitioning, shape, layers_),
+                o_.eval_graph == "resident" ? 0 : plan.borrowable_bytes());
         const std::uint64_t row = shape.columns.dense * sizeof(float) * (shape.learned != 0 ? 2 : 1);
-        const std::uint64_t scratch = shape.links ? gneiss::bound_link_batch(training_.negatives, training_.batch, shape.nodes).bytes : 0;
-        plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), o_.deterministic, trainers::needs_of(bound, seen_, row, scratch),
-            std::max({evaluation, least_reshuffle(o_, plan), o_.uses_rows() && o_.keeps_best(true) ? plan.best_bytes() : 0}));
+        const std::uint64_t scratch =
+            shape.links ? gneiss::bound_link_batch(training_.negatives, training_.batch, shape.nodes).bytes : 0;
+        plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), o_.deterministic,
+            trainers::needs_of(bound, seen_, row, scratch),
+            std::max({evaluation, least_reshuffle(o_, plan),
+                o_.uses_rows() && o_.keeps_best(true) ? plan.best_bytes() : 0}));
         return plan;
     }
 
@@ -275,7 +310,8 @@ gneiss::graph_buffer_options graph_form_of(const options& settings, const traini
         const std::uint64_t swaps = gneiss::cost_of(states, std::uint64_t{0}).swaps;
         lists = 2 * swaps >= plan.slots * (states.size() - 1);
     }
-    return {.form = lists ? gneiss::graph_form::csr : gneiss::graph_form::blocks, .columns = {.edge_ids = lists && settings.exclude_target_edges.value_or(false)}};
+    return {.form = lists ? gneiss::graph_form::csr : gneiss::graph_form::blocks,
+        .columns = {.edge_ids = lists && settings.exclude_target_edges.value_or(false)}};
 }
 
 gneiss::epoch_plan evaluation_states(const options& settings, const training_plan& plan, std::uint64_t epoch) {
@@ -287,62 +323,74 @@ gneiss::epoch_plan evaluation_states(const options& settings, const training_pla
 std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& settings,
     const gneiss::row_partitioning& partitioning, std::uint32_t slots, const run_graph& graph) {
     const std::uint32_t k = graph.leading(settings, partitioning);
-    return [p = partitioning.partitions, slots, k, seed = settings.seed](std::uint64_t epoch) {
-        return gneiss::train_partitions_first(p, slots, k, seed, epoch);
-    };
+    return [p = partitioning.partitions, slots, k, seed = settings.seed](
+               std::uint64_t epoch) { return gneiss::train_partitions_first(p, slots, k, seed, epoch); };
 }
 
 void take_order(const options& settings, training_plan& plan, const run_graph& graph) {
     const gneiss::bucket_store& buckets = graph.buckets();
     std::shared_ptr<const gneiss::feature_store> store;
-    if (graph.features() != nullptr) store = std::make_shared<const gneiss::feature_store>(graph.features()->files(), plan.partitioning);
+    if (graph.features() != nullptr)
+        store = std::make_shared<const gneiss::feature_store>(graph.features()->files(), plan.partitioning);
     if (settings.links())
         plan.order = trainers::make_order(plan.choice, settings.seed);
     else
-        plan.order = [epochs = node_epochs(settings, plan.partitioning, plan.slots, graph)](std::uint64_t e) { return epochs(e).states; };
+        plan.order = [epochs = node_epochs(settings, plan.partitioning, plan.slots, graph)](
+                         std::uint64_t e) { return epochs(e).states; };
     plan.further_reads = [store, keeps = settings.neighbors(), &buckets](const gneiss::epoch_plan& states) {
         return reads_of(states, keeps, buckets, store.get());
     };
     const auto at_least = [](std::uint64_t& bytes, std::uint64_t needed) { bytes = std::max(bytes, needed); };
     at_least(plan.graph_bytes, gnn_memory(settings, plan, buckets));
     if (store)
-        at_least(plan.feature_bytes, most_of_epochs(settings, plan, [&](const gneiss::epoch_plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); }));
-    if (settings.links()) at_least(plan.edge_bytes, trainers::edge_memory(settings, plan, graph.data().manifest(), buckets));
+        at_least(plan.feature_bytes, most_of_epochs(settings, plan, [&](const gneiss::epoch_plan& states) {
+            return gneiss::feature_buffer::bytes_needed(states, *store);
+        }));
+    if (settings.links())
+        at_least(plan.edge_bytes, trainers::edge_memory(settings, plan, graph.data().manifest(), buckets));
 }
 
 namespace {
 
-/// Draws batches of a plan's first state; if its partitions are still to be made, of a state with the same share of the stored
-/// ones. None if the run needs bounds, or nothing trains in that state.
+/// Draws batches of a plan's first state; if its partitions are still to be made, of a state with the same share of the
+/// stored ones. None if the run needs bounds, or nothing trains in that state.
 trainers::seen_batches profile_of(const options& o, const planning& of, const training_plan& chosen) {
     if (!of.draws || o.deterministic || of.net.encode.inputs().sparse != 0) return std::nullopt;
     const gneiss::bucket_store& buckets = of.graph.buckets();
     training_plan plan(trainers::stored_choice(chosen, buckets.rows().partitions), buckets.rows());
-    if (o.links() && trainers::is_order_file(plan.choice.order) && plan.choice.partitions != chosen.choice.partitions) return std::nullopt;
+    if (o.links() && trainers::is_order_file(plan.choice.order) && plan.choice.partitions != chosen.choice.partitions)
+        return std::nullopt;
     plan.order = o.links() ? trainers::make_order(plan.choice, o.seed)
-                           : [epochs = node_epochs(o, plan.partitioning, plan.slots, of.graph)](std::uint64_t e) { return epochs(e).states; };
+                           : [epochs = node_epochs(o, plan.partitioning, plan.slots, of.graph)](
+                                 std::uint64_t e) { return epochs(e).states; };
     const gneiss::epoch_plan states = plan.order(0);
     if (states.empty()) return std::nullopt;
     const gneiss::epoch_plan first{states.front()};
     gneiss::memory_budget budget;
     const gneiss::tbb_executor executor(o.threads);
     const gneiss::graph_buffer_options form = graph_form_of(o, plan);
-    gneiss::graph_buffer graph(buckets, of.draws->engines, o.neighbors(), gneiss::graph_buffer::bytes_needed(first, buckets, o.neighbors(), form), budget, form);
+    gneiss::graph_buffer graph(buckets, of.draws->engines, o.neighbors(),
+        gneiss::graph_buffer::bytes_needed(first, buckets, o.neighbors(), form), budget, form);
     const auto draw = [&](const gneiss::gnn_task& task) {
-        return gneiss::gnn_trainer::profile(o.training_options(), task, of.net.encode, graph, states, trainers::profiled_batches, executor, of.draws->stop);
+        return gneiss::gnn_trainer::profile(o.training_options(), task, of.net.encode, graph, states,
+            trainers::profiled_batches, executor, of.draws->stop);
     };
     gneiss::batch_profile seen;
     if (o.links()) {
-        const gneiss::edge_loader sizes{.size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
+        const gneiss::edge_loader sizes{
+            .size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
         gneiss::bucket_reader reader(buckets, of.draws->engines);
-        gneiss::edge_buffer edges(reader.source(), gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::bytes_needed(first, sizes)}, budget);
+        gneiss::edge_buffer edges(reader.source(),
+            gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::bytes_needed(first, sizes)}, budget);
         network drawn(o, of.graph.data().manifest()); // batches are drawn without it
         seen = draw(gneiss::predicted_links{*drawn.links, drawn.relations, edges});
     } else {
         const gneiss::node_plan epoch = node_epochs(o, plan.partitioning, plan.slots, of.graph)(0);
-        seen = draw(of.graph.truth().task([&](std::uint32_t state, std::vector<gneiss::node_id>& out) {
-            gneiss::append_training_nodes(epoch, state, plan.partitioning, of.graph.training_nodes(), out);
-        }, o.class_weights, of.graph.data(), of.graph.training_nodes()));
+        seen = draw(of.graph.truth().task(
+            [&](std::uint32_t state, std::vector<gneiss::node_id>& out) {
+                gneiss::append_training_nodes(epoch, state, plan.partitioning, of.graph.training_nodes(), out);
+            },
+            o.class_weights, of.graph.data(), of.graph.training_nodes()));
     }
     return seen.batches == 0 ? std::nullopt : std::optional(seen);
 }
@@ -356,9 +404,12 @@ tuned_plan plan_training(const options& given, const planning& of) {
             const planner with(given, of, seen);
             tuned_flags tuned = tune_comet(given, of, with);
             found.reasons = std::move(tuned.reasons);
-            return trainers::choose_plan(tuned.flags, of.graph.data().manifest(), of.graph.buckets(), {given.links() ? "comet" : training_first}, with);
+            return trainers::choose_plan(tuned.flags, of.graph.data().manifest(), of.graph.buckets(),
+                {given.links() ? "comet" : training_first}, with);
         },
-        [&](const training_plan& plan, const trainers::seen_batches& seen) { return trainers::same_plan(plan, planner(given, of, seen)); },
+        [&](const training_plan& plan, const trainers::seen_batches& seen) {
+            return trainers::same_plan(plan, planner(given, of, seen));
+        },
         [&](const training_plan& plan) { return profile_of(given, of, plan); });
     add_reshuffle(given, found.plan, of.graph.data().manifest());
     add_placement(given, found.plan, of.graph.data().manifest());

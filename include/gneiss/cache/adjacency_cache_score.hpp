@@ -15,12 +15,12 @@
 
 namespace gneiss {
 
-/// Ranks nodes by the benefit of caching their adjacency: by value per entry, descending; then by entries, ascending; then by
-/// id. Omits nodes without entries.
+/// Ranks nodes by the benefit of caching their adjacency: by value per entry, descending; then by entries, ascending;
+/// then by id. Omits nodes without entries.
 ///
-/// With the degrees of the other direction as values this is the ratio of Aligraph, which Ginex uses: a node with many outgoing
-/// edges is reached often along incoming edges, and its incoming edges are the cost of its list. The ratio carries no
-/// information where all edges go both ways; counted visits (graph/visit_counter.hpp) do.
+/// With the degrees of the other direction as values this is the ratio of Aligraph, which Ginex uses: a node with many
+/// outgoing edges is reached often along incoming edges, and its incoming edges are the cost of its list. The ratio
+/// carries no information where all edges go both ways; counted visits (graph/visit_counter.hpp) do.
 ///
 /// \param value    [nodes] requests per list, in any unit
 /// \param entries  [nodes] length of each list
@@ -50,15 +50,16 @@ template <executor E = serial_executor>
     return ranked;
 }
 
-/// Selects the lists that fit into `bytes`, in the order of `ranked`, skipping lists longer than the remaining space. Returns
-/// them ascending. A list takes `entries[v] · entry_bytes + list_bytes`. O(n log n). Throws errc::out_of_range for a node beyond
-/// `entries`.
+/// Selects the lists that fit into `bytes`, in the order of `ranked`, skipping lists longer than the remaining space.
+/// Returns them ascending. A list takes `entries[v] · entry_bytes + list_bytes`. O(n log n). Throws errc::out_of_range
+/// for a node beyond `entries`.
 [[nodiscard]] inline std::vector<node_id> choose_lists(std::span<const node_id> ranked,
     std::span<const std::uint32_t> entries, std::uint64_t bytes, std::uint64_t entry_bytes, std::uint64_t list_bytes) {
     std::vector<node_id> chosen;
     for (const node_id v : ranked) {
         if (v >= entries.size())
-            throw error(errc::out_of_range, "list " + std::to_string(v) + " of " + std::to_string(entries.size()) + " is ranked");
+            throw error(errc::out_of_range,
+                "list " + std::to_string(v) + " of " + std::to_string(entries.size()) + " is ranked");
         const std::uint64_t needed = entries[v] * entry_bytes + list_bytes;
         if (needed > bytes) continue;
         bytes -= needed;

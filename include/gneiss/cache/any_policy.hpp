@@ -38,7 +38,8 @@ private:
     };
     template <class Policy>
     struct held final : any {
-        static_assert(cache_policy<Policy>, "any_cache_policy: the object must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
+        static_assert(cache_policy<Policy>,
+            "any_cache_policy: the object must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
         explicit held(Policy p) : policy(std::move(p)) {}
         [[nodiscard]] std::size_t capacity() const override { return policy.capacity(); }
         [[nodiscard]] std::span<const node_id> initial() const override { return policy.initial(); }

@@ -22,7 +22,7 @@ namespace gneiss {
 
 /// Options of an optimal cache.
 struct belady_options {
-    std::size_t capacity = 0;               ///< rows that the cache holds
+    std::size_t capacity = 0;            ///< rows that the cache holds
     std::uint64_t nodes = 0;             ///< number of rows, for an array over all of them; 0: a hash table
     std::span<const node_id> resident{}; ///< rows already in the cache, carried over; distinct, at most `capacity`
 };
@@ -35,28 +35,30 @@ struct belady_options {
     return 4 * accesses + table + 48 * std::uint64_t{options.capacity};
 }
 
-/// Belady's optimal cache for a superbatch, whose batches are all known. No policy, with or without bypass, reads fewer rows.
+/// Belady's optimal cache for a superbatch, whose batches are all known. No policy, with or without bypass, reads fewer
+/// rows.
 ///
 ///     belady_policy best(trace, {.capacity = 1'000'000}, executor);
 ///     cache.fill(best.initial());
 ///     for (each batch) { gather(ids); best.next(ids, changes); cache.apply(changes, ids, gathered rows); }
 ///
-/// After a batch the cache keeps, among its rows and those of the batch, the `capacity` smallest by (next use, resident before
-/// incoming, id). The use by the batch itself does not count, and a row without further use is never admitted. Before the first
-/// batch, carried-over rows with a use stay, and the remaining slots take the other rows in order of first use. Each of these
-/// is used before any row is displaced, so reads = fills + misses is minimal.
+/// After a batch the cache keeps, among its rows and those of the batch, the `capacity` smallest by (next use, resident
+/// before incoming, id). The use by the batch itself does not count, and a row without further use is never admitted.
+/// Before the first batch, carried-over rows with a use stay, and the remaining slots take the other rows in order of
+/// first use. Each of these is used before any row is displaced, so reads = fills + misses is minimal.
 ///
-/// Next uses come from one backward pass over the trace; the rest is a simulation batch by batch. A cached row is an entry in
-/// the list of the batch that uses it next. Hits therefore need no lookup, and eviction touches only the lists of the latest
-/// batches. A list that is cut in the middle becomes a heap.
+/// Next uses come from one backward pass over the trace; the rest is a simulation batch by batch. A cached row is an
+/// entry in the list of the batch that uses it next. Hits therefore need no lookup, and eviction touches only the lists
+/// of the latest batches. A list that is cut in the middle becomes a heap.
 ///
-/// Cost: O(accesses), and O(log) per row evicted from the middle of a list. The pass is parallel and takes some 5 to 10 ns per
-/// access on one thread; the rest takes some 20 (bench/cache). Memory: 4 bytes per access, 16 to 48 per slot, and during
-/// construction 4 per node, or 12 to 24 per distinct row when hashed: `belady_bytes`. Results do not depend on the executor.
+/// Cost: O(accesses), and O(log) per row evicted from the middle of a list. The pass is parallel and takes some 5 to 10
+/// ns per access on one thread; the rest takes some 20 (bench/cache). Memory: 4 bytes per access, 16 to 48 per slot,
+/// and during construction 4 per node, or 12 to 24 per distinct row when hashed: `belady_bytes`. Results do not depend
+/// on the executor.
 /// Thread-safety: one call of `next` at a time.
-/// Errors: errc::out_of_range for 2³² accesses or a row beyond `nodes`; errc::invalid_argument for more resident rows than
-/// slots or one that is named twice, batches that differ from the trace (by a checksum of their ids, in order), or a row
-/// requested twice by a batch; errors of reading the trace.
+/// Errors: errc::out_of_range for 2³² accesses or a row beyond `nodes`; errc::invalid_argument for more resident rows
+/// than slots or one that is named twice, batches that differ from the trace (by a checksum of their ids, in order), or
+/// a row requested twice by a batch; errors of reading the trace.
 /// Source: Belady, IBM Systems Journal 5(2), 1966; Ginex (VLDB'22), sections 3.3 and 3.4.
 ///
 /// From examples/17_belady.cpp:
@@ -66,8 +68,10 @@ public:
     /// Says what is missing: any other type.
     template <class Trace, class E>
     belady_policy(Trace& /*trace*/, const belady_options& /*options*/, const E& /*executor*/) : capacity_(0) {
-        static_assert(access_trace<Trace>, "belady_policy: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
-        static_assert(executor<E>, "belady_policy: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+        static_assert(
+            access_trace<Trace>, "belady_policy: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
+        static_assert(
+            executor<E>, "belady_policy: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
     }
     /// Reads the trace and links the uses of each row.
     template <access_trace Trace, executor E>
@@ -77,8 +81,9 @@ public:
           lists_(uses_.batches() + 1),
           incoming_(uses_.batches() + 1) {
         if (options.resident.size() > capacity_)
-            throw error(errc::invalid_argument, std::to_string(options.resident.size()) + " resident rows in a cache of " +
-                                                    std::to_string(capacity_) + " slots");
+            throw error(errc::invalid_argument,
+                std::to_string(options.resident.size()) + " resident rows in a cache of " + std::to_string(capacity_) +
+                    " slots");
         std::vector<node_id> carried(options.resident.begin(), options.resident.end());
         std::ranges::sort(carried);
         if (const auto twice = std::ranges::adjacent_find(carried); twice != carried.end())
@@ -96,8 +101,8 @@ public:
 
     [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] std::size_t batches() const noexcept { return uses_.batches(); }
-    /// Rows to read before the first batch, and resident rows that make room for them. Positions index `in`: apply it like the
-    /// change set of a batch that requested `in`.
+    /// Rows to read before the first batch, and resident rows that make room for them. Positions index `in`: apply it
+    /// like the change set of a batch that requested `in`.
     [[nodiscard]] const change_set& fill() const noexcept { return fill_; }
     [[nodiscard]] std::span<const node_id> initial() const noexcept { return fill_.in; }
 
@@ -137,7 +142,8 @@ public:
             if (list > border.list || (list == border.list && ids[i] >= border.id)) continue;
             out.in.push_back(ids[i]);
             out.in_position.push_back(static_cast<std::uint32_t>(i));
-            enter(list, {ids[i], place_in(list, uses_.after(uses_.start(now_) + static_cast<detail::access_number>(i)))});
+            enter(
+                list, {ids[i], place_in(list, uses_.after(uses_.start(now_) + static_cast<detail::access_number>(i)))});
         }
         ++now_;
     }
@@ -161,7 +167,7 @@ private:
     /// Rows that the same batch uses next.
     struct row_list {
         std::vector<entry> rows;
-        bool heap = false;  ///< by id
+        bool heap = false;   ///< by id
         bool in_use = false; ///< is in `used_`
     };
     /// First incoming row that is rejected: list `list`, id `id`.
@@ -228,7 +234,8 @@ private:
         if (count == 0) return;
         if (kept != 0 && count < kept / 16) {
             if (!std::exchange(from.heap, true)) std::make_heap(rows.begin(), rows.end());
-            for (std::size_t i = 0; i < count; ++i) std::pop_heap(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(i));
+            for (std::size_t i = 0; i < count; ++i)
+                std::pop_heap(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(i));
         } else {
             from.heap = false;
             if (kept != 0) std::nth_element(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(kept), rows.end());
@@ -236,7 +243,8 @@ private:
         for (std::size_t i = kept; i < rows.size(); ++i) out.push_back(rows[i].id);
         rows.resize(kept);
         rows_ -= count;
-        if (kept < rows.capacity() / 4) rows.shrink_to_fit(); // amortized: at least that many rows were evicted since it grew
+        if (kept < rows.capacity() / 4)
+            rows.shrink_to_fit(); // amortized: at least that many rows were evicted since it grew
     }
 
     template <class Table>
@@ -285,12 +293,12 @@ private:
 
     std::size_t capacity_;
     detail::next_uses uses_;
-    std::size_t now_ = 0;  // next batch
-    std::size_t rows_ = 0; // in the cache: sum over all lists
-    std::vector<row_list> lists_;         // [batches + 1]; the last: rows without further use
+    std::size_t now_ = 0;                     // next batch
+    std::size_t rows_ = 0;                    // in the cache: sum over all lists
+    std::vector<row_list> lists_;             // [batches + 1]; the last: rows without further use
     std::priority_queue<std::uint32_t> used_; // lists that may have resident or incoming rows
-    std::vector<std::uint32_t> incoming_; // [batches + 1] incoming rows of this batch per list
-    std::vector<std::uint32_t> list_of_;  // list of each incoming row of this batch; never() for all others
+    std::vector<std::uint32_t> incoming_;     // [batches + 1] incoming rows of this batch per list
+    std::vector<std::uint32_t> list_of_;      // list of each incoming row of this batch; never() for all others
     std::vector<std::uint8_t> hit_;
     std::vector<node_id> ranked_;
     change_set fill_;
@@ -304,8 +312,8 @@ struct belady_outcome {
     std::vector<node_id> resident; ///< in the cache after the last batch, for carrying over
 };
 
-/// Computes all change sets of a superbatch in advance: calls `visit(batch, change_set)` for each batch in order. Reads the
-/// trace twice. Otherwise like `belady_policy`.
+/// Computes all change sets of a superbatch in advance: calls `visit(batch, change_set)` for each batch in order. Reads
+/// the trace twice. Otherwise like `belady_policy`.
 template <access_trace Trace, executor E, class Visit>
 belady_outcome belady(Trace& trace, const belady_options& options, const E& executor, Visit&& visit) {
     belady_policy policy(trace, options, executor);

@@ -18,9 +18,9 @@ inline constexpr cache_slot no_slot = std::numeric_limits<cache_slot>::max();
 
 /// Changes to a cache of rows after a batch was gathered. Plain data, to store, replay and compare.
 ///
-/// in[i] takes the slot of out[i]; further rows of `in` take free slots, the lowest first, so the slots in use form a prefix.
-/// in[i] is ids[in_position[i]] of the batch, so its row is already in memory and needs no read. No row is in both lists; |out|
-/// ≤ |in|. Policies write `in` in the order of the batch.
+/// in[i] takes the slot of out[i]; further rows of `in` take free slots, the lowest first, so the slots in use form a
+/// prefix. in[i] is ids[in_position[i]] of the batch, so its row is already in memory and needs no read. No row is in
+/// both lists; |out| ≤ |in|. Policies write `in` in the order of the batch.
 /// Source: Ginex (VLDB'22), section 3.3, "Feature Cache Update": in_ids, out_ids, in_positions.
 struct change_set {
     std::vector<node_id> in;                ///< rows admitted

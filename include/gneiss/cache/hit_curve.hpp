@@ -14,13 +14,14 @@ namespace gneiss {
 ///     for (std::size_t v = 0; v < visits.size(); ++v) curve.add(visits[v], row_bytes, later_visits[v]);
 ///     const double hits = curve.answered(64 << 20); // of a cache of 64 MiB
 ///
-/// Entries are added one by one, in any order. Only sums over classes of similar score are kept, eight per octave; entries of a
-/// class are treated as equal. So `answered` is exact for scores that are powers of two, and otherwise off by at most the
-/// contents of one class. Memory: 8 KiB, independent of the number of entries. Cost: O(1) per entry, O(512) per query.
+/// Entries are added one by one, in any order. Only sums over classes of similar score are kept, eight per octave;
+/// entries of a class are treated as equal. So `answered` is exact for scores that are powers of two, and otherwise off
+/// by at most the contents of one class. Memory: 8 KiB, independent of the number of entries. Cost: O(1) per entry,
+/// O(512) per query.
 class hit_curve {
 public:
-    /// Adds an entry of `bytes` with `requests` requests in a sample and an expected request rate proportional to `score`. The
-    /// score must come from a different sample; otherwise an entry requested once appears worth caching.
+    /// Adds an entry of `bytes` with `requests` requests in a sample and an expected request rate proportional to
+    /// `score`. The score must come from a different sample; otherwise an entry requested once appears worth caching.
     void add(double score, std::uint64_t bytes, std::uint64_t requests) noexcept {
         total_ += requests;
         if (score <= 0 || bytes == 0) return; // never worth caching
@@ -35,7 +36,10 @@ public:
     [[nodiscard]] double answered(std::uint64_t bytes) const noexcept {
         double sum = 0;
         for (const auto& of : classes_) {
-            if (of.bytes >= bytes) return of.bytes == 0 ? sum : sum + static_cast<double>(of.requests) * static_cast<double>(bytes) / static_cast<double>(of.bytes);
+            if (of.bytes >= bytes)
+                return of.bytes == 0 ? sum
+                                     : sum +
+                        static_cast<double>(of.requests) * static_cast<double>(bytes) / static_cast<double>(of.bytes);
             bytes -= of.bytes;
             sum += static_cast<double>(of.requests);
         }
@@ -52,8 +56,8 @@ private:
     std::uint64_t total_ = 0;
 };
 
-/// Returns the share of `bytes` for the first of two caches that maximizes the requests answered by both; the smallest such
-/// share. Both samples must come from the same batches. Resolution: 1/64.
+/// Returns the share of `bytes` for the first of two caches that maximizes the requests answered by both; the smallest
+/// such share. Both samples must come from the same batches. Resolution: 1/64.
 [[nodiscard]] inline double best_split(const hit_curve& first, const hit_curve& second, std::uint64_t bytes) noexcept {
     constexpr std::uint64_t steps = 64;
     std::uint64_t best = 0;

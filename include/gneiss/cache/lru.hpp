@@ -18,14 +18,14 @@
 
 namespace gneiss {
 
-/// Cache policy that keeps the most recently used rows. Rows of a batch count as used in its order; of a batch larger than the
-/// cache, the last rows stay.
+/// Cache policy that keeps the most recently used rows. Rows of a batch count as used in its order; of a batch larger
+/// than the cache, the last rows stay.
 ///
 ///     lru policy(100'000);
 ///     const cache_counts counts = simulate(policy, trace); // or policy.next(ids, changes) per batch
 ///
-/// Cost: O(ids) per batch. Memory: 24 bytes per slot. Errors: errc::invalid_argument for a row that a batch requests twice,
-/// unless it is too old to stay; the cache then counts it once.
+/// Cost: O(ids) per batch. Memory: 24 bytes per slot. Errors: errc::invalid_argument for a row that a batch requests
+/// twice, unless it is too old to stay; the cache then counts it once.
 ///
 /// From examples/17_belady.cpp:
 /// \snippet 17_belady.cpp compare
@@ -46,8 +46,10 @@ public:
         std::size_t twice = staying.size(); // position of a row requested before
         for (std::size_t i = 0; i < staying.size(); ++i) {
             if (places_[i] != no_slot) {
-                if (rows_.linked(places_[i])) rows_.unlink(used_, places_[i]); // protect from eviction
-                else twice = i;
+                if (rows_.linked(places_[i]))
+                    rows_.unlink(used_, places_[i]); // protect from eviction
+                else
+                    twice = i;
                 continue;
             }
             out.in.push_back(staying[i]);

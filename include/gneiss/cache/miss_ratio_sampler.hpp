@@ -19,9 +19,10 @@ namespace gneiss {
 ///     for (const auto& batch : batches) sampler.add(batch); // its distinct rows
 ///     const double misses = sampler.miss_ratio(capacity);   // per request
 ///
-/// Watches one row of each `stride` consecutive rows, at a position specific to the block. Its requests in every second batch
-/// rank it, and those in the other batches count as hits or misses; then the roles swap. No request ranks itself, so the cache
-/// is filled by a profile and evaluated on unseen batches. With a large `stride` only some hubs are watched.
+/// Watches one row of each `stride` consecutive rows, at a position specific to the block. Its requests in every second
+/// batch rank it, and those in the other batches count as hits or misses; then the roles swap. No request ranks itself,
+/// so the cache is filled by a profile and evaluated on unseen batches. With a large `stride` only some hubs are
+/// watched.
 ///
 /// Memory: 8 bytes per watched row. Cost: O(1) per request. Thread-safety: one thread at a time.
 class miss_ratio_sampler {
@@ -29,7 +30,8 @@ public:
     /// \param rows  number of rows
     /// \param most  maximum number of watched rows
     explicit miss_ratio_sampler(std::uint64_t rows, std::size_t most = std::size_t{1} << 16)
-        : rows_(rows), stride_(std::max<std::uint64_t>((rows + most - 1) / std::max<std::size_t>(most, 1), 1)),
+        : rows_(rows),
+          stride_(std::max<std::uint64_t>((rows + most - 1) / std::max<std::size_t>(most, 1), 1)),
           watched_(static_cast<std::size_t>((rows + stride_ - 1) / stride_)) {}
 
     /// Adds the requests of one batch, distinct rows.
@@ -47,7 +49,8 @@ public:
     [[nodiscard]] double miss_ratio(std::uint64_t capacity) const noexcept {
         double answered = 0, requests = 0;
         for (const std::size_t ranking : {std::size_t{0}, std::size_t{1}}) {
-            hit_curve curve; // a watched row stands for its block; rows never requested come last and fill the remaining space
+            hit_curve curve; // a watched row stands for its block; rows never requested come last and fill the
+                             // remaining space
             for (std::size_t b = 0; b < watched_.size(); ++b)
                 curve.add(watched_[b].requests[ranking] + 0.25, block_size(b), watched_[b].requests[1 - ranking]);
             answered += curve.answered(capacity);

@@ -21,14 +21,16 @@ namespace gneiss {
 ///     for_each_miss(trace, &changes, cached, [&](std::size_t batch, std::span<const node_id> misses) { … });
 ///
 /// Cost: O(accesses), one pass over the trace and the change sets. Memory: a batch.
-/// Errors: errc::invalid_argument if there are fewer change sets than batches; errc::corrupt for a position beyond its batch;
-/// errc::out_of_range for a row beyond `cached`; errors of reading.
+/// Errors: errc::invalid_argument if there are fewer change sets than batches; errc::corrupt for a position beyond its
+/// batch; errc::out_of_range for a row beyond `cached`; errors of reading.
 /// \param changes  change sets from the first batch on; null: the cache never changes
 /// \param cached   rows in the cache before the first batch; on return, those after the last
 template <class Trace, class Changes, class Visit>
 void for_each_miss(Trace& trace, Changes* changes, bitmap& cached, Visit&& visit) {
-    static_assert(access_trace<Trace>, "for_each_miss: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
-    static_assert(change_set_source<Changes>, "for_each_miss: Changes must be a gneiss::change_set_source, see gneiss/cache/concepts.hpp");
+    static_assert(
+        access_trace<Trace>, "for_each_miss: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
+    static_assert(change_set_source<Changes>,
+        "for_each_miss: Changes must be a gneiss::change_set_source, see gneiss/cache/concepts.hpp");
     std::vector<node_id> room, misses;
     change_set change;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
@@ -36,7 +38,8 @@ void for_each_miss(Trace& trace, Changes* changes, bitmap& cached, Visit&& visit
         misses.clear();
         for (const node_id id : ids) {
             if (id >= cached.size())
-                throw error(errc::out_of_range, "a batch asks for row " + std::to_string(id) + ", there are " + std::to_string(cached.size()));
+                throw error(errc::out_of_range,
+                    "a batch asks for row " + std::to_string(id) + ", there are " + std::to_string(cached.size()));
             if (!cached[id]) misses.push_back(id);
         }
         visit(batch, std::span<const node_id>(misses));

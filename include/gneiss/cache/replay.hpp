@@ -21,12 +21,14 @@ namespace gneiss {
 ///     const belady_outcome outcome = belady(trace, options, executor, append);
 ///     change_set_replay replay(options.capacity, outcome.fill.in, std::move(sets));
 ///
-/// This is Ginex's executor; an inspector computes the change sets (cache/belady.hpp). Cost: O(changes) plus the source.
-/// Errors: errc::invalid_argument for more batches than change sets; errc::corrupt for a position beyond the batch; errors of
-/// the source.
+/// This is Ginex's executor; an inspector computes the change sets (cache/belady.hpp). Cost: O(changes) plus the
+/// source.
+/// Errors: errc::invalid_argument for more batches than change sets; errc::corrupt for a position beyond the batch;
+/// errors of the source.
 template <class Source>
 class change_set_replay {
-    static_assert(change_set_source<Source>, "change_set_replay: Source must be a gneiss::change_set_source, see gneiss/cache/concepts.hpp");
+    static_assert(change_set_source<Source>,
+        "change_set_replay: Source must be a gneiss::change_set_source, see gneiss/cache/concepts.hpp");
 
 public:
     /// \param initial  rows in the cache before the first batch; more than `capacity` are errc::invalid_argument
@@ -35,7 +37,9 @@ public:
           initial_(std::move(initial)),
           source_(std::move(source)) {
         if (initial_.size() > capacity_)
-            throw error(errc::invalid_argument, std::to_string(initial_.size()) + " initial rows in a cache of " + std::to_string(capacity_) + " slots");
+            throw error(errc::invalid_argument,
+                std::to_string(initial_.size()) + " initial rows in a cache of " + std::to_string(capacity_) +
+                    " slots");
     }
 
     [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }

@@ -18,20 +18,21 @@
 
 namespace gneiss {
 
-/// S3-FIFO cache policy with three queues. New rows enter a small queue, a tenth of the cache. On leaving it they move to the
-/// main queue if they were used more than once since, else they are evicted. A queue of evicted ids sends rows that return soon
-/// directly to the main queue. The main queue gives a row one more round per use, at most three. Rows used once, the majority,
-/// leave early.
+/// S3-FIFO cache policy with three queues. New rows enter a small queue, a tenth of the cache. On leaving it they move
+/// to the main queue if they were used more than once since, else they are evicted. A queue of evicted ids sends rows
+/// that return soon directly to the main queue. The main queue gives a row one more round per use, at most three. Rows
+/// used once, the majority, leave early.
 ///
 ///     s3_fifo policy(100'000);
 ///     const cache_counts counts = simulate(policy, trace); // or policy.next(ids, changes) per batch
 ///
-/// For a batch, all hits are counted first, then missing rows are inserted in order. Rows inserted and evicted by the same
-/// batch do not appear in its change set.
-/// Cost: O(ids) amortized per batch. Memory: 25 bytes per slot, and 16 per remembered id, one per slot of the main queue.
-/// Source: Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023, Algorithm 1. Where its
-/// listing evicts from the main queue within an eviction of the small one, this waits for the next turn, as the authors'
-/// libCacheSim does: a row leaves only when another one enters.
+/// For a batch, all hits are counted first, then missing rows are inserted in order. Rows inserted and evicted by the
+/// same batch do not appear in its change set.
+/// Cost: O(ids) amortized per batch. Memory: 25 bytes per slot, and 16 per remembered id, one per slot of the main
+/// queue.
+/// Source: Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023, Algorithm 1.
+/// Where its listing evicts from the main queue within an eviction of the small one, this waits for the next turn, as
+/// the authors' libCacheSim does: a row leaves only when another one enters.
 class s3_fifo {
 public:
     /// Makes an empty cache of `capacity` rows. Memory: O(capacity).
@@ -46,8 +47,8 @@ public:
     [[nodiscard]] std::size_t capacity() const noexcept { return rows_.capacity(); }
     [[nodiscard]] static std::span<const node_id> initial() noexcept { return {}; }
 
-    /// Throws errc::invalid_argument for a row that enters twice; the cache then counts it once. A cached row that a batch
-    /// requests twice counts as used twice.
+    /// Throws errc::invalid_argument for a row that enters twice; the cache then counts it once. A cached row that a
+    /// batch requests twice counts as used twice.
     void next(std::span<const node_id> ids, change_set& out) {
         out.clear();
         if (capacity() == 0) return;
@@ -66,7 +67,8 @@ public:
             out.in.push_back(ids[i]);
             out.in_position.push_back(static_cast<std::uint32_t>(i));
         }
-        if (twice != ids.size()) throw error(errc::invalid_argument, "a batch asks for row " + std::to_string(ids[twice]) + " twice");
+        if (twice != ids.size())
+            throw error(errc::invalid_argument, "a batch asks for row " + std::to_string(ids[twice]) + " twice");
     }
 
 private:

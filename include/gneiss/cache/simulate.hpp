@@ -61,7 +61,8 @@ public:
         return ids.size() - static_cast<std::uint64_t>(std::ranges::count(found_, no_slot));
     }
 
-    /// Puts rows into the first free slots. Throws errc::invalid_argument for more rows than slots or a row already cached.
+    /// Puts rows into the first free slots. Throws errc::invalid_argument for more rows than slots or a row already
+    /// cached.
     void fill(std::span<const node_id> ids) {
         for (const node_id id : ids) put(id, rows_.size());
     }
@@ -98,7 +99,8 @@ private:
 template <class Policy>
 void simulate_batch(
     Policy& policy, std::span<const node_id> ids, simulated_cache& cache, change_set& changes, cache_counts& counts) {
-    static_assert(cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
+    static_assert(
+        cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
     const std::uint64_t hits = cache.held(ids);
     counts.hits += hits;
     counts.misses += ids.size() - hits;
@@ -111,12 +113,14 @@ void simulate_batch(
     counts.admitted += changes.in.size();
 }
 
-/// Counts hits and misses of `policy` on `trace`; `cache` ends with the final contents. Cost: O(accesses), memory O(slots).
+/// Counts hits and misses of `policy` on `trace`; `cache` ends with the final contents. Cost: O(accesses), memory
+/// O(slots).
 /// Throws errc::invalid_argument if a change set breaks the rule, or admits a row that the batch does not have at that
 /// position.
 template <class Policy, class Trace>
 cache_counts simulate(Policy& policy, Trace& trace, simulated_cache& cache) {
-    static_assert(cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
+    static_assert(
+        cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
     static_assert(access_trace<Trace>, "simulate: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
     cache_counts counts;
     cache.fill(policy.initial());
@@ -130,7 +134,8 @@ cache_counts simulate(Policy& policy, Trace& trace, simulated_cache& cache) {
 /// Simulates `policy` on a cache of its own.
 template <class Policy, class Trace>
 cache_counts simulate(Policy& policy, Trace& trace) {
-    static_assert(cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
+    static_assert(
+        cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
     static_assert(access_trace<Trace>, "simulate: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
     if constexpr (cache_policy<Policy> && access_trace<Trace>) {
         simulated_cache cache(policy.capacity());

@@ -28,8 +28,8 @@ enum class slot_table_kind : std::uint8_t {
 ///     table.insert(id, slot);
 ///     table.find(ids, slots); // slots[i] is the slot of ids[i], or no_slot
 ///
-/// Cost: O(1) per row, expected when hashed. The batched `find` prefetches: several times the rate of single calls once the
-/// table exceeds the processor's caches. Only construction and `clear` are O(nodes) or O(slots).
+/// Cost: O(1) per row, expected when hashed. The batched `find` prefetches: several times the rate of single calls once
+/// the table exceeds the processor's caches. Only construction and `clear` are O(nodes) or O(slots).
 /// Thread-safety: concurrent `find`. To split a batch among threads, call it for parts of the ids.
 class slot_table {
 public:
@@ -43,22 +43,25 @@ public:
     }
 
     /// Memory of a table [bytes].
-    [[nodiscard]] static std::uint64_t bytes_needed(std::uint64_t nodes, std::size_t capacity, slot_table_kind kind) noexcept {
+    [[nodiscard]] static std::uint64_t bytes_needed(
+        std::uint64_t nodes, std::size_t capacity, slot_table_kind kind) noexcept {
         return kind == slot_table_kind::direct ? nodes * sizeof(cache_slot)
                                                : detail::id_table::bytes_needed(slots_used(nodes, capacity));
     }
     /// Returns `direct` if it takes at most `bytes` or is the smaller one, else `hashed`.
-    [[nodiscard]] static slot_table_kind choose(std::uint64_t nodes, std::size_t capacity, std::uint64_t bytes) noexcept {
+    [[nodiscard]] static slot_table_kind choose(
+        std::uint64_t nodes, std::size_t capacity, std::uint64_t bytes) noexcept {
         const std::uint64_t direct = bytes_needed(nodes, capacity, slot_table_kind::direct);
-        return direct <= std::max(bytes, bytes_needed(nodes, capacity, slot_table_kind::hashed)) ? slot_table_kind::direct
-                                                                                             : slot_table_kind::hashed;
+        return direct <= std::max(bytes, bytes_needed(nodes, capacity, slot_table_kind::hashed))
+            ? slot_table_kind::direct
+            : slot_table_kind::hashed;
     }
 
     /// Returns the kind in use.
     [[nodiscard]] slot_table_kind kind() const noexcept { return kind_; }
 
-    /// Slot of a row, or `no_slot`. Precondition of a direct table, checked in debug builds only: the row is below the number
-    /// of nodes.
+    /// Slot of a row, or `no_slot`. Precondition of a direct table, checked in debug builds only: the row is below the
+    /// number of nodes.
     [[nodiscard]] cache_slot find(node_id id) const noexcept {
         if (kind_ == slot_table_kind::hashed) return hashed_.find(id);
         GNEISS_ASSERT(id < direct_.size());
@@ -73,8 +76,8 @@ public:
             to[i] = find(ids[i]);
         }
     }
-    /// Puts a row into a slot, moving it if it has one. Returns its previous slot, or `no_slot`. Preconditions, checked in debug
-    /// builds only: at most `capacity` rows including this one, each below the number of nodes.
+    /// Puts a row into a slot, moving it if it has one. Returns its previous slot, or `no_slot`. Preconditions, checked
+    /// in debug builds only: at most `capacity` rows including this one, each below the number of nodes.
     cache_slot insert(node_id id, cache_slot slot) noexcept {
         GNEISS_ASSERT(slot != no_slot);
         if (kind_ == slot_table_kind::hashed) return hashed_.exchange(id, slot);

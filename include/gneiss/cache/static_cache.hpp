@@ -24,8 +24,8 @@ namespace gneiss {
 ///     static_cache policy(rank_by(count_visits(profile, nodes), capacity), capacity);
 ///     const cache_counts counts = simulate(policy, trace);
 ///
-/// Ranked by out-degree it is PaGraph's cache (Lin et al., SoCC'20), the baseline of Ginex. Ranked by visits of a profiled
-/// stretch it reflects the sampler's access pattern. Cost of `next`: O(1).
+/// Ranked by out-degree it is PaGraph's cache (Lin et al., SoCC'20), the baseline of Ginex. Ranked by visits of a
+/// profiled stretch it reflects the sampler's access pattern. Cost of `next`: O(1).
 ///
 /// From examples/17_belady.cpp:
 /// \snippet 17_belady.cpp compare
@@ -53,30 +53,30 @@ private:
 
 static_assert(cache_policy<static_cache>);
 
-/// Returns the `count` rows with the highest scores, highest first, ties by id; scores[id] may be degrees or visits. Cost:
-/// O(nodes + count log count); temporary memory 4 bytes per node.
+/// Returns the `count` rows with the highest scores, highest first, ties by id; scores[id] may be degrees or visits.
+/// Cost: O(nodes + count log count); temporary memory 4 bytes per node.
 template <std::ranges::random_access_range Scores>
 [[nodiscard]] std::vector<node_id> rank_by(const Scores& scores, std::size_t count) {
     std::vector<node_id> ids(std::ranges::size(scores));
     std::iota(ids.begin(), ids.end(), node_id{0});
-    const auto better = [&](node_id a, node_id b) {
-        return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-    };
+    const auto better = [&](node_id a, node_id b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; };
     const auto end = ids.begin() + static_cast<std::ptrdiff_t>(std::min(count, ids.size()));
     if (end != ids.end()) std::nth_element(ids.begin(), end, ids.end(), better);
     std::sort(ids.begin(), end, better);
     return {ids.begin(), end};
 }
 
-/// Counts the requests for each row by the batches of a trace. Throws errc::out_of_range for a row beyond `nodes`. O(nodes +
-/// accesses).
+/// Counts the requests for each row by the batches of a trace. Throws errc::out_of_range for a row beyond `nodes`.
+/// O(nodes + accesses).
 template <access_trace Trace>
 [[nodiscard]] std::vector<std::uint32_t> count_visits(Trace& trace, std::uint64_t nodes) {
     std::vector<std::uint32_t> visits(static_cast<std::size_t>(nodes), 0);
     std::vector<node_id> room;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch)
         for (const node_id id : trace.read(batch, room)) {
-            if (id >= nodes) throw error(errc::out_of_range, "row " + std::to_string(id) + " of a trace over " + std::to_string(nodes) + " rows");
+            if (id >= nodes)
+                throw error(errc::out_of_range,
+                    "row " + std::to_string(id) + " of a trace over " + std::to_string(nodes) + " rows");
             ++visits[id];
         }
     return visits;

@@ -36,7 +36,8 @@ public:
 private:
     void check(std::size_t batch) const {
         if (batch >= batches())
-            throw error(errc::out_of_range, "batch " + std::to_string(batch) + " of a trace of " + std::to_string(batches()));
+            throw error(
+                errc::out_of_range, "batch " + std::to_string(batch) + " of a trace of " + std::to_string(batches()));
     }
 
     std::vector<node_id> ids_;
@@ -51,7 +52,8 @@ class trace_part {
 public:
     /// Selects batches [first, first + count) of `whole`, clipped to its end.
     trace_part(Trace& whole, std::size_t first, std::size_t count)
-        : whole_(&whole), first_(std::min<std::size_t>(first, whole.batches())),
+        : whole_(&whole),
+          first_(std::min<std::size_t>(first, whole.batches())),
           count_(std::min<std::size_t>(count, whole.batches() - first_)) {}
 
     [[nodiscard]] std::size_t batches() const noexcept { return count_; }

@@ -41,7 +41,8 @@ public:
     }
 
     aligned_buffer(aligned_buffer&& other) noexcept
-        : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+        : data_(std::exchange(other.data_, nullptr)),
+          size_(std::exchange(other.size_, 0)) {}
     aligned_buffer& operator=(aligned_buffer&& other) noexcept {
         aligned_buffer(std::move(other)).swap(*this);
         return *this;

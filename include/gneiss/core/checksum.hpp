@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The only header that includes xxHash.
-// GCC 12 reports the undefined vectors of its own AVX-512 intrinsics as errors in the code that inlines them (PR 105593).
+// The only header that includes xxHash. GCC 12 reports the undefined vectors of its own AVX-512 intrinsics as errors in
+// the code that inlines them (PR 105593).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

@@ -17,21 +17,21 @@ namespace gneiss {
 
 /// Error category, so that callers branch on a value instead of a text.
 enum class errc {
-    invalid_argument,     ///< the caller passed an unusable value
-    invalid_format,       ///< bytes do not follow the format they claim
-    corrupt,              ///< a checksum or invariant of stored data does not hold
-    out_of_range,         ///< an id or count exceeds what the data declares
-    version_mismatch,     ///< written by another version of the format
-    config_mismatch,      ///< resuming with a different configuration
-    over_budget,          ///< the request exceeds the memory budget
-    no_space,             ///< the request exceeds the free disk space
-    io,                   ///< the system refused an operation (see `io_error`)
-    canceled,            ///< a stop was requested
-    closed,               ///< the other end of a queue is closed
-    unsupported,          ///< not available on this machine or in this build
-    not_finite,           ///< NaN or infinity where a finite number is required
-    already_exists,       ///< the target exists and is not overwritten
-    not_found,            ///< a named object does not exist
+    invalid_argument, ///< the caller passed an unusable value
+    invalid_format,   ///< bytes do not follow the format they claim
+    corrupt,          ///< a checksum or invariant of stored data does not hold
+    out_of_range,     ///< an id or count exceeds what the data declares
+    version_mismatch, ///< written by another version of the format
+    config_mismatch,  ///< resuming with a different configuration
+    over_budget,      ///< the request exceeds the memory budget
+    no_space,         ///< the request exceeds the free disk space
+    io,               ///< the system refused an operation (see `io_error`)
+    canceled,         ///< a stop was requested
+    closed,           ///< the other end of a queue is closed
+    unsupported,      ///< not available on this machine or in this build
+    not_finite,       ///< NaN or infinity where a finite number is required
+    already_exists,   ///< the target exists and is not overwritten
+    not_found,        ///< a named object does not exist
 };
 
 /// Location of an error. Absent parts keep their defaults.
@@ -71,7 +71,9 @@ class error : public std::runtime_error {
 public:
     /// Makes an error whose message is `what`, preceded by the location.
     error(errc code, const std::string& what, error_place at = {})
-        : std::runtime_error(detail::describe(what, at)), code_(code), place_(std::move(at)) {}
+        : std::runtime_error(detail::describe(what, at)),
+          code_(code),
+          place_(std::move(at)) {}
 
     /// Returns the kind of error.
     [[nodiscard]] errc code() const noexcept { return code_; }

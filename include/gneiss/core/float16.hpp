@@ -11,8 +11,8 @@ namespace gneiss {
 /// IEEE 754 binary16 storage type; no arithmetic.
 enum class half : std::uint16_t {};
 
-/// Exact, including subnormals, infinities and NaN (payload kept). Without branches, so that loops over it are vectorized: a
-/// multiplication corrects the exponent, also of subnormals.
+/// Exact, including subnormals, infinities and NaN (payload kept). Without branches, so that loops over it are
+/// vectorized: a multiplication corrects the exponent, also of subnormals.
 [[nodiscard]] constexpr float to_float(half value) noexcept {
     const auto bits = static_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = (bits & 0x7fffU) << 13;

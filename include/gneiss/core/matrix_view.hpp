@@ -11,20 +11,22 @@ namespace gneiss {
 
 /// Non-owning view of a row-major matrix: `rows` × `columns`, consecutive rows `stride` elements apart.
 ///
-/// Three integers and a pointer; copies are shallow. A view of T converts to a view of const T. All calls are O(1) and do not
-/// throw. Preconditions, checked in builds with assertions: indices in range, stride ≥ columns. As thread-safe as the memory
-/// viewed.
+/// Three integers and a pointer; copies are shallow. A view of T converts to a view of const T. All calls are O(1) and
+/// do not throw. Preconditions, checked in builds with assertions: indices in range, stride ≥ columns. As thread-safe
+/// as the memory viewed.
 template <class T>
 class matrix_view {
 public:
-
     constexpr matrix_view() = default;
     /// View of contiguous rows: stride = columns.
     constexpr matrix_view(T* data, std::size_t rows, std::size_t columns) noexcept
         : matrix_view(data, rows, columns, columns) {}
     /// View of rows that are `stride` elements apart, at least `columns`.
     constexpr matrix_view(T* data, std::size_t rows, std::size_t columns, std::size_t stride) noexcept
-        : data_(data), rows_(rows), columns_(columns), stride_(stride) {
+        : data_(data),
+          rows_(rows),
+          columns_(columns),
+          stride_(stride) {
         GNEISS_ASSERT(stride >= columns);
     }
     /// Converts a view of T to one of const T.

@@ -20,7 +20,8 @@ inline void prefetch([[maybe_unused]] const void* address) noexcept {
 #endif
 }
 
-/// Prefetches the cache line at `address` into the second-level cache, which takes more requests at once than the first.
+/// Prefetches the cache line at `address` into the second-level cache, which takes more requests at once than the
+/// first.
 inline void prefetch_second_level([[maybe_unused]] const void* address) noexcept {
 #if defined(__GNUC__)
     __builtin_prefetch(address, 0, 2);
@@ -30,8 +31,8 @@ inline void prefetch_second_level([[maybe_unused]] const void* address) noexcept
 /// Size of a huge page on common machines [bytes].
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
-/// Requests huge pages for untouched memory where it spans whole ones, so that random reads of large arrays rarely miss the
-/// TLB. Advice only; a no-op where unsupported.
+/// Requests huge pages for untouched memory where it spans whole ones, so that random reads of large arrays rarely miss
+/// the TLB. Advice only; a no-op where unsupported.
 inline void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     const auto begin = reinterpret_cast<std::uintptr_t>(data), first = round_up(begin, std::uintptr_t{huge_page_bytes}),
@@ -56,8 +57,8 @@ void free_memory(std::vector<T>& values) noexcept {
     std::vector<T>().swap(values);
 }
 
-/// Resizes `values` to `size`. Growing discards the contents and allocates at most an eighth more than requested; `resize`
-/// would double the capacity and keep the old memory meanwhile. Memory bounds rely on this.
+/// Resizes `values` to `size`. Growing discards the contents and allocates at most an eighth more than requested;
+/// `resize` would double the capacity and keep the old memory meanwhile. Memory bounds rely on this.
 template <class T>
 void resize_discard(std::vector<T>& values, std::size_t size) {
     if (size > values.capacity()) {

@@ -45,7 +45,9 @@ class over_budget : public error {
 public:
     /// Error for a limit, and everything charged with the refused request.
     over_budget(std::uint64_t limit, std::vector<memory_part> parts)
-        : error(errc::over_budget, describe(limit, parts)), limit_(limit), parts_(std::move(parts)) {}
+        : error(errc::over_budget, describe(limit, parts)),
+          limit_(limit),
+          parts_(std::move(parts)) {}
 
     /// Returns the limit [bytes].
     [[nodiscard]] std::uint64_t limit() const noexcept { return limit_; }
@@ -81,7 +83,8 @@ class [[nodiscard]] memory_charge {
 public:
     memory_charge() = default;
     memory_charge(memory_charge&& other) noexcept
-        : budget_(std::exchange(other.budget_, nullptr)), index_(other.index_) {}
+        : budget_(std::exchange(other.budget_, nullptr)),
+          index_(other.index_) {}
     memory_charge& operator=(memory_charge&& other) noexcept {
         std::swap(budget_, other.budget_);
         std::swap(index_, other.index_);
@@ -112,8 +115,8 @@ public:
     static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
     /// Makes a budget with a limit for each kind of memory [bytes].
-    explicit memory_budget(std::uint64_t host = unlimited, std::uint64_t pinned = unlimited,
-        std::uint64_t device = unlimited)
+    explicit memory_budget(
+        std::uint64_t host = unlimited, std::uint64_t pinned = unlimited, std::uint64_t device = unlimited)
         : limits_{host, pinned, device} {}
     memory_budget(const memory_budget&) = delete;
     memory_budget& operator=(const memory_budget&) = delete;
@@ -148,7 +151,9 @@ public:
         return used_of(kind);
     }
     /// Returns the bytes that may still be charged.
-    [[nodiscard]] std::uint64_t available(memory_kind kind = memory_kind::host) const { return limit(kind) - used(kind); }
+    [[nodiscard]] std::uint64_t available(memory_kind kind = memory_kind::host) const {
+        return limit(kind) - used(kind);
+    }
     /// Current charges, in slot order.
     [[nodiscard]] std::vector<memory_part> parts(memory_kind kind = memory_kind::host) const {
         const std::scoped_lock lock(mutex_);

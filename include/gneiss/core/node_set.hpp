@@ -16,7 +16,8 @@ namespace gneiss {
 
 /// Set of nodes, in the smaller of two forms: an ascending list, or a bitmap of all nodes.
 ///
-/// Memory: at most a bit per node of the graph, and a sixteenth more once it is indexed; while a list is built, twice that.
+/// Memory: at most a bit per node of the graph, and a sixteenth more once it is indexed; while a list is built, twice
+/// that.
 /// Thread-safe for readers once `finish` was called.
 class node_set {
 public:
@@ -26,7 +27,9 @@ public:
 
     /// Adds a node. O(1), amortized O(log) for a list. Throws errc::out_of_range for a node beyond those of the graph.
     void insert(node_id node) {
-        if (node >= nodes_) throw error(errc::out_of_range, "node " + std::to_string(node) + " of a graph of " + std::to_string(nodes_) + " nodes");
+        if (node >= nodes_)
+            throw error(errc::out_of_range,
+                "node " + std::to_string(node) + " of a graph of " + std::to_string(nodes_) + " nodes");
         if (!words_.empty()) return set(node);
         if (list_.size() == longest()) {
             compact();
@@ -42,7 +45,8 @@ public:
         compact();
         if (words_.empty()) list_.shrink_to_fit();
     }
-    /// Prepares `rank` and `select`: O(nodes / 64) and 4 bytes per 512 nodes for a bitmap. Precondition: finish() was called.
+    /// Prepares `rank` and `select`: O(nodes / 64) and 4 bytes per 512 nodes for a bitmap. Precondition: finish() was
+    /// called.
     void index() {
         before_.clear();
         std::uint32_t members = 0;
@@ -65,21 +69,24 @@ public:
     }
     /// Returns its memory [bytes].
     [[nodiscard]] std::uint64_t bytes() const noexcept {
-        return words_.size() * sizeof(std::uint64_t) + list_.capacity() * sizeof(node_id) + before_.size() * sizeof(std::uint32_t);
+        return words_.size() * sizeof(std::uint64_t) + list_.capacity() * sizeof(node_id) +
+            before_.size() * sizeof(std::uint32_t);
     }
 
-    /// Number of members below `node`. O(1) for a bitmap, O(log nodes) for a list. Precondition: index() was called, node is at
-    /// most the number of nodes.
+    /// Number of members below `node`. O(1) for a bitmap, O(log nodes) for a list. Precondition: index() was called,
+    /// node is at most the number of nodes.
     [[nodiscard]] std::uint64_t rank(std::uint64_t node) const noexcept {
         if (words_.empty()) return static_cast<std::uint64_t>(std::ranges::lower_bound(list_, node) - list_.begin());
         const auto word = static_cast<std::size_t>(node / 64);
         if (word == words_.size()) return rank(node - 1) + (contains(static_cast<node_id>(node - 1)) ? 1 : 0);
         std::uint64_t members = before_[word / block_words];
-        for (std::size_t w = word / block_words * block_words; w < word; ++w) members += static_cast<std::uint64_t>(std::popcount(words_[w]));
-        return members + static_cast<std::uint64_t>(std::popcount(words_[word] & ((std::uint64_t{1} << (node % 64)) - 1)));
+        for (std::size_t w = word / block_words * block_words; w < word; ++w)
+            members += static_cast<std::uint64_t>(std::popcount(words_[w]));
+        return members +
+            static_cast<std::uint64_t>(std::popcount(words_[word] & ((std::uint64_t{1} << (node % 64)) - 1)));
     }
-    /// Returns member `k`, ascending from 0. O(log nodes) for a bitmap, O(1) for a list. Preconditions: index() was called,
-    /// k < size().
+    /// Returns member `k`, ascending from 0. O(log nodes) for a bitmap, O(1) for a list. Preconditions: index() was
+    /// called, k < size().
     [[nodiscard]] node_id select(std::uint64_t k) const noexcept {
         if (words_.empty()) return list_[static_cast<std::size_t>(k)];
         const auto block = static_cast<std::size_t>(std::ranges::upper_bound(before_, k) - before_.begin() - 1);
@@ -94,7 +101,8 @@ public:
         return static_cast<node_id>(word * 64 + static_cast<std::size_t>(std::countr_zero(bits)));
     }
 
-    /// Calls visit(node) for the members of [begin, end), ascending. O(members) for a list, O(end − begin) for a bitmap.
+    /// Calls visit(node) for the members of [begin, end), ascending. O(members) for a list, O(end − begin) for a
+    /// bitmap.
     template <class Visit>
     void for_each(std::uint64_t begin, std::uint64_t end, Visit&& visit) const {
         if (!words_.empty()) {
@@ -110,9 +118,7 @@ private:
 
     /// Length of a list that takes as much memory as the bitmap.
     [[nodiscard]] std::size_t longest() const noexcept { return static_cast<std::size_t>(nodes_ / 32) + 16; }
-    void set(node_id node) noexcept {
-        words_[node / 64] |= std::uint64_t{1} << (node % 64);
-    }
+    void set(node_id node) noexcept { words_[node / 64] |= std::uint64_t{1} << (node % 64); }
     void compact() {
         std::ranges::sort(list_);
         list_.erase(std::unique(list_.begin(), list_.end()), list_.end());
@@ -124,8 +130,8 @@ private:
     }
 
     std::uint64_t nodes_ = 0;
-    std::vector<node_id> list_; // until finish() in order of insertion
-    std::vector<std::uint64_t> words_; // of the bitmap; empty: the list counts
+    std::vector<node_id> list_;         // until finish() in order of insertion
+    std::vector<std::uint64_t> words_;  // of the bitmap; empty: the list counts
     std::vector<std::uint32_t> before_; // members before each block of words
 };
 

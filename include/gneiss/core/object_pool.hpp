@@ -31,8 +31,8 @@ public:
         idle_.push_back(std::move(object));
     }
 
-    /// Calls `use` with an idle object, or with the result of `make()` if none is idle. The object is idle again afterwards; if
-    /// `use` throws, it is destroyed. Neither is called under the lock.
+    /// Calls `use` with an idle object, or with the result of `make()` if none is idle. The object is idle again
+    /// afterwards; if `use` throws, it is destroyed. Neither is called under the lock.
     template <class Make, class Use>
     void with(Make&& make, Use&& use) {
         std::optional<T> mine = take();

@@ -9,8 +9,8 @@
 
 namespace gneiss {
 
-/// Bijection of 64-bit words in which every input bit affects every output bit (Stafford's variant 13 of the MurmurHash3
-/// finalizer, the output function of SplitMix64).
+/// Bijection of 64-bit words in which every input bit affects every output bit (Stafford's variant 13 of the
+/// MurmurHash3 finalizer, the output function of SplitMix64).
 [[nodiscard]] GNEISS_HD constexpr std::uint64_t mix64(std::uint64_t x) noexcept {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
@@ -26,7 +26,7 @@ enum class random_domain : std::uint32_t {
     initialize = 5,       ///< initial values of parameters
     split = 6,            ///< train/valid/test split by fractions
     generate = 7,         ///< synthetic graphs
-    neighbor = 8,        ///< neighbor sampling
+    neighbor = 8,         ///< neighbor sampling
     dropout = 9,          ///< dropout masks
     partition = 10,       ///< partitioners
     evaluate = 11,        ///< sampled evaluation
@@ -40,8 +40,8 @@ enum class random_domain : std::uint32_t {
 ///
 ///     random_key{seed, domain}.with(epoch).with(pass).with(batch).with(stage).with(hop).with(node)
 ///
-/// then `stream[draw]`. A use omits fields that do not apply, always the same ones; each domain documents its fields. Workers,
-/// threads and local ids are never part of a key, so results do not depend on them.
+/// then `stream[draw]`. A use omits fields that do not apply, always the same ones; each domain documents its fields.
+/// Workers, threads and local ids are never part of a key, so results do not depend on them.
 class random_key {
 public:
     /// Key of a domain, before further fields.
@@ -134,8 +134,8 @@ constexpr void shuffle(RandomAccessRange& range, random_key key) {
     }
 }
 
-/// Random bijection of [0, size) in O(1) memory: a Feistel network over the next even power of two, iterated until the result
-/// is in range (cycle walking).
+/// Random bijection of [0, size) in O(1) memory: a Feistel network over the next even power of two, iterated until the
+/// result is in range (cycle walking).
 ///
 /// Four rounds; sixteen below 2¹⁶ elements, where four are visibly uneven (chi-square test of small sizes).
 /// Cost: fewer than 4 expected walks per call. Thread-safe. Source: Black and Rogaway, CT-RSA 2002.
@@ -164,8 +164,8 @@ public:
         return i;
     }
 
-    /// Replaces each of `elements` with its image. Equals one call each, but is branch-free on data and vectorizes: several
-    /// times as fast. Does not allocate. Precondition: all are < size().
+    /// Replaces each of `elements` with its image. Equals one call each, but is branch-free on data and vectorizes:
+    /// several times as fast. Does not allocate. Precondition: all are < size().
     constexpr void apply(std::span<std::uint64_t> elements) const noexcept {
         constexpr std::size_t block = 256;
         std::uint64_t left[block]{}, right[block]{};

@@ -17,8 +17,8 @@
 
 namespace gneiss {
 
-/// Layout of one embedding row in a buffer slot and on disk: `dim` floats of value, then `state` floats of optimizer state.
-/// They are adjacent, so they are swapped and checkpointed together.
+/// Layout of one embedding row in a buffer slot and on disk: `dim` floats of value, then `state` floats of optimizer
+/// state. They are adjacent, so they are swapped and checkpointed together.
 struct row_layout {
     std::uint32_t dim = 0;   ///< floats of value
     std::uint32_t state = 0; ///< floats of optimizer state (Adagrad: dim, Adam: 2·dim, SGD: 0)
@@ -42,7 +42,8 @@ public:
             begin_.push_back(begin_.back() + size);
             capacity_ = std::max(capacity_, size);
         }
-        // Split the rows into at most four equal cells per partition and record the partition in which each cell begins.
+        // Split the rows into at most four equal cells per partition and record the partition in which each cell
+        // begins.
         const std::uint64_t rows = begin_.back();
         if (rows == 0) return;
         while ((rows - 1) >> shift_ >= 4 * sizes.size()) ++shift_;
@@ -59,7 +60,8 @@ public:
     [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
     /// Returns the first row of a partition.
     [[nodiscard]] std::uint64_t begin(partition_id p) const noexcept { return begin_[p]; }
-    /// Partition of `row`. Precondition: the row exists. O(1) for partitions of similar sizes, O(log partitions) at worst.
+    /// Partition of `row`. Precondition: the row exists. O(1) for partitions of similar sizes, O(log partitions) at
+    /// worst.
     [[nodiscard]] partition_id of(std::uint64_t row) const noexcept {
         const auto first = begin_.begin() + 1;
         const std::size_t cell = static_cast<std::size_t>(row >> shift_);
@@ -77,11 +79,11 @@ private:
     std::uint32_t shift_ = 0;
 };
 
-/// Division of `nodes` rows into `partitions` consecutive ranges: of equal size, where the last ones may be shorter or empty,
-/// or of the sizes chosen by a partitioner.
+/// Division of `nodes` rows into `partitions` consecutive ranges: of equal size, where the last ones may be shorter or
+/// empty, or of the sizes chosen by a partitioner.
 ///
-/// Internal ids are a random permutation of the dataset's nodes, so a range of equal size is a random partition. Copies share
-/// borders. Thread-safe once constructed.
+/// Internal ids are a random permutation of the dataset's nodes, so a range of equal size is a random partition. Copies
+/// share borders. Thread-safe once constructed.
 struct row_partitioning {
     std::uint64_t nodes = 0;                      ///< number of rows
     std::uint32_t partitions = 1;                 ///< number of ranges
@@ -133,20 +135,22 @@ struct row_partitioning {
     /// Compares the ranges of all partitions.
     friend bool operator==(const row_partitioning& a, const row_partitioning& b) noexcept {
         return a.nodes == b.nodes && a.partitions == b.partitions && (!a.borders) == (!b.borders) &&
-               (!a.borders || *a.borders == *b.borders);
+            (!a.borders || *a.borders == *b.borders);
     }
 };
 
 /// Throws errc::invalid_argument, with the numbers of both, unless two inputs of a training have the same partitioning.
 /// Otherwise a node would be looked up in the wrong partition.
-inline void check_same_partitions(const row_partitioning& a, std::string_view a_name, const row_partitioning& b, std::string_view b_name) {
+inline void check_same_partitions(
+    const row_partitioning& a, std::string_view a_name, const row_partitioning& b, std::string_view b_name) {
     if (a == b) return;
     const auto name = [](const row_partitioning& rows) {
         return std::to_string(rows.nodes) + " nodes in " + std::to_string(rows.partitions) + " partitions";
     };
     const bool sizes = a.nodes == b.nodes && a.partitions == b.partitions;
-    throw error(errc::invalid_argument, std::string(a_name) + " are of " + name(a) + ", " + std::string(b_name) + " of " +
-                                            (sizes ? "the same number in partitions of other sizes" : name(b)));
+    throw error(errc::invalid_argument,
+        std::string(a_name) + " are of " + name(a) + ", " + std::string(b_name) + " of " +
+            (sizes ? "the same number in partitions of other sizes" : name(b)));
 }
 
 /// Finds partitions of rows in hot loops: one 32-bit division for equal sizes. Thread-safe.
@@ -155,7 +159,8 @@ public:
     row_finder() = default;
     /// Precondition: rows are 32-bit ids.
     explicit row_finder(const row_partitioning& rows)
-        : borders_(rows.borders), capacity_(static_cast<node_id>(std::max<std::uint64_t>(rows.capacity(), 1))) {}
+        : borders_(rows.borders),
+          capacity_(static_cast<node_id>(std::max<std::uint64_t>(rows.capacity(), 1))) {}
 
     /// Returns the partition of a row.
     [[nodiscard]] partition_id of(node_id row) const noexcept { return borders_ ? borders_->of(row) : row / capacity_; }

@@ -50,11 +50,13 @@ class trace_track;
 struct trace_options {
     std::string process = "gneiss"; ///< shown by viewers
     std::size_t block = 512;        ///< spans buffered per track, at least 1
-    /// Called with each span as it is written and the name of its track; one call at a time, on any thread. Must not throw.
+    /// Called with each span as it is written and the name of its track; one call at a time, on any thread. Must not
+    /// throw.
     std::function<void(const std::string& track, const recorded_span&)> on_span{};
 };
 
-/// Writes spans to a file in the Trace Event format: an array of complete events ("X") in microseconds, and thread names.
+/// Writes spans to a file in the Trace Event format: an array of complete events ("X") in microseconds, and thread
+/// names.
 ///
 /// Each thread records on its own track:
 ///
@@ -62,9 +64,9 @@ struct trace_options {
 ///     trace_track track(recorder, "reader");
 ///     { trace_span span(&track, "read", {.partition = 3}); … }
 ///
-/// A span takes no lock. A track writes its block when it is full, so the file grows and memory does not; `flush` writes the
-/// spans of all tracks. `close` closes the array. The format allows a missing end, so the file of a killed process also opens.
-/// There is no global state: any number of recorders may run.
+/// A span takes no lock. A track writes its block when it is full, so the file grows and memory does not; `flush`
+/// writes the spans of all tracks. `close` closes the array. The format allows a missing end, so the file of a killed
+/// process also opens. There is no global state: any number of recorders may run.
 /// Memory: 72 bytes · `block` per track (36 KiB), and the text of one block (about the same again).
 /// Cost: two clock reads per span, and some 0.3 µs for its line. Thread-safe.
 /// Errors: a write error after construction ends only the trace; `close` throws it.
@@ -75,7 +77,9 @@ public:
 
     /// Creates the file, replacing an existing one. Throws io_error.
     explicit trace_recorder(std::filesystem::path file, trace_options options = {})
-        : path_(std::move(file)), options_(std::move(options)), file_(created(path_)) {
+        : path_(std::move(file)),
+          options_(std::move(options)),
+          file_(created(path_)) {
         if (!file_) throw io_error(errno, "cannot write the trace", {.path = path_});
         (void)std::setvbuf(file_.get(), nullptr, _IONBF, 0);
         options_.block = std::max<std::size_t>(options_.block, 1);
@@ -145,7 +149,8 @@ private:
     }
     /// Writes the text to the file.
     void put() noexcept {
-        if (file_ && failed_ == 0 && std::fwrite(text_.data(), 1, text_.size(), file_.get()) != text_.size()) failed_ = errno != 0 ? errno : EIO;
+        if (file_ && failed_ == 0 && std::fwrite(text_.data(), 1, text_.size(), file_.get()) != text_.size())
+            failed_ = errno != 0 ? errno : EIO;
         text_.clear();
     }
     void end() noexcept {
@@ -186,7 +191,8 @@ public:
     }
 
     /// Adds a span that has ended. `name` is a string literal.
-    void add(const char* name, clock::time_point begin, clock::time_point end, const trace_arguments& with = {}) noexcept {
+    void add(
+        const char* name, clock::time_point begin, clock::time_point end, const trace_arguments& with = {}) noexcept {
         std::size_t here = count_.load(std::memory_order_relaxed);
         if (here == spans_.size()) {
             const std::scoped_lock lock(to_.mutex_);
@@ -208,7 +214,8 @@ private:
     trace_recorder& to_;
     std::string name_;
     std::uint64_t number_ = 0;
-    std::vector<recorded_span> spans_; // one block; the first count_ are complete. Changes only under the recorder's mutex
+    std::vector<recorded_span>
+        spans_; // one block; the first count_ are complete. Changes only under the recorder's mutex
     std::atomic<std::size_t> count_{0};
     std::size_t written_ = 0; // spans of the block; guarded by the recorder's mutex
 };
@@ -269,8 +276,9 @@ inline void trace_recorder::event(const trace_track& of, const recorded_span& sp
     microseconds(span.end - span.begin);
     text_ += R"(,"args":{)";
     bool first = true;
-    for (const auto& [name, value] : {std::pair("epoch", span.with.epoch), std::pair("state", span.with.state), std::pair("pass", span.with.pass),
-             std::pair("batch", span.with.batch), std::pair("partition", span.with.partition), std::pair("bytes", span.with.bytes)}) {
+    for (const auto& [name, value] : {std::pair("epoch", span.with.epoch), std::pair("state", span.with.state),
+             std::pair("pass", span.with.pass), std::pair("batch", span.with.batch),
+             std::pair("partition", span.with.partition), std::pair("bytes", span.with.bytes)}) {
         if (value == trace_arguments::none) continue;
         if (!std::exchange(first, false)) text_ += ',';
         quote(name);

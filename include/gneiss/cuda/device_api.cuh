@@ -65,20 +65,20 @@
 ///     gneiss::cuda::launch(stream, scale<float>, grid, block, shared_bytes, in, out, count, 2.0F);
 ///
 /// - Functions: `__global__` and `__device__` functions in namespace scope; code shared by host and device is
-///   `GNEISS_HD constexpr` in a host header. No device lambdas, cooperative groups, textures or inline PTX: PTX goes into a small
-///   function of its own with a plain body for the emulator (`#if defined(__CUDA_ARCH__)` there).
-/// - Words: threadIdx, blockIdx, blockDim, gridDim, warpSize; __syncthreads (_or, _and, _count), __syncwarp, __shfl_sync,
-///   __shfl_up_sync, __shfl_down_sync, __shfl_xor_sync, __ballot_sync, __any_sync, __all_sync, __match_any_sync,
-///   __match_all_sync, __reduce_{add,min,max,and,or,xor}_sync, __activemask, __threadfence (_block, _system); atomicAdd, Sub,
-///   Min, Max, And, Or, Xor, Exch, CAS, Inc; __popc, __ffs, __clz, __brev and their ll forms, __umulhi, __umul64hi,
-///   __float_as_uint and similar; the usual float functions.
-/// - A mask names exactly the participating lanes. Naming a lane that has exited, or that never existed in a last partial warp,
-///   is an error in the emulator although hardware often tolerates it; so is a __syncthreads that not every thread of the block
-///   reaches.
-/// - Read global memory by `__ldg(p)` (or __ldcs, __ldcg, __ldca) and write it by `__stwb(p, v)` (or __stcs, __stcg) where a
-///   test counts sectors and bytes: the emulator counts only these.
-/// - Vector types are those of CUDA (float4, uint4, …, make_float4); 16-bit floats are stored as gneiss's own types, not as
-///   those of cuda_bf16.h.
+///   `GNEISS_HD constexpr` in a host header. No device lambdas, cooperative groups, textures or inline PTX: PTX goes
+///   into a small function of its own with a plain body for the emulator (`#if defined(__CUDA_ARCH__)` there).
+/// - Words: threadIdx, blockIdx, blockDim, gridDim, warpSize; __syncthreads (_or, _and, _count), __syncwarp,
+///   __shfl_sync, __shfl_up_sync, __shfl_down_sync, __shfl_xor_sync, __ballot_sync, __any_sync, __all_sync,
+///   __match_any_sync, __match_all_sync, __reduce_{add,min,max,and,or,xor}_sync, __activemask, __threadfence (_block,
+///   _system); atomicAdd, Sub, Min, Max, And, Or, Xor, Exch, CAS, Inc; __popc, __ffs, __clz, __brev and their ll forms,
+///   __umulhi, __umul64hi, __float_as_uint and similar; the usual float functions.
+/// - A mask names exactly the participating lanes. Naming a lane that has exited, or that never existed in a last
+///   partial warp, is an error in the emulator although hardware often tolerates it; so is a __syncthreads that not
+///   every thread of the block reaches.
+/// - Read global memory by `__ldg(p)` (or __ldcs, __ldcg, __ldca) and write it by `__stwb(p, v)` (or __stcs, __stcg)
+///   where a test counts sectors and bytes: the emulator counts only these.
+/// - Vector types are those of CUDA (float4, uint4, …, make_float4); 16-bit floats are stored as gneiss's own types,
+///   not as those of cuda_bf16.h.
 #if defined(GNEISS_SIMT)
 #include <simt/emulator.hpp>
 #else

@@ -40,7 +40,8 @@ namespace detail {
 
 } // namespace detail
 
-GNEISS_INLINE node_embeddings::node_embeddings(context& run, std::filesystem::path file, const row_partitioning& rows, node_embeddings_options options)
+GNEISS_INLINE node_embeddings::node_embeddings(
+    context& run, std::filesystem::path file, const row_partitioning& rows, node_embeddings_options options)
     : options_(std::move(options)) {
     const row_layout layout{options_.dim, static_cast<std::uint32_t>(options_.optimizer.state_floats(options_.dim))};
     {
@@ -51,7 +52,8 @@ GNEISS_INLINE node_embeddings::node_embeddings(context& run, std::filesystem::pa
     }
     file_ = std::make_unique<embedding_file>(run.engines(), std::move(file), rows, layout, rows.partitions);
     file_->fill([&](std::uint64_t first, matrix_view<float> to) {
-        initialize_rows(options_.init, options_.optimizer.initial_state(), run.seed(), embedding_kind::nodes, first, options_.dim, to, run.executor());
+        initialize_rows(options_.init, options_.optimizer.initial_state(), run.seed(), embedding_kind::nodes, first,
+            options_.dim, to, run.executor());
     });
 }
 GNEISS_INLINE node_embeddings::~node_embeddings() = default;
@@ -60,26 +62,44 @@ GNEISS_INLINE node_embeddings& node_embeddings::operator=(node_embeddings&&) noe
 
 /// Members of a link trainer, in construction order.
 struct link_trainer::parts {
-    parts(context& run, const bucketed_edges& edges, node_embeddings& rows, any_link_model trained, const link_trainer_options& options)
-        : run_(run), nodes_(rows), options_(options), partitions_(edges.rows().partitions),
+    parts(context& run, const bucketed_edges& edges, node_embeddings& rows, any_link_model trained,
+        const link_trainer_options& options)
+        : run_(run),
+          nodes_(rows),
+          options_(options),
+          partitions_(edges.rows().partitions),
           resident_(options_.resident == 0 ? partitions_ : std::min(options_.resident, partitions_)),
           order_(order()),
-          model_(std::move(trained)), relations_(make_relations(edges)),
+          model_(std::move(trained)),
+          relations_(make_relations(edges)),
           buffer_(rows.file(), {.resident_partitions = resident_, .prefetch = options_.prefetch}, run.budget()),
-          reader_charge_(run.budget().charge("bucket blocks", edges.reader_bytes())), source_(edges.open(run.engines())),
+          reader_charge_(run.budget().charge("bucket blocks", edges.reader_bytes())),
+          source_(edges.open(run.engines())),
           edges_(source_.loader, {.cache_all = keeps_all(), .bytes = edge_bytes()}, run.budget()),
-          trainer_({.batch_edges = options_.batch, .negatives = negatives(), .own_negatives = options_.own_negatives, .pipeline = {.staleness = options_.staleness}, .seed = run.seed()},
-              {.model = model_, .optimizer = rows.optimizer(), .rows = buffer_, .edges = edges_, .relations = relations_}, run.executor(), run.budget()) {}
+          trainer_({.batch_edges = options_.batch,
+                       .negatives = negatives(),
+                       .own_negatives = options_.own_negatives,
+                       .pipeline = {.staleness = options_.staleness},
+                       .seed = run.seed()},
+              {.model = model_,
+                  .optimizer = rows.optimizer(),
+                  .rows = buffer_,
+                  .edges = edges_,
+                  .relations = relations_},
+              run.executor(), run.budget()) {}
 
     [[nodiscard]] any_order order() const {
         if (!options_.own_order)
-            return make_order(!options_.order.empty() ? options_.order : keeps_all() ? "memory" : "beta-randomized", partitions_, resident_,
-                run_.seed());
+            return make_order(!options_.order.empty() ? options_.order
+                    : keeps_all()                     ? "memory"
+                                                      : "beta-randomized",
+                partitions_, resident_, run_.seed());
         const any_order& own = *options_.own_order;
         if (own.partitions() != partitions_ || own.resident_partitions() > resident_)
             throw error(errc::invalid_argument,
-                own.name() + " has " + std::to_string(own.resident_partitions()) + " of " + std::to_string(own.partitions()) +
-                    " partitions resident, the trainer " + std::to_string(resident_) + " of " + std::to_string(partitions_),
+                own.name() + " has " + std::to_string(own.resident_partitions()) + " of " +
+                    std::to_string(own.partitions()) + " partitions resident, the trainer " +
+                    std::to_string(resident_) + " of " + std::to_string(partitions_),
                 {.field = "own_order"});
         return own;
     }
@@ -92,7 +112,8 @@ struct link_trainer::parts {
         negative_options result = options_.negatives;
         if (!result.log_q_correction) result.log_q_correction = options_.loss.has_log_sum();
         if (*result.log_q_correction && !options_.loss.has_log_sum())
-            throw error(errc::invalid_argument, "is for losses with a log-sum: softmax, marius, and own ones that declare it",
+            throw error(errc::invalid_argument,
+                "is for losses with a log-sum: softmax, marius, and own ones that declare it",
                 {.field = "log_q_correction"});
         return result;
     }
@@ -101,13 +122,15 @@ struct link_trainer::parts {
         const std::size_t floats = model_.relation_floats();
         embedding_table result(model_.relation_rows(static_cast<std::size_t>(edges.relations())),
             {static_cast<std::uint32_t>(floats), static_cast<std::uint32_t>(by.state_floats(floats))});
-        initialize_rows(options_.relations, by.initial_state(), run_.seed(), embedding_kind::relations, 0, floats, result.table(), run_.executor());
+        initialize_rows(options_.relations, by.initial_state(), run_.seed(), embedding_kind::relations, 0, floats,
+            result.table(), run_.executor());
         return result;
     }
     [[nodiscard]] bool keeps_all() const noexcept { return resident_ == partitions_; }
     [[nodiscard]] std::uint64_t edge_bytes() const {
         std::uint64_t most = 0;
-        for (std::uint64_t epoch = 0; epoch < 16; ++epoch) most = std::max(most, edge_buffer::bytes_needed(plan(epoch), source_.loader, {.cache_all = keeps_all()}));
+        for (std::uint64_t epoch = 0; epoch < 16; ++epoch)
+            most = std::max(most, edge_buffer::bytes_needed(plan(epoch), source_.loader, {.cache_all = keeps_all()}));
         return most;
     }
     [[nodiscard]] link_scorer scorer() const { return model_.scorer(relations_.values()); }
@@ -132,12 +155,13 @@ struct link_trainer::parts {
     embedding_trainer trainer_;
 };
 
-GNEISS_INLINE link_trainer::link_trainer(
-    context& run, const bucketed_edges& edges, node_embeddings& nodes, any_link_model model, const link_trainer_options& options)
+GNEISS_INLINE link_trainer::link_trainer(context& run, const bucketed_edges& edges, node_embeddings& nodes,
+    any_link_model model, const link_trainer_options& options)
     : parts_(std::make_unique<parts>(run, edges, nodes, std::move(model), options)) {}
 GNEISS_INLINE link_trainer::~link_trainer() = default;
 
-GNEISS_INLINE link_epoch link_trainer::train_epoch(const epoch_observer<training_statistics>& observer, const std::stop_token& stop) {
+GNEISS_INLINE link_epoch link_trainer::train_epoch(
+    const epoch_observer<training_statistics>& observer, const std::stop_token& stop) {
     parts& p = *parts_;
     const auto since = std::chrono::steady_clock::now();
     const io_stats before = p.io();
@@ -155,7 +179,9 @@ GNEISS_INLINE link_metrics link_trainer::evaluate(std::span<const edge> edges, c
     return rank_edges(parts_->scorer(), parts_->buffer_, edges, known, parts_->run_.executor(), memory);
 }
 GNEISS_INLINE link_scorer link_trainer::scorer() const { return parts_->scorer(); }
-GNEISS_INLINE void link_trainer::set_optimizer(const any_row_optimizer& optimizer) { parts_->trainer_.set_optimizer(optimizer); }
+GNEISS_INLINE void link_trainer::set_optimizer(const any_row_optimizer& optimizer) {
+    parts_->trainer_.set_optimizer(optimizer);
+}
 GNEISS_INLINE embedding_table& link_trainer::relations() noexcept { return parts_->relations_; }
 GNEISS_INLINE partition_buffer& link_trainer::nodes() noexcept { return parts_->buffer_; }
 GNEISS_INLINE pipeline_statistics link_trainer::statistics() const { return parts_->trainer_.statistics(); }

@@ -35,48 +35,72 @@ namespace gneiss {
 /// Members of a node classifier, in construction order.
 struct node_classifier::parts {
     parts(context& run, const dataset& data, node_classifier_options options)
-        : run_(run), data_(data), options_(std::move(options)), buckets_(data.buckets()), features_(features_of(data)),
-          partitions_(buckets_.rows().partitions), resident_(options_.resident == 0 ? partitions_ : std::min(options_.resident, partitions_)),
-          training_nodes_(data.nodes_of(node_split::train)), labels_(labels_of_rows()),
+        : run_(run),
+          data_(data),
+          options_(std::move(options)),
+          buckets_(data.buckets()),
+          features_(features_of(data)),
+          partitions_(buckets_.rows().partitions),
+          resident_(options_.resident == 0 ? partitions_ : std::min(options_.resident, partitions_)),
+          training_nodes_(data.nodes_of(node_split::train)),
+          labels_(labels_of_rows()),
           encode_(weights_, layers(), columns()),
           store_(features_.files(), buckets_.rows()),
-          graph_buffer_(buckets_, run.engines(), options_.direction,
-              bytes([&](const epoch_plan& plan) { return graph_buffer::bytes_needed(plan, buckets_, options_.direction, form()); }), run.budget(), form()) {
+          graph_buffer_(buckets_, run.engines(), options_.direction, bytes([&](const epoch_plan& plan) {
+              return graph_buffer::bytes_needed(plan, buckets_, options_.direction, form());
+          }),
+              run.budget(), form()) {
         if (encode_.outputs() != classes())
-            throw error(errc::invalid_argument, (options_.own_layers.empty() ? "layers " + options_.layers : "own layers") + " give " +
-                std::to_string(encode_.outputs()) + " columns for " + std::to_string(classes()) + " classes" +
-                (options_.own_layers.empty() ? ": leave out the last width" : ""));
+            throw error(errc::invalid_argument,
+                (options_.own_layers.empty() ? "layers " + options_.layers : "own layers") + " give " +
+                    std::to_string(encode_.outputs()) + " columns for " + std::to_string(classes()) + " classes" +
+                    (options_.own_layers.empty() ? ": leave out the last width" : ""));
         weights_.allocate(run.seed());
         options_.optimizer.allocate_state(weights_);
-        gnn_trainer_options training{.batch = options_.batch, .sampler = options_.sampler, .own_sampler = options_.own_sampler, .pipeline = {.staleness = options_.staleness},
-            .resident_partitions = resident_, .seed = run.seed()};
+        gnn_trainer_options training{.batch = options_.batch,
+            .sampler = options_.sampler,
+            .own_sampler = options_.own_sampler,
+            .pipeline = {.staleness = options_.staleness},
+            .resident_partitions = resident_,
+            .seed = run.seed()};
         training.neighbors.fanout = parse_fanout(options_.fanout, options_.direction);
         const auto append = [this](std::uint32_t s, std::vector<node_id>& out) {
             append_training_nodes(plan_, s, buckets_.rows(), training_nodes_, out);
         };
         trainer_.emplace(training,
-            gnn_parts{.task = classified_nodes{labels_, append}, .encode = encode_, .weights = weights_, .optimizer = options_.optimizer,
+            gnn_parts{.task = classified_nodes{labels_, append},
+                .encode = encode_,
+                .weights = weights_,
+                .optimizer = options_.optimizer,
                 .inputs = inputs()},
             run.executor(), run.budget());
     }
     /// Opens the features as the options request.
     [[nodiscard]] graph_inputs inputs() {
         if (!options_.own_cache) {
-            const std::uint64_t most = bytes([&](const epoch_plan& plan) { return feature_buffer::bytes_needed(plan, store_); });
+            const std::uint64_t most =
+                bytes([&](const epoch_plan& plan) { return feature_buffer::bytes_needed(plan, store_); });
             feature_buffer_.emplace(store_, run_.engines(), most, run_.budget());
             buffer_bytes_ += most;
             return {.features = &*feature_buffer_, .graph = graph_buffer_};
         }
         if (store_.sparse())
-            throw error(errc::invalid_argument, "has sparse features: a cache holds dense rows", {.path = data_.directory(), .field = "features"});
+            throw error(errc::invalid_argument, "has sparse features: a cache holds dense rows",
+                {.path = data_.directory(), .field = "features"});
         const auto columns = static_cast<std::size_t>(store_.columns());
         const feature_files::array& values = store_.file(feature_part::values);
         const stored_rows rows{values.path, values.checksums.data_offset(), store_.rows().nodes, store_.row_bytes()};
-        rows_.emplace(std::in_place_type<disk_rows>, run_.engines(), rows, gather_options{}, run_.executor(), run_.budget());
+        rows_.emplace(
+            std::in_place_type<disk_rows>, run_.engines(), rows, gather_options{}, run_.executor(), run_.budget());
         policy_.emplace(options_.own_cache());
         cache_.emplace(*rows_, policy_->capacity(), slot_table_kind::hashed, run_.executor(), run_.budget());
-        return {.stored_features = feature_rows{.source = *rows_, .cache = &*cache_, .policy = &*policy_, .columns = columns, .type = store_.type(),
-                    .normalized = store_.normalized()}, .graph = graph_buffer_};
+        return {.stored_features = feature_rows{.source = *rows_,
+                    .cache = &*cache_,
+                    .policy = &*policy_,
+                    .columns = columns,
+                    .type = store_.type(),
+                    .normalized = store_.normalized()},
+            .graph = graph_buffer_};
     }
     [[nodiscard]] io_stats io() const {
         return graph_buffer_.statistics() + (cache_ ? cache_->statistics().io : feature_buffer_->statistics());
@@ -88,7 +112,8 @@ struct node_classifier::parts {
             if (!there) throw error(errc::invalid_argument, what, {.path = data.directory(), .field = field});
         };
         need(of.classes != 0, "has no node labels", "labels");
-        need(of.target == node_target_kind::classes, "has several labels per node, or numbers: train it by gnn_trainer with targeted_nodes", "target");
+        need(of.target == node_target_kind::classes,
+            "has several labels per node, or numbers: train it by gnn_trainer with targeted_nodes", "target");
         need(of.train != 0, "has no nodes to train on", "split");
         need(of.features != 0, "has no features of nodes", "features");
     }
@@ -100,26 +125,34 @@ struct node_classifier::parts {
     [[nodiscard]] std::vector<class_id> labels_of_rows() const {
         const auto values = data_.labels();
         std::vector<class_id> result;
-        for (const std::int32_t label : values.values()) result.push_back(label < 0 ? unlabeled : static_cast<class_id>(label));
+        for (const std::int32_t label : values.values())
+            result.push_back(label < 0 ? unlabeled : static_cast<class_id>(label));
         return result;
     }
-    [[nodiscard]] std::size_t classes() const noexcept { return static_cast<std::size_t>(data_.manifest().node_attributes.classes); }
+    [[nodiscard]] std::size_t classes() const noexcept {
+        return static_cast<std::size_t>(data_.manifest().node_attributes.classes);
+    }
     [[nodiscard]] std::vector<cpu_layer> layers() const {
         if (!options_.own_layers.empty()) return options_.own_layers;
-        const std::vector<layer_options> parsed = parse_layers(options_.layers, {.dropout = options_.dropout, .last_width = classes()});
+        const std::vector<layer_options> parsed =
+            parse_layers(options_.layers, {.dropout = options_.dropout, .last_width = classes()});
         return std::vector<cpu_layer>(parsed.begin(), parsed.end());
     }
     [[nodiscard]] input_columns columns() const {
         const auto count = static_cast<std::size_t>(features_.columns());
-        return features_.sparse() ? input_columns{.dense = 0, .sparse = count} : input_columns{.dense = count, .sparse = 0};
+        return features_.sparse() ? input_columns{.dense = 0, .sparse = count}
+                                  : input_columns{.dense = count, .sparse = 0};
     }
     [[nodiscard]] static graph_buffer_options form() noexcept { return {.form = graph_form::csr}; }
-    [[nodiscard]] node_plan plan(std::uint64_t epoch) const { return macro_batches(partitions_, 0, resident_, run_.seed(), epoch); }
+    [[nodiscard]] node_plan plan(std::uint64_t epoch) const {
+        return macro_batches(partitions_, 0, resident_, run_.seed(), epoch);
+    }
     /// Bytes of a buffer: the maximum over the plans of the first epochs. Later plans charge any excess.
     template <class Need>
     [[nodiscard]] std::uint64_t bytes(Need need) const {
         std::uint64_t most = 0;
-        for (std::uint64_t epoch = 0; epoch < (resident_ == partitions_ ? 1U : 16U); ++epoch) most = std::max<std::uint64_t>(most, need(plan(epoch).states));
+        for (std::uint64_t epoch = 0; epoch < (resident_ == partitions_ ? 1U : 16U); ++epoch)
+            most = std::max<std::uint64_t>(most, need(plan(epoch).states));
         return most;
     }
     /// Directory for rows of an evaluation.
@@ -146,7 +179,7 @@ struct node_classifier::parts {
     std::optional<any_row_source> rows_; // with a cache, replaces the buffer
     std::optional<any_cache_policy> policy_;
     std::optional<cached_rows<any_row_source>> cache_;
-    node_plan plan_; // current epoch
+    node_plan plan_;       // current epoch
     resume_position at_{}; // resume position
     std::optional<gnn_trainer> trainer_;
 };
@@ -157,7 +190,8 @@ GNEISS_INLINE node_classifier::node_classifier(context& run, const dataset& data
 }
 GNEISS_INLINE node_classifier::~node_classifier() = default;
 
-GNEISS_INLINE classification_epoch node_classifier::train_epoch(const epoch_observer<training_statistics>& observer, const std::stop_token& stop) {
+GNEISS_INLINE classification_epoch node_classifier::train_epoch(
+    const epoch_observer<training_statistics>& observer, const std::stop_token& stop) {
     parts& p = *parts_;
     const auto since = std::chrono::steady_clock::now();
     const io_stats before = p.io();
@@ -173,19 +207,25 @@ GNEISS_INLINE classification_metrics node_classifier::evaluate(node_split part) 
     parts& p = *parts_;
     p.trainer_->enter(phase::evaluate);
     const std::uint64_t left = p.run_.budget().available();
-    memory_budget memory(left > memory_budget::unlimited - p.buffer_bytes_ ? memory_budget::unlimited : left + p.buffer_bytes_);
+    memory_budget memory(
+        left > memory_budget::unlimited - p.buffer_bytes_ ? memory_budget::unlimited : left + p.buffer_bytes_);
     const std::vector<node_id> wanted = p.data_.nodes_of(part);
     classification_metrics result(p.classes());
-    const layerwise_result scores = infer_layerwise(p.encode_, p.weights_, fixed_features(p.features_, p.buckets_.rows(), p.run_.engines()), p.buckets_,
-        {.direction = p.options_.direction, .engines = p.run_.engines(), .scratch = p.scratch()}, p.run_.executor(), memory);
+    const layerwise_result scores =
+        infer_layerwise(p.encode_, p.weights_, fixed_features(p.features_, p.buckets_.rows(), p.run_.engines()),
+            p.buckets_, {.direction = p.options_.direction, .engines = p.run_.engines(), .scratch = p.scratch()},
+            p.run_.executor(), memory);
     scores.rows->for_each_block([&](std::uint64_t first, matrix_view<const float> rows) {
-        for (auto node = std::ranges::lower_bound(wanted, first); node != wanted.end() && *node < first + rows.rows(); ++node)
+        for (auto node = std::ranges::lower_bound(wanted, first); node != wanted.end() && *node < first + rows.rows();
+            ++node)
             result.add(p.labels_[*node], predicted_class(rows[static_cast<std::size_t>(*node - first)]));
     });
     return result;
 }
 
-GNEISS_INLINE void node_classifier::set_optimizer(const dense_optimizer& optimizer) { parts_->trainer_->set_optimizers(sgd{}, optimizer); }
+GNEISS_INLINE void node_classifier::set_optimizer(const dense_optimizer& optimizer) {
+    parts_->trainer_->set_optimizers(sgd{}, optimizer);
+}
 GNEISS_INLINE cpu_encoder& node_classifier::encoder() noexcept { return parts_->encode_; }
 GNEISS_INLINE dense_parameters<>& node_classifier::weights() noexcept { return parts_->weights_; }
 GNEISS_INLINE pipeline_statistics node_classifier::statistics() const { return parts_->trainer_->statistics(); }

@@ -18,8 +18,8 @@
 
 namespace gneiss {
 
-/// Accuracy and F1 from per-class counts of correct and wrong predictions. Counts are integers: the result is independent of
-/// the order and grouping of `add` and `+=`. Memory O(classes).
+/// Accuracy and F1 from per-class counts of correct and wrong predictions. Counts are integers: the result is
+/// independent of the order and grouping of `add` and `+=`. Memory O(classes).
 ///
 ///     classification_metrics metrics(classes);
 ///     for (std::size_t i = 0; i < labels.size(); ++i) metrics.add(labels[i], predicted[i]);
@@ -40,7 +40,8 @@ public:
     }
     /// Throws `invalid_argument` for metrics with a different number of classes.
     classification_metrics& operator+=(const classification_metrics& other) {
-        if (of_.size() != other.of_.size()) throw error(errc::invalid_argument, "metrics of different numbers of classes");
+        if (of_.size() != other.of_.size())
+            throw error(errc::invalid_argument, "metrics of different numbers of classes");
         count_ += other.count_;
         for (std::size_t c = 0; c < of_.size(); ++c) {
             of_[c].labeled += other.of_[c].labeled;
@@ -66,11 +67,18 @@ public:
     /// Returns the number of predictions of class `c`.
     [[nodiscard]] std::uint64_t predicted(class_id c) const noexcept { return of_[c].predicted; }
     /// Returns the share of the predictions of class `c` that are correct; absent without any.
-    [[nodiscard]] std::optional<double> precision(class_id c) const noexcept { return share(of_[c].right, of_[c].predicted); }
+    [[nodiscard]] std::optional<double> precision(class_id c) const noexcept {
+        return share(of_[c].right, of_[c].predicted);
+    }
     /// Returns the share of the nodes of class `c` that are predicted as such; absent without any.
-    [[nodiscard]] std::optional<double> recall(class_id c) const noexcept { return share(of_[c].right, of_[c].labeled); }
-    /// Returns the harmonic mean of precision and recall of class `c`; absent if it is neither a label nor a prediction.
-    [[nodiscard]] std::optional<double> f1(class_id c) const noexcept { return share(2 * of_[c].right, of_[c].labeled + of_[c].predicted); }
+    [[nodiscard]] std::optional<double> recall(class_id c) const noexcept {
+        return share(of_[c].right, of_[c].labeled);
+    }
+    /// Returns the harmonic mean of precision and recall of class `c`; absent if it is neither a label nor a
+    /// prediction.
+    [[nodiscard]] std::optional<double> f1(class_id c) const noexcept {
+        return share(2 * of_[c].right, of_[c].labeled + of_[c].predicted);
+    }
     /// Mean over classes of F1 = 2 · right / (labeled + predicted), over classes that occur as a label or a prediction.
     [[nodiscard]] double macro_f1() const noexcept {
         double sum = 0;
@@ -141,8 +149,10 @@ template <class T, class Positive>
     for (std::size_t i = 0; i < order.size();) { // one run of equal scores at a time
         std::uint64_t equal_negatives = 0, equal_positives = 0;
         std::size_t j = i;
-        for (; j < order.size() && order[j].first == order[i].first; ++j) ++(order[j].second ? equal_positives : equal_negatives);
-        wins += static_cast<double>(equal_positives) * (static_cast<double>(negatives) + static_cast<double>(equal_negatives) / 2);
+        for (; j < order.size() && order[j].first == order[i].first; ++j)
+            ++(order[j].second ? equal_positives : equal_negatives);
+        wins += static_cast<double>(equal_positives) *
+            (static_cast<double>(negatives) + static_cast<double>(equal_negatives) / 2);
         negatives += equal_negatives;
         positives += equal_positives;
         i = j;
@@ -151,13 +161,13 @@ template <class T, class Positive>
     return wins / (static_cast<double>(positives) * static_cast<double>(negatives));
 }
 
-/// Log-odds of single classes under the softmax of logit rows: log p / (1 − p). They ascend with the probability and differ
-/// even if probabilities round to 0 or 1. Rows that give a class the same probability by the same differences of logits, in any
-/// columns, give it the same bits. Memory: 24 bytes per row.
+/// Log-odds of single classes under the softmax of logit rows: log p / (1 − p). They ascend with the probability and
+/// differ even if probabilities round to 0 or 1. Rows that give a class the same probability by the same differences of
+/// logits, in any columns, give it the same bits. Memory: 24 bytes per row.
 class softmax_log_odds {
 public:
-    /// Logits [n, classes], classes ≥ 2; they must outlive this. O(n · classes · log classes). Throws `not_finite`, naming the
-    /// row, for a logit that is not finite.
+    /// Logits [n, classes], classes ≥ 2; they must outlive this. O(n · classes · log classes). Throws `not_finite`,
+    /// naming the row, for a logit that is not finite.
     explicit softmax_log_odds(matrix_view<const float> logits) : logits_(logits), rows_(logits.rows()) {
         std::vector<float> x(logits.columns());
         for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -202,14 +212,15 @@ template <class Positive>
     return detail::roc_auc_of(scores, positive);
 }
 
-/// Mean over classes of the area under the ROC curve of that class against the rest, over classes for which both occur; for two
-/// classes, that of class 1. Absent if there is none. Nodes are ranked by softmax probability, so adding a constant to a row has
-/// no effect. Equals scikit-learn's `roc_auc_score(labels, softmax(logits), multi_class="ovr")`, and for two classes
-/// `roc_auc_score(labels, softmax(logits)[:, 1])`.
+/// Mean over classes of the area under the ROC curve of that class against the rest, over classes for which both occur;
+/// for two classes, that of class 1. Absent if there is none. Nodes are ranked by softmax probability, so adding a
+/// constant to a row has no effect. Equals scikit-learn's `roc_auc_score(labels, softmax(logits), multi_class="ovr")`,
+/// and for two classes `roc_auc_score(labels, softmax(logits)[:, 1])`.
 ///
-/// Logits [n, classes], labels [n]. O(classes · n · log(classes · n)) time, O(n) memory. Throws `not_finite`, naming the row, for
-/// a logit that is not finite.
-[[nodiscard]] inline std::optional<double> macro_roc_auc(matrix_view<const float> logits, std::span<const class_id> labels) {
+/// Logits [n, classes], labels [n]. O(classes · n · log(classes · n)) time, O(n) memory. Throws `not_finite`, naming
+/// the row, for a logit that is not finite.
+[[nodiscard]] inline std::optional<double> macro_roc_auc(
+    matrix_view<const float> logits, std::span<const class_id> labels) {
     if (labels.size() != logits.rows()) throw error(errc::invalid_argument, "every row of scores needs a label");
     if (logits.columns() < 2) return std::nullopt;
     const detail::softmax_log_odds odds(logits);

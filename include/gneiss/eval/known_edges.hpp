@@ -18,10 +18,10 @@ namespace gneiss {
 
 /// Known true answers of a block of queries, found in a set of edges that need not fit in memory.
 ///
-/// Filtered ranking removes known true answers from the candidates (Bordes et al., NIPS 2013). Keeps only the answers to the
-/// given queries, as one ascending list per distinct query. Memory: 4 bytes per answer, including repeated edges while
-/// collecting, at most `limit` bytes in total, and `bytes_per_query` per query. Queries are covered from the first on, as far
-/// as `limit` permits: see `covered()`.
+/// Filtered ranking removes known true answers from the candidates (Bordes et al., NIPS 2013). Keeps only the answers
+/// to the given queries, as one ascending list per distinct query. Memory: 4 bytes per answer, including repeated edges
+/// while collecting, at most `limit` bytes in total, and `bytes_per_query` per query. Queries are covered from the
+/// first on, as far as `limit` permits: see `covered()`.
 /// Cost: two scans of the edges (count, then keep), O(1) for an edge that answers no query, else O(log queries).
 class known_answers {
 public:
@@ -32,7 +32,8 @@ public:
     /// \param known  scan of all true edges: train, valid and test. Called twice.
     template <executor E>
     known_answers(std::span<const link_query> queries, const edge_scan& known, const E& executor, std::uint64_t limit)
-        : keys_(queries.begin(), queries.end()), key_of_(queries.size()) {
+        : keys_(queries.begin(), queries.end()),
+          key_of_(queries.size()) {
         parallel_sort(executor, keys_);
         keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
         parallel_for(executor, queries.size(), grain, [&](std::size_t begin, std::size_t end) {

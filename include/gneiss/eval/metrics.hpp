@@ -11,9 +11,9 @@ struct rank_counts {
     std::uint64_t greater = 0; ///< candidates with a higher score
     std::uint64_t ties = 0;    ///< other candidates with an equal score
 
-    /// Rank 1 + greater + ties / 2: the expected position if ties are broken at random. A model that gives all nodes equal
-    /// scores therefore ranks in the middle, not first (Sun et al., "A Re-evaluation of Knowledge Graph Completion Methods",
-    /// ACL 2020).
+    /// Rank 1 + greater + ties / 2: the expected position if ties are broken at random. A model that gives all nodes
+    /// equal scores therefore ranks in the middle, not first (Sun et al., "A Re-evaluation of Knowledge Graph
+    /// Completion Methods", ACL 2020).
     [[nodiscard]] constexpr double rank() const noexcept { return static_cast<double>(twice_rank()) / 2; }
     /// Returns twice the rank, with ties at the mean of their ranks.
     [[nodiscard]] constexpr std::uint64_t twice_rank() const noexcept { return 2 + 2 * greater + ties; }
@@ -23,8 +23,8 @@ struct rank_counts {
 
 /// Mean reciprocal rank, Hits@k and mean rank of many ranks.
 ///
-/// Sums are integers, 1/rank in units of 2⁻⁶⁴: the result is independent of the order and grouping of `add` and `+=`, bit for
-/// bit. Exact up to 2⁶³ ranks and a sum of ranks below 2⁶³. All means are 0 if nothing was ranked.
+/// Sums are integers, 1/rank in units of 2⁻⁶⁴: the result is independent of the order and grouping of `add` and `+=`,
+/// bit for bit. Exact up to 2⁶³ ranks and a sum of ranks below 2⁶³. All means are 0 if nothing was ranked.
 class rank_metrics {
 public:
     /// Adds a rank.

@@ -16,12 +16,13 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/eval/accuracy.hpp>
 
-// Metrics of nodes that may be in several classes. Targets are 1 (in the class), 0 (not in it) or NaN (unknown: not counted).
+// Metrics of nodes that may be in several classes. Targets are 1 (in the class), 0 (not in it) or NaN (unknown: not
+// counted).
 namespace gneiss {
 
-/// Precision, recall and F1 of several labels per node, by class and over all. A class is predicted if its score is positive, hence
-/// its probability above ½. Counts are integers: the result is independent of the order and grouping of `add` and `+=`. Memory
-/// O(classes).
+/// Precision, recall and F1 of several labels per node, by class and over all. A class is predicted if its score is
+/// positive, hence its probability above ½. Counts are integers: the result is independent of the order and grouping of
+/// `add` and `+=`. Memory O(classes).
 ///
 ///     multilabel_metrics metrics(classes);
 ///     for (std::size_t i = 0; i < nodes; ++i) metrics.add(scores[i], targets[i]);
@@ -31,13 +32,14 @@ public:
     /// Starts without predictions.
     explicit multilabel_metrics(std::size_t classes = 0) : of_(classes) {}
 
-    /// Adds a node by its scores [classes] and targets [classes]. Throws `invalid_argument` for other lengths, `not_finite`, before
-    /// any change, for a score that is NaN.
+    /// Adds a node by its scores [classes] and targets [classes]. Throws `invalid_argument` for other lengths,
+    /// `not_finite`, before any change, for a score that is NaN.
     void add(std::span<const float> scores, std::span<const float> targets) {
         if (scores.size() != of_.size() || targets.size() != of_.size())
             throw error(errc::invalid_argument, "a node has another number of classes");
         for (std::size_t c = 0; c < of_.size(); ++c)
-            if (std::isnan(scores[c])) throw error(errc::not_finite, "the score of class " + std::to_string(c) + " is not a number");
+            if (std::isnan(scores[c]))
+                throw error(errc::not_finite, "the score of class " + std::to_string(c) + " is not a number");
         for (std::size_t c = 0; c < of_.size(); ++c) {
             if (std::isnan(targets[c])) continue;
             const bool label = targets[c] > 0.5F, predicted = scores[c] > 0;
@@ -48,7 +50,8 @@ public:
     }
     /// Throws `invalid_argument` for metrics with a different number of classes.
     multilabel_metrics& operator+=(const multilabel_metrics& other) {
-        if (of_.size() != other.of_.size()) throw error(errc::invalid_argument, "metrics of different numbers of classes");
+        if (of_.size() != other.of_.size())
+            throw error(errc::invalid_argument, "metrics of different numbers of classes");
         for (std::size_t c = 0; c < of_.size(); ++c) of_[c] += other.of_[c];
         return *this;
     }
@@ -64,7 +67,8 @@ public:
     [[nodiscard]] std::optional<double> precision(class_id c) const noexcept { return of_[c].precision(); }
     /// Returns the share of the nodes of class `c` that are predicted as such; absent without any.
     [[nodiscard]] std::optional<double> recall(class_id c) const noexcept { return of_[c].recall(); }
-    /// Returns the harmonic mean of precision and recall of class `c`; absent if it is neither a label nor a prediction.
+    /// Returns the harmonic mean of precision and recall of class `c`; absent if it is neither a label nor a
+    /// prediction.
     [[nodiscard]] std::optional<double> f1(class_id c) const noexcept { return of_[c].f1(); }
     /// Returns F1 of all pairs of node and class together; absent without labels and predictions.
     [[nodiscard]] std::optional<double> micro_f1() const noexcept {
@@ -104,9 +108,9 @@ private:
     std::vector<counts> of_;
 };
 
-/// Average precision: the mean, over positives, of the precision among all that score at least as high. Ties count as one step.
-/// `positive(i)` is true for the scores of positives. Absent without positives. Equals scikit-learn's `average_precision_score`.
-/// O(n log n) time, O(n) memory. Throws `not_finite`, naming the score, for a NaN.
+/// Average precision: the mean, over positives, of the precision among all that score at least as high. Ties count as
+/// one step. `positive(i)` is true for the scores of positives. Absent without positives. Equals scikit-learn's
+/// `average_precision_score`. O(n log n) time, O(n) memory. Throws `not_finite`, naming the score, for a NaN.
 template <class Positive>
 [[nodiscard]] std::optional<double> average_precision(std::span<const float> scores, Positive&& positive) {
     auto order = detail::labeled_scores(scores, positive);
@@ -128,10 +132,11 @@ struct multilabel_ranking {
     double roc_auc = 0;           ///< mean over classes of the area under the ROC curve
     double average_precision = 0; ///< mean over classes of the average precision
 
-    /// Ranks the nodes of each class by their scores [n, classes], over classes with both positives and negatives among the targets
-    /// [n, classes]; absent without such a class. O(classes · n log n) time, O(n) memory. Throws `invalid_argument` for shapes that
-    /// differ, `not_finite` for a score that is NaN.
-    [[nodiscard]] static std::optional<multilabel_ranking> of(matrix_view<const float> scores, matrix_view<const float> targets) {
+    /// Ranks the nodes of each class by their scores [n, classes], over classes with both positives and negatives among
+    /// the targets [n, classes]; absent without such a class. O(classes · n log n) time, O(n) memory. Throws
+    /// `invalid_argument` for shapes that differ, `not_finite` for a score that is NaN.
+    [[nodiscard]] static std::optional<multilabel_ranking> of(
+        matrix_view<const float> scores, matrix_view<const float> targets) {
         if (scores.rows() != targets.rows() || scores.columns() != targets.columns())
             throw error(errc::invalid_argument, "every score needs a target, or NaN");
         std::vector<float> column;
@@ -154,7 +159,8 @@ struct multilabel_ranking {
             sum.average_precision += *gneiss::average_precision(column, positive);
         }
         if (classes == 0) return std::nullopt;
-        return multilabel_ranking{sum.roc_auc / static_cast<double>(classes), sum.average_precision / static_cast<double>(classes)};
+        return multilabel_ranking{
+            sum.roc_auc / static_cast<double>(classes), sum.average_precision / static_cast<double>(classes)};
     }
 };
 

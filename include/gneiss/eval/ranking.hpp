@@ -24,12 +24,14 @@ namespace gneiss {
 /// Receives the counts of an edge: its position, and the counts of its head and its tail.
 using rank_visitor = std::function<void(std::size_t position, const rank_counts& head, const rank_counts& tail)>;
 
-/// A score that is not a number, by the query whose answers it ranks: the model diverged, or its parameters are damaged.
+/// A score that is not a number, by the query whose answers it ranks: the model diverged, or its parameters are
+/// damaged.
 class score_not_finite : public error {
 public:
     /// \param of  the query in words, by ids
     score_not_finite(const std::string& of, const link_query& query)
-        : error(errc::not_finite, "a score of " + of + " is not a number"), query_(query) {}
+        : error(errc::not_finite, "a score of " + of + " is not a number"),
+          query_(query) {}
 
     /// Returns the query.
     [[nodiscard]] const link_query& query() const noexcept { return query_; }
@@ -47,23 +49,23 @@ struct ranking_plan {
 
 /// Shape of a ranking.
 struct ranking_shape {
-    std::size_t edges = 0, dim = 0;  ///< number of ranked edges; floats per row
-    bool filtered = false;           ///< exclude known true answers
-    std::size_t concurrency = 1;     ///< threads of the executor
+    std::size_t edges = 0, dim = 0; ///< number of ranked edges; floats per row
+    bool filtered = false;          ///< exclude known true answers
+    std::size_t concurrency = 1;    ///< threads of the executor
 };
 
 /// Plans a ranking within `memory` bytes.
 ///
-/// Blocks are as large as memory allows. If not all edges fit and `filtered`, half of the memory for blocks is reserved for
-/// known answers. Throws over_budget if one edge does not fit.
+/// Blocks are as large as memory allows. If not all edges fit and `filtered`, half of the memory for blocks is reserved
+/// for known answers. Throws over_budget if one edge does not fit.
 template <score_kernel K = fixed_order_kernel>
 [[nodiscard]] ranking_plan plan_ranking(const ranking_shape& shape, std::uint64_t memory, const K& kernel = {});
 
 /// Ranks both ends of every edge among all rows of the table, and sums the metrics.
 ///
-/// The tail of (h, r, t) is ranked among the scores of (h, r, x) for all nodes x, the head among those of (x, r, t): rank = 1 +
-/// candidates with a higher score + half of those with an equal score. Filtered if `known` shows the true edges (train, valid
-/// and test): true answers other than the edge's own are excluded. Raw if `known` is empty.
+/// The tail of (h, r, t) is ranked among the scores of (h, r, x) for all nodes x, the head among those of (x, r, t):
+/// rank = 1 + candidates with a higher score + half of those with an equal score. Filtered if `known` shows the true
+/// edges (train, valid and test): true answers other than the edge's own are excluded. Raw if `known` is empty.
 ///
 ///     const double mrr = rank_edges(trainer.scorer(), trainer.nodes(), test_edges, known, executor).both().mrr();
 ///
@@ -74,20 +76,21 @@ template <score_kernel K = fixed_order_kernel>
 /// \param visit     called with the counts of each edge, in order
 /// \param among     nodes that are candidates, besides the true answer; all by default
 ///
-/// Cost: 2 · edges · n · dim multiply-adds; per block of edges two passes over the table and, if filtered, two scans of the
-/// known edges. The result is the same, bit for bit, for any memory, table blocks and number of threads.
-/// Errors: out_of_range for an edge with an unknown row or relation; `score_not_finite`; over_budget if one edge does not fit.
+/// Cost: 2 · edges · n · dim multiply-adds; per block of edges two passes over the table and, if filtered, two scans of
+/// the known edges. The result is the same, bit for bit, for any memory, table blocks and number of threads.
+/// Errors: out_of_range for an edge with an unknown row or relation; `score_not_finite`; over_budget if one edge does
+/// not fit.
 /// Source: Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
 template <class Rows, class E, class K = fixed_order_kernel>
 link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
-    const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {},
-    const candidate_sets& among = {});
+    const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {},
+    const K& kernel = {}, const candidate_sets& among = {});
 
 namespace detail {
 
 [[nodiscard]] inline std::string describe(std::size_t position, const edge& e) {
     return "edge " + std::to_string(position) + " (" + std::to_string(e.source) + ", " + std::to_string(e.relation) +
-           ", " + std::to_string(e.destination) + ")";
+        ", " + std::to_string(e.destination) + ")";
 }
 
 /// Throws out_of_range for the first edge with an unknown row or relation.
@@ -100,8 +103,8 @@ inline void check_edges(const link_scorer& score, std::span<const edge> edges, s
 }
 
 [[noreturn]] inline void throw_not_finite(std::size_t position, const edge& e, side target_side) {
-    throw score_not_finite(
-        describe(position, e) + " among its " + (target_side == side::tail ? "tails" : "heads"), query_of(e, target_side));
+    throw score_not_finite(describe(position, e) + " among its " + (target_side == side::tail ? "tails" : "heads"),
+        query_of(e, target_side));
 }
 
 /// Returns the two queries of each edge: number 2i asks for the tail of edge i, 2i + 1 for its head.
@@ -153,7 +156,8 @@ struct made_queries {
     matrix_view<float> ends;                ///< [queries, dim], in storage
 };
 template <embedding_stream Rows, executor E, score_kernel K>
-made_queries make_queries_of(const link_scorer& score, Rows& rows, std::span<const edge> edges, const E& executor, const K& kernel, scratch_pool& scratch) {
+made_queries make_queries_of(const link_scorer& score, Rows& rows, std::span<const edge> edges, const E& executor,
+    const K& kernel, scratch_pool& scratch) {
     made_queries made{.queries = queries_of(edges), .storage = {}, .targets = {}, .ends = {}};
     const auto dim = static_cast<std::size_t>(rows.dim());
     made.storage = aligned_buffer<float>(made.queries.size() * dim);
@@ -166,8 +170,9 @@ made_queries make_queries_of(const link_scorer& score, Rows& rows, std::span<con
 
 /// Bytes of a block per edge: rows or queries, targets, counts, requests, and the filter's share.
 [[nodiscard]] constexpr std::uint64_t block_bytes_per_edge(const ranking_shape& shape) {
-    return 2 * (shape.dim * sizeof(float) + sizeof(float) + tile_shape::groups * sizeof(rank_counts) + sizeof(row_request) +
-                   sizeof(link_query) + (shape.filtered ? known_answers::bytes_per_query : 0));
+    return 2 *
+        (shape.dim * sizeof(float) + sizeof(float) + tile_shape::groups * sizeof(rank_counts) + sizeof(row_request) +
+            sizeof(link_query) + (shape.filtered ? known_answers::bytes_per_query : 0));
 }
 
 /// Counts the scores of the members of `set`; scores [n] are those of rows first_row ….
@@ -194,7 +199,8 @@ std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::s
     const matrix_view<float> ends = made.ends;
 
     constexpr std::uint64_t not_a_number = ~std::uint64_t{0};
-    std::vector<rank_counts> counts(tile_shape::groups * queries.size()); // [groups, queries]: tasks do not share counts
+    std::vector<rank_counts> counts(
+        tile_shape::groups * queries.size()); // [groups, queries]: tasks do not share counts
     for_each_tile(score.compare(), rows, ends, kernel, executor, scratch,
         [&](std::size_t group, std::size_t first_query, std::uint64_t first_row, matrix_view<const float> scores) {
             for (std::size_t i = 0; i < scores.rows(); ++i) {
@@ -202,7 +208,8 @@ std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::s
                 rank_counts& to = counts[group * queries.size() + q];
                 const float target = targets[q];
                 const node_set* const allowed = among ? &among.of(queries[q]) : nullptr;
-                score_counts found = allowed == nullptr ? count_scores(scores[i], target) : count_members(scores[i], first_row, *allowed, target);
+                score_counts found = allowed == nullptr ? count_scores(scores[i], target)
+                                                        : count_members(scores[i], first_row, *allowed, target);
                 const auto mask = [&](node_id node) {
                     if (allowed != nullptr && !allowed->contains(node)) return;
                     const float value = scores(i, static_cast<std::size_t>(node - first_row));
@@ -217,7 +224,7 @@ std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::s
                 if (known.covered() != 0) {
                     const std::span<const node_id> true_answers = known.of(q);
                     for (auto at = std::ranges::lower_bound(true_answers, first_row);
-                         at != true_answers.end() && *at < end_row; ++at)
+                        at != true_answers.end() && *at < end_row; ++at)
                         if (*at != answer) mask(*at);
                 }
                 to.greater += found.greater;
@@ -243,7 +250,8 @@ template <score_kernel K>
 ranking_plan plan_ranking(const ranking_shape& shape, std::uint64_t memory, const K& kernel) {
     const std::uint64_t edges = shape.edges;
     const std::uint64_t tiles = (detail::superblock_floats(kernel, shape.dim) +
-                                    shape.concurrency * detail::tile_scratch_floats(kernel, shape.dim)) * sizeof(float);
+                                    shape.concurrency * detail::tile_scratch_floats(kernel, shape.dim)) *
+        sizeof(float);
     const std::uint64_t per_edge = detail::block_bytes_per_edge(shape);
     ranking_plan plan;
     plan.parts = {{"ranking tiles", tiles}, {"queries of a block", per_edge}};
@@ -277,7 +285,8 @@ link_metrics rank_in_blocks(const link_scorer& score, Rows& rows, std::span<cons
         std::size_t count = std::min(plan.edges_per_block, edges.size() - first);
         known_answers answers;
         if (known) {
-            answers = known_answers(detail::queries_of(edges.subspan(first, count)), known, executor, plan.answer_bytes);
+            answers =
+                known_answers(detail::queries_of(edges.subspan(first, count)), known, executor, plan.answer_bytes);
             count = answers.covered() / 2;
             if (count == 0) {
                 auto parts = plan.parts;
@@ -285,8 +294,8 @@ link_metrics rank_in_blocks(const link_scorer& score, Rows& rows, std::span<cons
                 throw over_budget(memory, std::move(parts));
             }
         }
-        const auto counts =
-            detail::rank_block(score, rows, edges.subspan(first, count), first, answers, among, executor, kernel, scratch);
+        const auto counts = detail::rank_block(
+            score, rows, edges.subspan(first, count), first, answers, among, executor, kernel, scratch);
         for (std::size_t i = 0; i < count; ++i) {
             metrics.tail.add(counts[2 * i]);
             metrics.head.add(counts[2 * i + 1]);
@@ -301,10 +310,11 @@ link_metrics rank_in_blocks(const link_scorer& score, Rows& rows, std::span<cons
 
 template <class Rows, class E, class K>
 link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
-    const E& executor, std::uint64_t memory, const rank_visitor& visit, const K& kernel,
-    const candidate_sets& among) {
-    static_assert(embedding_stream<Rows>, "rank_edges: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
-    static_assert(gneiss::executor<E>, "rank_edges: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    const E& executor, std::uint64_t memory, const rank_visitor& visit, const K& kernel, const candidate_sets& among) {
+    static_assert(embedding_stream<Rows>,
+        "rank_edges: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(
+        gneiss::executor<E>, "rank_edges: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
     static_assert(score_kernel<K>, "rank_edges: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     if constexpr (embedding_stream<Rows> && gneiss::executor<E> && score_kernel<K>)
         return detail::rank_in_blocks(score, rows, edges, known, executor, memory, visit, kernel, among);

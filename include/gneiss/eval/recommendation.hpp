@@ -19,14 +19,17 @@ namespace gneiss {
 
 /// Means over heads of recall@k and NDCG@k, for several k. All means are 0 if nothing was added.
 ///
-/// recall@k is the share of a head's true answers among its k best ones. NDCG@k is Σ 1 / log₂(1 + position) over the true
-/// answers among them, divided by the largest possible sum: that of min(k, true answers) at the first positions. Source: Järvelin
-/// and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 20(4), 2002, with gains of 0 and 1.
+/// recall@k is the share of a head's true answers among its k best ones. NDCG@k is Σ 1 / log₂(1 + position) over the
+/// true answers among them, divided by the largest possible sum: that of min(k, true answers) at the first positions.
+/// Source: Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 20(4), 2002, with gains of
+/// 0 and 1.
 class recommendation_metrics {
 public:
     /// \param cutoffs  values of k
     explicit recommendation_metrics(std::vector<std::size_t> cutoffs)
-        : cutoffs_(std::move(cutoffs)), recall_(cutoffs_.size()), ndcg_(cutoffs_.size()) {}
+        : cutoffs_(std::move(cutoffs)),
+          recall_(cutoffs_.size()),
+          ndcg_(cutoffs_.size()) {}
 
     /// Adds a head. \param best  its best answers, best first \param truth  its true answers, ascending, at least one
     void add(std::span<const scored_node> best, std::span<const node_id> truth) {
@@ -54,7 +57,9 @@ public:
     [[nodiscard]] double ndcg(std::size_t c) const noexcept { return mean(ndcg_[c]); }
 
 private:
-    [[nodiscard]] static double gain_at(std::size_t position) { return 1 / std::log2(static_cast<double>(position) + 2); }
+    [[nodiscard]] static double gain_at(std::size_t position) {
+        return 1 / std::log2(static_cast<double>(position) + 2);
+    }
     [[nodiscard]] double mean(double sum) const noexcept { return count_ == 0 ? 0 : sum / static_cast<double>(count_); }
 
     std::vector<std::size_t> cutoffs_;
@@ -62,8 +67,8 @@ private:
     std::vector<double> recall_, ndcg_; // sums
 };
 
-/// Evaluates recommendations: for each head and relation of `edges`, the k best tails except those already seen, against the tails
-/// of `edges`.
+/// Evaluates recommendations: for each head and relation of `edges`, the k best tails except those already seen,
+/// against the tails of `edges`.
 ///
 ///     const auto metrics = evaluate_recommendations(model, rows, test_edges, train_edges, {10, 20}, executor);
 ///
@@ -73,12 +78,12 @@ private:
 /// \param limits   further limits of the candidates; a true answer beyond them counts as not found
 /// \param memory   bytes that this may allocate
 ///
-/// Cost: heads · n · dim multiply-adds; a scan of `seen`, and per block of heads two more and two passes over the table. The
-/// result is the same for any memory, table blocks and number of threads. Errors: as `top_k`.
+/// Cost: heads · n · dim multiply-adds; a scan of `seen`, and per block of heads two more and two passes over the
+/// table. The result is the same for any memory, table blocks and number of threads. Errors: as `top_k`.
 template <class Rows, class E, class K = fixed_order_kernel>
-recommendation_metrics evaluate_recommendations(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& seen,
-    std::vector<std::size_t> cutoffs, const E& executor, std::uint64_t memory = std::uint64_t{1} << 30,
-    const answer_limits& limits = {}, const K& kernel = {});
+recommendation_metrics evaluate_recommendations(const link_scorer& score, Rows& rows, std::span<const edge> edges,
+    const edge_scan& seen, std::vector<std::size_t> cutoffs, const E& executor,
+    std::uint64_t memory = std::uint64_t{1} << 30, const answer_limits& limits = {}, const K& kernel = {});
 
 namespace detail {
 
@@ -95,8 +100,9 @@ inline std::vector<edge> unseen_edges(std::span<const edge> edges, const edge_sc
         seen([&](std::span<const edge> some) {
             for (const edge& e : some) {
                 if (e.source >= nodes)
-                    throw error(errc::out_of_range, "edge " + std::to_string(e.source) + " -> " + std::to_string(e.destination) +
-                                                        " was seen in a graph of " + std::to_string(nodes) + " nodes");
+                    throw error(errc::out_of_range,
+                        "edge " + std::to_string(e.source) + " -> " + std::to_string(e.destination) +
+                            " was seen in a graph of " + std::to_string(nodes) + " nodes");
                 if (!heads[e.source]) continue;
                 const auto at = std::ranges::lower_bound(result, by_head(e), {}, by_head);
                 if (at != result.end() && *at == e) met.set(static_cast<std::size_t>(at - result.begin()));
@@ -112,14 +118,16 @@ inline std::vector<edge> unseen_edges(std::span<const edge> edges, const edge_sc
 } // namespace detail
 
 template <class Rows, class E, class K>
-recommendation_metrics evaluate_recommendations(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& seen,
-    std::vector<std::size_t> cutoffs, const E& executor, std::uint64_t memory, const answer_limits& limits, const K& kernel) {
+recommendation_metrics evaluate_recommendations(const link_scorer& score, Rows& rows, std::span<const edge> edges,
+    const edge_scan& seen, std::vector<std::size_t> cutoffs, const E& executor, std::uint64_t memory,
+    const answer_limits& limits, const K& kernel) {
     const std::size_t k = cutoffs.empty() ? 0 : std::ranges::max(cutoffs);
     recommendation_metrics metrics(std::move(cutoffs));
     const std::uint64_t held = edges.size() * sizeof(edge), marks = rows.rows() / 8 + edges.size() / 8 + 16;
     const std::uint64_t per_head = k * sizeof(scored_node) + sizeof(link_query) + sizeof(std::vector<scored_node>);
     if (memory < 2 * held + std::max(per_head, marks))
-        throw over_budget(memory, {{"true edges", 2 * held}, {"answers of a head, or marks of edges and heads", std::max(per_head, marks)}});
+        throw over_budget(memory,
+            {{"true edges", 2 * held}, {"answers of a head, or marks of edges and heads", std::max(per_head, marks)}});
     const std::vector<edge> truth = detail::unseen_edges(edges, seen, rows.rows());
     const std::uint64_t rest = memory - 2 * held;
     const auto block = static_cast<std::size_t>(std::max<std::uint64_t>(1, rest / 2 / per_head));
@@ -133,9 +141,11 @@ recommendation_metrics evaluate_recommendations(const link_scorer& score, Rows& 
             if (queries.size() == block) break;
             queries.push_back(q);
         }
-        const auto best = top_k(score, rows, queries, k, seen, executor, rest - std::min(rest, queries.size() * per_head), kernel, limits);
+        const auto best = top_k(
+            score, rows, queries, k, seen, executor, rest - std::min(rest, queries.size() * per_head), kernel, limits);
         for (std::size_t i = 0, at = first; i < queries.size(); ++i) {
-            for (tails.clear(); at < end && query_of(truth[at], side::tail) == queries[i]; ++at) tails.push_back(truth[at].destination);
+            for (tails.clear(); at < end && query_of(truth[at], side::tail) == queries[i]; ++at)
+                tails.push_back(truth[at].destination);
             metrics.add(best[i], tails);
         }
     }

@@ -17,11 +17,11 @@ namespace gneiss {
 
 /// Candidates of a sampled ranking.
 ///
-/// Draws `count` nodes per side with replacement: a fraction `by_degree` as ends of random training edges, i.e. in proportion
-/// to degree, the others uniformly over all nodes. `edges_per_set` consecutive edges share them; 1 gives each edge its own
-/// candidates, at `count` rows of memory and reads per edge. Candidate c of side s (head 0, tail 1) of set e is drawn from the
-/// key {seed, evaluate}.with(1).with(e).with(s), draws 2c and 2c + 1, independent of memory and threads. Draws by degree are
-/// positions in the order in which training edges are shown.
+/// Draws `count` nodes per side with replacement: a fraction `by_degree` as ends of random training edges, i.e. in
+/// proportion to degree, the others uniformly over all nodes. `edges_per_set` consecutive edges share them; 1 gives
+/// each edge its own candidates, at `count` rows of memory and reads per edge. Candidate c of side s (head 0, tail 1)
+/// of set e is drawn from the key {seed, evaluate}.with(1).with(e).with(s), draws 2c and 2c + 1, independent of memory
+/// and threads. Draws by degree are positions in the order in which training edges are shown.
 struct candidate_sampling {
     std::uint32_t count = 1000;         ///< candidates of an end
     double by_degree = 0.5;             ///< share of candidates drawn in proportion to degree
@@ -35,7 +35,8 @@ struct training_edges {
     edge_scan scan{};        ///< shows all edges
 };
 
-/// Returns `count` of the edges, or all, chosen at random by {seed, evaluate}.with(0) and kept in order. O(count log count).
+/// Returns `count` of the edges, or all, chosen at random by {seed, evaluate}.with(0) and kept in order. O(count log
+/// count).
 [[nodiscard]] inline std::vector<edge> choose_edges(
     std::span<const edge> edges, std::uint64_t count, std::uint64_t seed) {
     if (count >= edges.size()) return {edges.begin(), edges.end()};
@@ -50,17 +51,17 @@ struct training_edges {
 
 /// Ranks both ends of every edge among sampled candidates, for graphs on which a full ranking takes hours.
 ///
-/// Unfiltered, as Marius, PBG and DGL-KE evaluate large graphs: a candidate that is a true answer counts against the edge's
-/// answer, which is rare with few candidates; the answer itself is excluded. Ranks are among at most `count` + 1 nodes, so an
-/// MRR is only comparable with others of the same settings.
+/// Unfiltered, as Marius, PBG and DGL-KE evaluate large graphs: a candidate that is a true answer counts against the
+/// edge's answer, which is rare with few candidates; the answer itself is excluded. Ranks are among at most `count` + 1
+/// nodes, so an MRR is only comparable with others of the same settings.
 ///
 /// \param training  needed if a fraction is drawn by degree
 /// \param memory    bytes that this may allocate; others as for `rank_edges`
 ///
-/// Cost: 2 · edges · count multiply-adds of rows; per block of edges one pass over the table and one over the training edges.
-/// The result is the same, bit for bit, for any memory, table blocks and number of threads.
-/// Errors: those of `rank_edges`; invalid_argument for a fraction outside [0, 1], zero candidates, an empty set, or draws by
-/// degree without edges. Source: Marius, OSDI'21, §5.1 (unfiltered metrics, n_e and α_ne).
+/// Cost: 2 · edges · count multiply-adds of rows; per block of edges one pass over the table and one over the training
+/// edges. The result is the same, bit for bit, for any memory, table blocks and number of threads.
+/// Errors: those of `rank_edges`; invalid_argument for a fraction outside [0, 1], zero candidates, an empty set, or
+/// draws by degree without edges. Source: Marius, OSDI'21, §5.1 (unfiltered metrics, n_e and α_ne).
 template <class Rows, class E, class K = fixed_order_kernel>
 link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     const candidate_sampling& sampling, const training_edges& training, const E& executor,
@@ -91,8 +92,8 @@ std::vector<node_id> draw_candidates(const candidate_sampling& sampling, const t
             for (std::size_t c = 0; c < sampling.count; ++c) {
                 const std::size_t index = list * sampling.count + c;
                 if (c < by_degree)
-                    draws[list * by_degree + c] = {below(key[2 * c], training.count),
-                        static_cast<std::uint32_t>(index), key[2 * c + 1] % 2 == 0 ? side::head : side::tail};
+                    draws[list * by_degree + c] = {below(key[2 * c], training.count), static_cast<std::uint32_t>(index),
+                        key[2 * c + 1] % 2 == 0 ? side::head : side::tail};
                 else
                     candidates[index] = static_cast<node_id>(below(key[2 * c], nodes));
             }
@@ -108,20 +109,21 @@ std::vector<node_id> draw_candidates(const candidate_sampling& sampling, const t
         shown += some.size();
     });
     if (shown != training.count)
-        throw error(errc::invalid_argument, "the scan showed " + std::to_string(shown) + " training edges of " +
-                                                std::to_string(training.count));
+        throw error(errc::invalid_argument,
+            "the scan showed " + std::to_string(shown) + " training edges of " + std::to_string(training.count));
     return candidates;
 }
 
-/// Number of edges in a block: whole sets if one fits, else part of a set. Throws over_budget if not even one edge fits.
+/// Number of edges in a block: whole sets if one fits, else part of a set. Throws over_budget if not even one edge
+/// fits.
 template <score_kernel K>
 std::uint64_t sampled_block_edges(const candidate_sampling& sampling, std::size_t dim, std::size_t concurrency,
     std::uint64_t memory, const K& kernel) {
     const std::uint64_t tiles = concurrency * tile_scratch_floats(kernel, dim) * sizeof(float);
     const std::uint64_t per_edge =
         2 * (dim * sizeof(float) + sizeof(float) + sizeof(rank_counts) + sizeof(row_request) + sizeof(link_query));
-    const std::uint64_t per_set = 2 * sampling.count *
-                                  (dim * sizeof(float) + sizeof(node_id) + sizeof(row_request) + sizeof(degree_draw));
+    const std::uint64_t per_set =
+        2 * sampling.count * (dim * sizeof(float) + sizeof(node_id) + sizeof(row_request) + sizeof(degree_draw));
     std::vector<memory_part> parts{
         {"ranking tiles", tiles}, {"candidates of a set", per_set}, {"queries of an edge", per_edge}};
     if (memory < tiles || memory - tiles < per_set + per_edge) throw over_budget(memory, std::move(parts));
@@ -149,8 +151,8 @@ std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows
     {
         std::vector<row_request> wanted(all.rows());
         for (std::size_t i = 0; i < wanted.size(); ++i)
-            wanted[i] = {i < queries.size() ? queries[i].known : candidates[i - queries.size()],
-                static_cast<std::uint32_t>(i)};
+            wanted[i] = {
+                i < queries.size() ? queries[i].known : candidates[i - queries.size()], static_cast<std::uint32_t>(i)};
         gather_rows(rows, wanted, all, executor);
     }
     make_queries(score, queries, all.middle_rows(0, queries.size()), targets.span(), kernel, executor, scratch);
@@ -175,8 +177,8 @@ std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows
         const std::size_t first_query = 2 * begin + (list % 2 == 0); // even queries ask for tails
         const matrix_view<const float> mine(all[first_query].data(), end - begin, dim, 2 * dim);
         scratch.with([&](std::span<float> space) {
-            const auto packed = space.subspan(tile_shape::queries * tile_shape::candidates,
-                kernel.packed_floats(tile_shape::candidates, dim));
+            const auto packed = space.subspan(
+                tile_shape::queries * tile_shape::candidates, kernel.packed_floats(tile_shape::candidates, dim));
             for (std::size_t c = 0; c < count; c += tile_shape::candidates) {
                 const std::size_t some = std::min(tile_shape::candidates, count - c);
                 const std::size_t at = list * count + c;
@@ -243,9 +245,12 @@ template <class Rows, class E, class K>
 link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     const candidate_sampling& asked, const training_edges& training, const E& executor, std::uint64_t memory,
     const rank_visitor& visit, const K& kernel) {
-    static_assert(embedding_stream<Rows>, "rank_edges_sampled: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
-    static_assert(gneiss::executor<E>, "rank_edges_sampled: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
-    static_assert(score_kernel<K>, "rank_edges_sampled: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
+    static_assert(embedding_stream<Rows>,
+        "rank_edges_sampled: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(
+        gneiss::executor<E>, "rank_edges_sampled: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    static_assert(
+        score_kernel<K>, "rank_edges_sampled: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     if constexpr (embedding_stream<Rows> && gneiss::executor<E> && score_kernel<K>)
         return detail::rank_sampled_in_blocks(score, rows, edges, asked, training, executor, memory, visit, kernel);
 }

@@ -11,15 +11,16 @@
 
 namespace gneiss {
 
-/// Score kernel by a register-tiled matrix product with a fixed summation order: the score of a pair depends only on its two
-/// rows, not on their position in a block or the block's size.
+/// Score kernel by a register-tiled matrix product with a fixed summation order: the score of a pair depends only on
+/// its two rows, not on their position in a block or the block's size.
 ///
-/// Each element is Σₖ over ascending k in one accumulator, and every tile is padded with zeros to the full register tile, so
-/// remainders take the same path. General matrix products (Eigen, BLAS) sum remainder rows in a different order; equal rows
-/// then differ in the last bit, and ties would depend on node ids. Distances are summed from differences, without the
-/// cancellation of ‖q‖² + ‖x‖² − 2⟨q, x⟩. Speed: about that of Eigen's product (bench/eval/ranking.cpp).
-/// Cost: 2 · queries · candidates · dim floating-point operations, without allocation. Does not throw: a NaN in a row gives NaN
-/// scores. Stateless and thread-safe. Models `score_kernel`.
+/// Each element is Σₖ over ascending k in one accumulator, and every tile is padded with zeros to the full register
+/// tile, so remainders take the same path. General matrix products (Eigen, BLAS) sum remainder rows in a different
+/// order; equal rows then differ in the last bit, and ties would depend on node ids. Distances are summed from
+/// differences, without the cancellation of ‖q‖² + ‖x‖² − 2⟨q, x⟩. Speed: about that of Eigen's product
+/// (bench/eval/ranking.cpp).
+/// Cost: 2 · queries · candidates · dim floating-point operations, without allocation. Does not throw: a NaN in a row
+/// gives NaN scores. Stateless and thread-safe. Models `score_kernel`.
 class fixed_order_kernel {
 #if defined(__AVX512F__) && !defined(__clang__) // clang would split these vectors in two and spill
     static constexpr std::size_t lanes = 16, tile_queries = 12;
@@ -28,8 +29,8 @@ class fixed_order_kernel {
 #else
     static constexpr std::size_t lanes = 4, tile_queries = 6;
 #endif
-    static constexpr std::size_t vectors = 2;                        // per row of a tile
-    static constexpr std::size_t tile_candidates = vectors * lanes;  // the accumulators fill the register file
+    static constexpr std::size_t vectors = 2;                       // per row of a tile
+    static constexpr std::size_t tile_candidates = vectors * lanes; // the accumulators fill the register file
 
     typedef float vector __attribute__((vector_size(lanes * sizeof(float)), aligned(alignof(float)), may_alias));
 

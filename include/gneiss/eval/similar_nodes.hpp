@@ -22,8 +22,8 @@ namespace gneiss {
 /// Similarity of two embeddings: the cosine of their angle, or their dot product.
 enum class similarity_measure : std::uint8_t { cosine, dot };
 
-/// Returns the k nodes most similar to each of `nodes`, without the node itself, best first; ties go to the smaller id. Exact:
-/// the rows of all candidates are compared.
+/// Returns the k nodes most similar to each of `nodes`, without the node itself, best first; ties go to the smaller id.
+/// Exact: the rows of all candidates are compared.
 ///
 ///     const auto near = similar_nodes(trainer.nodes(), nodes, 10, similarity_measure::cosine, executor);
 ///
@@ -35,8 +35,9 @@ enum class similarity_measure : std::uint8_t { cosine, dot };
 /// \param among   nodes that may be answers: all, one set, or ranges after candidate_sets::share(nodes)
 ///
 /// Returns min(k, candidates) nodes for each, in the order of `nodes`.
-/// Cost: nodes · n · dim multiply-adds; two passes over the table per block of nodes that fits in memory, and for cosines n ·
-/// dim operations per pass. The result is the same, bit for bit, for any memory, table blocks and number of threads.
+/// Cost: nodes · n · dim multiply-adds; two passes over the table per block of nodes that fits in memory, and for
+/// cosines n · dim operations per pass. The result is the same, bit for bit, for any memory, table blocks and number of
+/// threads.
 /// Errors: out_of_range for an unknown node; `score_not_finite` for a similarity; over_budget if one node does not fit.
 template <class Rows, class E, class K = fixed_order_kernel>
 std::vector<std::vector<scored_node>> similar_nodes(Rows& rows, std::span<const node_id> nodes, std::size_t k,
@@ -49,7 +50,9 @@ namespace detail {
 struct row_as_query {
     static constexpr similarity compare = similarity::inner_product;
     static constexpr std::size_t relation_floats(std::size_t) noexcept { return 0; }
-    static void query(side, std::span<const float> known, std::span<const float>, std::span<float> q) { std::ranges::copy(known, q.begin()); }
+    static void query(side, std::span<const float> known, std::span<const float>, std::span<float> q) {
+        std::ranges::copy(known, q.begin());
+    }
     static void query_backward(side, std::span<const float>, std::span<const float>, std::span<const float> grad_q,
         std::span<float> grad_known, std::span<float>) {
         for (std::size_t i = 0; i < grad_q.size(); ++i) grad_known[i] += grad_q[i];
@@ -58,8 +61,8 @@ struct row_as_query {
 
 static_assert(decoder<row_as_query>);
 
-/// Rows of a table divided by their length, in blocks of at most `block` rows; rows of zeros stay so. The table and the executor
-/// outlive it.
+/// Rows of a table divided by their length, in blocks of at most `block` rows; rows of zeros stay so. The table and the
+/// executor outlive it.
 template <embedding_stream Rows, executor E>
 class unit_rows {
 public:
@@ -68,7 +71,9 @@ public:
     unit_rows(Rows& rows, const E& executor) : rows_(rows), executor_(executor) {}
 
     /// Memory of a pass [bytes].
-    [[nodiscard]] static constexpr std::uint64_t bytes_needed(std::size_t dim) noexcept { return block * dim * sizeof(float); }
+    [[nodiscard]] static constexpr std::uint64_t bytes_needed(std::size_t dim) noexcept {
+        return block * dim * sizeof(float);
+    }
 
     [[nodiscard]] std::uint64_t rows() const { return rows_.rows(); }
     [[nodiscard]] std::size_t dim() const { return static_cast<std::size_t>(rows_.dim()); }
@@ -116,10 +121,11 @@ std::vector<std::vector<scored_node>> similar_to(Rows& rows, std::span<const nod
 
 template <class Rows, class E, class K>
 std::vector<std::vector<scored_node>> similar_nodes(Rows& rows, std::span<const node_id> nodes, std::size_t k,
-    similarity_measure measure, const E& executor, std::uint64_t memory, const K& kernel,
-    const candidate_sets& among) {
-    static_assert(embedding_stream<Rows>, "similar_nodes: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
-    static_assert(gneiss::executor<E>, "similar_nodes: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    similarity_measure measure, const E& executor, std::uint64_t memory, const K& kernel, const candidate_sets& among) {
+    static_assert(embedding_stream<Rows>,
+        "similar_nodes: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(
+        gneiss::executor<E>, "similar_nodes: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
     static_assert(score_kernel<K>, "similar_nodes: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     if constexpr (embedding_stream<Rows> && gneiss::executor<E> && score_kernel<K>)
         return detail::similar_to(rows, nodes, k, measure, executor, memory, kernel, among);

@@ -43,8 +43,8 @@ struct answer_limits {
 /// \param limits     nodes that may be answers
 ///
 /// Returns min(k, candidates) nodes per query, in the order of the queries.
-/// Cost: queries · n · dim multiply-adds; per block of queries two passes over the table and, if edges are left out, two scans
-/// of them. The result is the same for any memory, table blocks and number of threads.
+/// Cost: queries · n · dim multiply-adds; per block of queries two passes over the table and, if edges are left out,
+/// two scans of them. The result is the same for any memory, table blocks and number of threads.
 /// Errors: out_of_range for a query with an unknown row or relation; `score_not_finite`; over_budget.
 ///
 /// From examples/26_evaluate.cpp:
@@ -87,7 +87,7 @@ private:
 
 [[nodiscard]] inline std::string describe(std::size_t position, const link_query& q) {
     return "query " + std::to_string(position) + " (node " + std::to_string(q.known) + ", relation " +
-           std::to_string(q.relation) + ")";
+        std::to_string(q.relation) + ")";
 }
 
 /// Answers one block; `first` is the position of its first query.
@@ -132,8 +132,7 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
         std::vector<scored_node>& result = results[first + q];
         for (std::size_t group = 0; group < tile_shape::groups; ++group) {
             const std::size_t slot = group * queries.size() + q;
-            if (not_a_number[slot] != 0)
-                throw score_not_finite(describe(first + q, queries[q]), queries[q]);
+            if (not_a_number[slot] != 0) throw score_not_finite(describe(first + q, queries[q]), queries[q]);
             result.insert(result.end(), heaps[slot].held().begin(), heaps[slot].held().end());
         }
         std::ranges::sort(result, best_heap::better);
@@ -144,24 +143,24 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
 }
 
 template <embedding_stream Rows, executor E, score_kernel K>
-std::vector<std::vector<scored_node>> top_k_in_blocks(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
-    std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory, const K& kernel,
-    const answer_limits& limits) {
+std::vector<std::vector<scored_node>> top_k_in_blocks(const link_scorer& score, Rows& rows,
+    std::span<const link_query> queries, std::size_t k, const edge_scan& leave_out, const E& executor,
+    std::uint64_t memory, const K& kernel, const answer_limits& limits) {
     std::vector<std::vector<scored_node>> results(queries.size());
     if (queries.empty() || k == 0) return results;
     const auto dim = static_cast<std::size_t>(rows.dim());
     for (std::size_t i = 0; i < queries.size(); ++i)
         if (!score.knows(queries[i].known, queries[i].relation, rows.rows(), dim))
-            throw error(errc::out_of_range,
-                detail::describe(i, queries[i]) + " names a node or relation that does not exist");
+            throw error(
+                errc::out_of_range, detail::describe(i, queries[i]) + " names a node or relation that does not exist");
     k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.rows()));
 
-    const std::uint64_t tiles = (detail::superblock_floats(kernel, dim) +
-                                    executor.concurrency() * detail::tile_scratch_floats(kernel, dim)) * sizeof(float);
+    const std::uint64_t tiles =
+        (detail::superblock_floats(kernel, dim) + executor.concurrency() * detail::tile_scratch_floats(kernel, dim)) *
+        sizeof(float);
     const std::uint64_t heap = sizeof(detail::best_heap) + 2 * k * sizeof(scored_node);
     const std::uint64_t per_query = 2 * dim * sizeof(float) + sizeof(detail::row_request) +
-                                    detail::tile_shape::groups * heap +
-                                    (leave_out ? known_answers::bytes_per_query : 0);
+        detail::tile_shape::groups * heap + (leave_out ? known_answers::bytes_per_query : 0);
     std::vector<memory_part> parts{{"ranking tiles", tiles}, {"a query and its answers", per_query}};
     if (memory < tiles || memory - tiles < per_query) throw over_budget(memory, std::move(parts));
     const std::uint64_t rest = memory - tiles;
@@ -195,7 +194,8 @@ template <class Rows, class E, class K>
 std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
     std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory, const K& kernel,
     const answer_limits& limits) {
-    static_assert(embedding_stream<Rows>, "top_k: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(embedding_stream<Rows>,
+        "top_k: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
     static_assert(gneiss::executor<E>, "top_k: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
     static_assert(score_kernel<K>, "top_k: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     if constexpr (embedding_stream<Rows> && gneiss::executor<E> && score_kernel<K>)

@@ -33,12 +33,12 @@ struct adjacency_chunk {
 
 /// Streams an undirected graph node by node from any storage, in repeatable passes.
 ///
-/// Meaning: `next()` returns the lists of the following nodes, ascending and without gaps, isolated nodes included, and an
-/// empty chunk at the end. `rewind()` restarts at node 0. Every pass returns the same lists, possibly in other chunks: results
-/// must not depend on chunk borders. An edge u–v is in the lists of u and of v, once per occurrence; self loops are absent, or
-/// skipped by the reader. Ids are below `nodes()`; a pass returns `arcs()` neighbors, twice the number of edges. Readers do not
-/// check this for each neighbor: a stream that breaks it is read out of bounds. `symmetric_stream` and `adjacency_file_stream`
-/// check what they read.
+/// Meaning: `next()` returns the lists of the following nodes, ascending and without gaps, isolated nodes included, and
+/// an empty chunk at the end. `rewind()` restarts at node 0. Every pass returns the same lists, possibly in other
+/// chunks: results must not depend on chunk borders. An edge u–v is in the lists of u and of v, once per occurrence;
+/// self loops are absent, or skipped by the reader. Ids are below `nodes()`; a pass returns `arcs()` neighbors, twice
+/// the number of edges. Readers do not check this for each neighbor: a stream that breaks it is read out of bounds.
+/// `symmetric_stream` and `adjacency_file_stream` check what they read.
 /// Cost: one sequential read per pass; memory for one or two chunks. One thread uses a stream at a time.
 template <class S>
 concept adjacency_stream = requires(S& stream, const S& constant) {
@@ -72,7 +72,8 @@ private:
     };
     template <class Stream>
     struct held final : any {
-        static_assert(adjacency_stream<Stream>, "any_adjacency: the object must be a gneiss::adjacency_stream, see gneiss/graph/adjacency_stream.hpp");
+        static_assert(adjacency_stream<Stream>,
+            "any_adjacency: the object must be a gneiss::adjacency_stream, see gneiss/graph/adjacency_stream.hpp");
         explicit held(Stream s) : stream(std::move(s)) {}
         [[nodiscard]] adjacency_chunk next() override { return stream.next(); }
         void rewind() override { stream.rewind(); }

@@ -37,9 +37,9 @@ public:
 
     csr() = default;
 
-    /// Constructs from arrays. Throws `invalid_argument` unless offsets ascend from 0 to the number of neighbors, neighbors are
-    /// below the number of nodes, and the other arrays are empty or have one element per neighbor. Sorts lists that are out of
-    /// order. O(nodes + edges), plus sorting.
+    /// Constructs from arrays. Throws `invalid_argument` unless offsets ascend from 0 to the number of neighbors,
+    /// neighbors are below the number of nodes, and the other arrays are empty or have one element per neighbor. Sorts
+    /// lists that are out of order. O(nodes + edges), plus sorting.
     csr(std::vector<edge_index> offsets, std::vector<NodeId> neighbors, std::vector<relation_id> relations = {},
         std::vector<edge_index> edge_ids = {})
         : offsets_(std::move(offsets)),
@@ -50,25 +50,26 @@ public:
             if (!good) throw error(errc::invalid_argument, what);
         };
         check(!offsets_.empty() && offsets_.front() == 0 && offsets_.back() == neighbors_.size() &&
-                  std::is_sorted(offsets_.begin(), offsets_.end()),
+                std::is_sorted(offsets_.begin(), offsets_.end()),
             "offsets of a CSR do not ascend from 0 to the number of its neighbors");
         check(std::ranges::all_of(neighbors_, [&](NodeId v) { return v < nodes(); }),
             "a CSR has neighbors beyond its nodes");
         check((relations_.empty() || relations_.size() == neighbors_.size()) &&
-                  (edge_ids_.empty() || edge_ids_.size() == neighbors_.size()),
+                (edge_ids_.empty() || edge_ids_.size() == neighbors_.size()),
             "a CSR needs a relation and an edge id for each neighbor, or none");
         sort();
     }
 
-    /// Builds from edges between nodes below `nodes`. `for_each(sink)` calls sink(span of edges) over all edges, in the same
-    /// order each time; it is called twice. Edge ids count the edges from 0 in that order. `d`: in or out. Throws
-    /// errc::out_of_range for an edge beyond the nodes, errc::invalid_argument for both directions, and for a second pass with
-    /// other edges. O(nodes + edges), plus a sort of lists that are out of order; the edge
-    /// order of a bucket store needs none.
+    /// Builds from edges between nodes below `nodes`. `for_each(sink)` calls sink(span of edges) over all edges, in the
+    /// same order each time; it is called twice. Edge ids count the edges from 0 in that order. `d`: in or out. Throws
+    /// errc::out_of_range for an edge beyond the nodes, errc::invalid_argument for both directions, and for a second
+    /// pass with other edges. O(nodes + edges), plus a sort of lists that are out of order; the edge order of a bucket
+    /// store needs none.
     template <class ForEach>
     [[nodiscard]] static csr from_edges(
         std::uint64_t nodes, neighbor_direction d, const csr_options& columns, ForEach&& for_each) {
-        if (d == neighbor_direction::both) throw error(errc::invalid_argument, "a CSR has the lists of one direction: in or out");
+        if (d == neighbor_direction::both)
+            throw error(errc::invalid_argument, "a CSR has the lists of one direction: in or out");
         const bool in = d == neighbor_direction::in;
         csr result;
         // list v is at v + 1 until all are filled
@@ -90,7 +91,8 @@ public:
                 check_edge(e, nodes);
                 const auto at = static_cast<std::size_t>(
                     result.offsets_[static_cast<std::size_t>(in ? e.destination : e.source) + 1]++);
-                if (at >= total) throw error(errc::invalid_argument, "the second pass over the edges has others than the first");
+                if (at >= total)
+                    throw error(errc::invalid_argument, "the second pass over the edges has others than the first");
                 result.neighbors_[at] = in ? e.source : e.destination;
                 if (columns.relations) result.relations_[at] = e.relation;
                 if (columns.edge_ids) result.edge_ids_[at] = id;
@@ -105,8 +107,10 @@ public:
     /// Memory that `from_edges` allocates [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(
         std::uint64_t nodes, edge_index edges, const csr_options& columns) noexcept {
-        return (nodes + 2) * sizeof(edge_index) + edges * (sizeof(NodeId) + (columns.relations ? sizeof(relation_id) : 0U) +
-                                                              (columns.edge_ids ? sizeof(edge_index) : 0U));
+        return (nodes + 2) * sizeof(edge_index) +
+            edges *
+            (sizeof(NodeId) + (columns.relations ? sizeof(relation_id) : 0U) +
+                (columns.edge_ids ? sizeof(edge_index) : 0U));
     }
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return offsets_.empty() ? 0 : offsets_.size() - 1; }
@@ -125,7 +129,9 @@ public:
     }
     /// Returns the list of node v. Throws errc::out_of_range for a node beyond the graph.
     [[nodiscard]] std::span<const NodeId> neighbors(NodeId v) const {
-        if (v >= nodes()) throw error(errc::out_of_range, "node " + std::to_string(v) + " of a graph of " + std::to_string(nodes()) + " nodes");
+        if (v >= nodes())
+            throw error(errc::out_of_range,
+                "node " + std::to_string(v) + " of a graph of " + std::to_string(nodes()) + " nodes");
         return list(v);
     }
 
@@ -141,8 +147,9 @@ private:
     }
     static void check_edge(const basic_edge<NodeId>& e, std::uint64_t nodes) {
         if (e.source >= nodes || e.destination >= nodes)
-            throw error(errc::out_of_range, "edge " + std::to_string(e.source) + " -> " + std::to_string(e.destination) +
-                                                " of a graph of " + std::to_string(nodes) + " nodes");
+            throw error(errc::out_of_range,
+                "edge " + std::to_string(e.source) + " -> " + std::to_string(e.destination) + " of a graph of " +
+                    std::to_string(nodes) + " nodes");
     }
     void sort() {
         std::vector<std::tuple<NodeId, relation_id, edge_index>> list;
@@ -153,8 +160,9 @@ private:
         for (std::size_t v = 0; v < nodes(); ++v) {
             const auto first = static_cast<std::size_t>(offsets_[v]), last = static_cast<std::size_t>(offsets_[v + 1]);
             if (last - first > std::numeric_limits<std::uint32_t>::max() / 2)
-                throw error(errc::out_of_range, "node " + std::to_string(v) + " has " + std::to_string(last - first) +
-                                                    " edges: positions have 31 bits");
+                throw error(errc::out_of_range,
+                    "node " + std::to_string(v) + " has " + std::to_string(last - first) +
+                        " edges: positions have 31 bits");
             const auto self = static_cast<NodeId>(v);
             for (std::size_t e = first; e < last && !has_self_loops_; ++e) has_self_loops_ = neighbors_[e] == self;
             std::size_t e = first + 1;
@@ -189,7 +197,8 @@ public:
     using id_type = NodeId;
     static constexpr std::size_t neighbor_batch = 256;
 
-    /// Pass an empty csr for a direction that is not stored. Throws `invalid_argument` if both are empty or if they disagree.
+    /// Pass an empty csr for a direction that is not stored. Throws `invalid_argument` if both are empty or if they
+    /// disagree.
     csr_graph(csr<NodeId> in, csr<NodeId> out) : in_(std::move(in)), out_(std::move(out)) {
         if (in_.offsets().empty() && out_.offsets().empty())
             throw error(errc::invalid_argument, "a graph needs its incoming or its outgoing neighbors");
@@ -242,7 +251,8 @@ template <edge_stream Stream>
 /// Says what is missing: any other type.
 template <class Stream>
 void make_csr_graph(Stream& /*edges*/, neighbor_direction /*d*/, const csr_options& /*columns*/ = {}) {
-    static_assert(edge_stream<Stream>, "make_csr_graph: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
+    static_assert(
+        edge_stream<Stream>, "make_csr_graph: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
 }
 
 } // namespace gneiss

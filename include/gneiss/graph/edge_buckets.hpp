@@ -31,16 +31,16 @@ void for_each_side(neighbor_direction d, Visit&& visit) {
 
 /// View of one doubly compressed bucket of edges: lists only nodes with edges.
 ///
-/// Ids are local to their partition. Edges of nodes[v] are positions starts[v] … starts[v + 1] − 1 of `neighbors`, `relations`
-/// and `edge_ids`, ascending by (neighbor, relation, edge id). An empty bucket has empty spans, including `starts`. Space: 2
-/// words per listed node, 1 to 3 per edge. Source: MariusGNN, §6 (edge buckets in the buffer), with offsets only for the nodes
-/// present, because p·|V| offsets would exceed the edges.
+/// Ids are local to their partition. Edges of nodes[v] are positions starts[v] … starts[v + 1] − 1 of `neighbors`,
+/// `relations` and `edge_ids`, ascending by (neighbor, relation, edge id). An empty bucket has empty spans, including
+/// `starts`. Space: 2 words per listed node, 1 to 3 per edge. Source: MariusGNN, §6 (edge buckets in the buffer), with
+/// offsets only for the nodes present, because p·|V| offsets would exceed the edges.
 struct edge_block {
-    std::span<const std::uint32_t> nodes{};      ///< ascending
-    std::span<const std::uint32_t> starts{};     ///< nodes + 1 values, from 0 to the number of edges
+    std::span<const std::uint32_t> nodes{};     ///< ascending
+    std::span<const std::uint32_t> starts{};    ///< nodes + 1 values, from 0 to the number of edges
     std::span<const std::uint32_t> neighbors{}; ///< local to the other partition
-    std::span<const std::uint32_t> relations{};  ///< empty if the dataset has at most one relation
-    std::span<const std::uint32_t> edge_ids{};   ///< for direction `in` only
+    std::span<const std::uint32_t> relations{}; ///< empty if the dataset has at most one relation
+    std::span<const std::uint32_t> edge_ids{};  ///< for direction `in` only
 
     [[nodiscard]] std::size_t edges() const noexcept { return neighbors.size(); }
     /// Number of the edge at a position within the bucket.
@@ -106,8 +106,8 @@ struct edge_block_shape {
     return {};
 }
 
-/// Writes the edges of an outgoing block in the order of their ids, with global ids. Precondition: `to` holds block.edges().
-/// `source_begin`, `destination_begin`: first nodes of the two partitions. O(edges).
+/// Writes the edges of an outgoing block in the order of their ids, with global ids. Precondition: `to` holds
+/// block.edges(). `source_begin`, `destination_begin`: first nodes of the two partitions. O(edges).
 template <node_id_type NodeId>
 void decode(
     const edge_block& block, NodeId source_begin, NodeId destination_begin, std::span<basic_edge<NodeId>> to) noexcept {

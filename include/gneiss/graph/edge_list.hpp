@@ -19,8 +19,8 @@ class edge_list {
 public:
     using edge_type = basic_edge<NodeId>;
 
-    /// Throws errc::invalid_argument for chunks of no edges. The ids of `edges` are below `nodes`, which those who build a graph
-    /// from them check.
+    /// Throws errc::invalid_argument for chunks of no edges. The ids of `edges` are below `nodes`, which those who
+    /// build a graph from them check.
     edge_list(std::uint64_t nodes, std::vector<edge_type> edges, std::size_t chunk = 65536)
         : nodes_(nodes),
           edges_(std::move(edges)),

@@ -32,7 +32,9 @@ public:
 
     /// Takes pieces over; each is shuffled by `key` when it is read.
     shuffled_edges(std::uint64_t nodes, std::vector<Piece> pieces, random_key key)
-        : nodes_(nodes), pieces_(std::move(pieces)), key_(key) {
+        : nodes_(nodes),
+          pieces_(std::move(pieces)),
+          key_(key) {
         for (const Piece& piece : pieces_) edges_ += piece.edges();
     }
 
@@ -73,13 +75,13 @@ struct edge_shuffle_options {
     return ceil_div(edges, std::max<edge_index>(1, std::min<edge_index>(wanted, options.most_pieces)));
 }
 
-/// Shuffles the edges of a stream uniformly: each edge goes to a random piece, and pieces are shuffled as they are read. The
-/// result is a function of the stream's order and `key`.
+/// Shuffles the edges of a stream uniformly: each edge goes to a random piece, and pieces are shuffled as they are
+/// read. The result is a function of the stream's order and `key`.
 ///
 /// \param report  called with the number of edges read so far, before each chunk; may throw to stop
 ///
-/// Cost: edges are read and written once, some 20 ns each, then read and shuffled once per pass. Memory: 12 KiB per piece while
-/// writing, plus the writers' buffers; one piece (`piece_of`) while reading.
+/// Cost: edges are read and written once, some 20 ns each, then read and shuffled once per pass. Memory: 12 KiB per
+/// piece while writing, plus the writers' buffers; one piece (`piece_of`) while reading.
 /// Errors: those of the stream and the scratch.
 /// Source: Rao, Sankhya 1961; Sandelius, J. R. Stat. Soc. B 1962: random pieces in random order form a random order.
 template <edge_stream Stream, scratch Scratch, std::invocable<edge_index> Report>

@@ -14,8 +14,8 @@
 
 namespace gneiss {
 
-/// Edges of an undirected graph as an `edge_stream` over its lists: each occurrence once, from the smaller id to the greater,
-/// relation 0. Does not own the lists. `edges()` includes self loops in the lists, which `next()` omits.
+/// Edges of an undirected graph as an `edge_stream` over its lists: each occurrence once, from the smaller id to the
+/// greater, relation 0. Does not own the lists. `edges()` includes self loops in the lists, which `next()` omits.
 ///
 /// Cost: one pass over the lists. Memory: 12 bytes per edge of a chunk.
 template <adjacency_stream Stream>

@@ -25,8 +25,8 @@ namespace gneiss {
 template <node_id_type NodeId = node_id>
 class neighbor_lists {
 public:
-    /// Reads the lists of `ids` in one call to the graph. Throws errc::out_of_range for 2³² neighbors or more in total, and
-    /// errors of the graph. O(neighbors).
+    /// Reads the lists of `ids` in one call to the graph. Throws errc::out_of_range for 2³² neighbors or more in total,
+    /// and errors of the graph. O(neighbors).
     template <neighbor_source G>
     void read(const G& graph, std::span<const NodeId> ids, neighbor_direction direction) {
         offsets_.resize(ids.size() + 1);
@@ -36,7 +36,9 @@ public:
         for (std::uint32_t& offset : std::span(offsets_).subspan(1)) {
             end += offset;
             if (end > std::numeric_limits<std::uint32_t>::max())
-                throw error(errc::out_of_range, "the lists of " + std::to_string(ids.size()) + " nodes have 2^32 neighbors or more: read fewer at once");
+                throw error(errc::out_of_range,
+                    "the lists of " + std::to_string(ids.size()) +
+                        " nodes have 2^32 neighbors or more: read fewer at once");
             offset = static_cast<std::uint32_t>(end);
         }
         neighbors_.resize(static_cast<std::size_t>(end));

@@ -15,20 +15,22 @@ namespace gneiss {
 
 /// Graph adaptor that counts visits per list. Sample some batches through it to profile which lists to cache.
 ///
-/// A visit adds the number of reads of `entries_per_read` neighbors that the drawn positions need: one for a short list, up to
-/// the fan-out for a hub. Plain visit counts would choose lists that save few of the reads of long lists. Cost in addition to
-/// the graph: a sort of each list's positions. Memory: 4 bytes per node. Thread-safe; read the counts while nothing is sampled.
+/// A visit adds the number of reads of `entries_per_read` neighbors that the drawn positions need: one for a short
+/// list, up to the fan-out for a hub. Plain visit counts would choose lists that save few of the reads of long lists.
+/// Cost in addition to the graph: a sort of each list's positions. Memory: 4 bytes per node. Thread-safe; read the
+/// counts while nothing is sampled.
 /// Precondition: the graph outlives this.
 template <class G>
 class visit_counter {
-    static_assert(neighbor_source<G>, "visit_counter: G must be a gneiss::neighbor_source, see gneiss/graph/concepts.hpp");
+    static_assert(
+        neighbor_source<G>, "visit_counter: G must be a gneiss::neighbor_source, see gneiss/graph/concepts.hpp");
 
 public:
     using id_type = typename G::id_type;
     static constexpr std::size_t neighbor_batch = G::neighbor_batch;
 
-    /// Counts visits of `graph`, which must outlive this. Throws errc::invalid_argument for reads of no entries. Memory: 4 bytes
-    /// per node.
+    /// Counts visits of `graph`, which must outlive this. Throws errc::invalid_argument for reads of no entries.
+    /// Memory: 4 bytes per node.
     explicit visit_counter(const G& graph, std::uint32_t entries_per_read = 1024)
         : graph_(&graph),
           entries_per_read_(entries_per_read),

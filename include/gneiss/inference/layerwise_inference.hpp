@@ -20,10 +20,10 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/graph/concepts.hpp>
-#include <gneiss/inference/layerwise_input.hpp>
-#include <gneiss/inference/layerwise_plan.hpp>
 #include <gneiss/inference/detail/layerwise_run.hpp>
 #include <gneiss/inference/detail/layerwise_stream.hpp>
+#include <gneiss/inference/layerwise_input.hpp>
+#include <gneiss/inference/layerwise_plan.hpp>
 #include <gneiss/inference/layerwise_stream_plan.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
@@ -34,9 +34,9 @@
 
 namespace gneiss {
 
-/// Runs all nodes through all layers with all their neighbors, layer by layer, without dropout. Computes every row once and
-/// samples nothing. Rows of one partition after another (the sources) are streamed, with the edges between it and the
-/// partitions whose sums are in memory (the targets). For each layer:
+/// Runs all nodes through all layers with all their neighbors, layer by layer, without dropout. Computes every row once
+/// and samples nothing. Rows of one partition after another (the sources) are streamed, with the edges between it and
+/// the partitions whose sums are in memory (the targets). For each layer:
 ///
 ///     prepare all nodes                              // messages read by neighbors, and the node's own part
 ///     for each group of target partitions:
@@ -75,9 +75,9 @@ namespace gneiss {
 /// \param encode  runs in its own memory: no batch may be in flight
 /// \param input   read once, partition by partition
 ///
-/// Errors: over_budget; canceled on stop, after the current partition; io_error; errc::corrupt; invalid_argument without
-/// engines, for an input with other columns or without `open`, and for weights of another encoder; not_finite for a value that the type of hidden rows cannot hold. Scratch files are removed
-/// after any of them.
+/// Errors: over_budget; canceled on stop, after the current partition; io_error; errc::corrupt; invalid_argument
+/// without engines, for an input with other columns or without `open`, and for weights of another encoder; not_finite
+/// for a value that the type of hidden rows cannot hold. Scratch files are removed after any of them.
 template <class Backend>
 [[nodiscard]] layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
     const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref executor,
@@ -85,8 +85,8 @@ template <class Backend>
 
 namespace detail {
 
-/// Runs by streaming if that is possible and, unless the options say so, expected to move fewer bytes than `plan`. `counted`
-/// receives the I/O of the decision.
+/// Runs by streaming if that is possible and, unless the options say so, expected to move fewer bytes than `plan`.
+/// `counted` receives the I/O of the decision.
 template <class Backend>
 [[nodiscard]] std::optional<layerwise_result> infer_streamed(encoder<float, Backend>& encode,
     const dense_parameters<float>& weights, const layerwise_input& input, const bucket_store& graph,
@@ -144,12 +144,16 @@ template <class Backend>
 layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
     const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref executor,
     memory_budget& budget, const std::stop_token& stop, const layerwise_progress& progress) {
-    if (!input.open) throw error(errc::invalid_argument, "an input of layer-wise inference needs a function that opens it", {.field = "open"});
-    if (!options.engines) throw error(errc::invalid_argument, "layer-wise inference reads edges by an engine, but there is none", {.field = "engines"});
+    if (!input.open)
+        throw error(errc::invalid_argument, "an input of layer-wise inference needs a function that opens it",
+            {.field = "open"});
+    if (!options.engines)
+        throw error(errc::invalid_argument, "layer-wise inference reads edges by an engine, but there is none",
+            {.field = "engines"});
     if (input.columns.dense != encode.inputs().dense || input.columns.sparse != encode.inputs().sparse)
-        throw error(errc::invalid_argument, "the input has " + std::to_string(input.columns.total()) +
-                                                " columns, the encoder takes " +
-                                                std::to_string(encode.inputs().total()));
+        throw error(errc::invalid_argument,
+            "the input has " + std::to_string(input.columns.total()) + " columns, the encoder takes " +
+                std::to_string(encode.inputs().total()));
     if (options.hidden_rows == feature_type::int8)
         throw error(errc::invalid_argument, "hidden rows are stored as f32, f16 or bf16, not int8");
     encode.check_weights(weights);
@@ -164,18 +168,18 @@ layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_pa
     }
     std::vector<memory_charge> charges;
     for (const memory_part& part : plan.parts) charges.push_back(budget.charge(part.name, part.bytes));
-    layerwise_result result =
-        detail::layerwise_run<Backend>(encode, weights, input, graph, options, executor, stop, progress, std::move(plan))
-            .run();
+    layerwise_result result = detail::layerwise_run<Backend>(
+        encode, weights, input, graph, options, executor, stop, progress, std::move(plan))
+                                  .run();
     result.charge = std::move(charges.front());
     result.io += counted;
     return result;
 }
 
 #ifdef GNEISS_COMPILED
-extern template layerwise_result infer_layerwise<eigen_backend>(encoder<float, eigen_backend>&, const dense_parameters<float>&,
-    const layerwise_input&, const bucket_store&, const layerwise_options&, executor_ref, memory_budget&, const std::stop_token&,
-    const layerwise_progress&);
+extern template layerwise_result infer_layerwise<eigen_backend>(encoder<float, eigen_backend>&,
+    const dense_parameters<float>&, const layerwise_input&, const bucket_store&, const layerwise_options&, executor_ref,
+    memory_budget&, const std::stop_token&, const layerwise_progress&);
 #endif
 
 } // namespace gneiss

@@ -34,11 +34,11 @@ struct layerwise_options {
     engine_factory engines{};                              ///< make the engines that read edges and write rows
     std::filesystem::path scratch{};                 ///< directory for rows that exceed memory; empty: all must fit
     std::uint64_t memory = memory_budget::unlimited; ///< maximum, within the rest of the budget
-    /// Stored type of rows between layers: f32, f16 or bf16. All layers but the last round to it, in memory too, so that
-    /// a result does not depend on memory; sums are f32.
+    /// Stored type of rows between layers: f32, f16 or bf16. All layers but the last round to it, in memory too, so
+    /// that a result does not depend on memory; sums are f32.
     feature_type hidden_rows = feature_type::f32;
-    /// Read inputs and edges once in sequence (`detail::streamed_run`), if they exceed memory and it allows; none: where that is
-    /// expected to move fewer bytes.
+    /// Read inputs and edges once in sequence (`detail::streamed_run`), if they exceed memory and it allows; none:
+    /// where that is expected to move fewer bytes.
     std::optional<bool> streamed{};
 };
 
@@ -50,9 +50,9 @@ struct layerwise_plan {
     std::vector<bool> rereads{};    ///< layers whose input rows are read for each group, and no messages are written
     std::vector<memory_part> parts; ///< everything charged
     std::vector<std::uint32_t> layer_targets{}; ///< unless streamed: such partitions by layer
-    std::vector<bool> keeps_own{};       ///< unless streamed: layers whose own rows stay with the sums
-    std::vector<std::uint32_t> groups{}; ///< if streamed: groups of targets, by layer
-    std::uint64_t bytes = 0;             ///< if streamed: expected bytes of all reads and writes
+    std::vector<bool> keeps_own{};              ///< unless streamed: layers whose own rows stay with the sums
+    std::vector<std::uint32_t> groups{};        ///< if streamed: groups of targets, by layer
+    std::uint64_t bytes = 0;                    ///< if streamed: expected bytes of all reads and writes
 };
 
 /// Rows of the last layer for all nodes, an `embedding_stream` for rankings and classifications.
@@ -118,11 +118,11 @@ namespace detail {
 template <class Backend>
 [[nodiscard]] std::uint64_t input_row_bytes(
     const encoder<float, Backend>& encode, const layerwise_input& input, std::size_t l, feature_type hidden) {
-    return l == 0 ? input.row_bytes()
-                  : row_bytes(hidden, encode.factories()[l - 1].outputs());
+    return l == 0 ? input.row_bytes() : row_bytes(hidden, encode.factories()[l - 1].outputs());
 }
 
-/// Bytes of disk traffic per node of a layer, for messages and own rows in files, or for input rows that are read again.
+/// Bytes of disk traffic per node of a layer, for messages and own rows in files, or for input rows that are read
+/// again.
 struct layer_traffic {
     std::uint64_t stored = 0, reread = 0; ///< for either form
 
@@ -134,7 +134,7 @@ struct layer_traffic {
             return static_cast<std::uint64_t>(sweeps * static_cast<double>(row));
         };
         stored = (on_disk ? in : 0) +
-                 sizeof(float) * (columns.messages + read(columns.messages) + columns.own * (1 + own_reads));
+            sizeof(float) * (columns.messages + read(columns.messages) + columns.own * (1 + own_reads));
         reread = (on_disk ? 0 : in) + (columns.messages == 0 ? 0 : read(in)) + in * own_reads;
     }
 };
@@ -150,8 +150,8 @@ struct layer_traffic {
 }
 
 /// Returns the partitions that are read for groups of targets: of a known graph, only those that they need. O(p²).
-[[nodiscard]] inline std::uint64_t source_reads(std::uint32_t partitions, std::uint32_t targets, neighbor_direction d,
-    bool themselves, const bucket_store* graph) {
+[[nodiscard]] inline std::uint64_t source_reads(
+    std::uint32_t partitions, std::uint32_t targets, neighbor_direction d, bool themselves, const bucket_store* graph) {
     if (graph == nullptr) return ceil_div(std::uint64_t{partitions}, std::uint64_t{targets}) * partitions;
     std::uint64_t reads = 0;
     for (partition_id first = 0; first < partitions; first += targets)
@@ -167,32 +167,35 @@ template <class Backend>
     const layer_surround& around = factory.around();
     const std::uint64_t kept = factory.outputs() * (1U + around.norm + around.residual) + 2;
     std::uint64_t work = some * kept * sizeof(float) * 9 / 8 + 512; // growth of buffers
-    if (factory.options() == nullptr) // memory kept by a user-defined layer
+    if (factory.options() == nullptr)                               // memory kept by a user-defined layer
         work += factory.memory({.in = {.dense = l == 0 ? encode.inputs().total() : encode.factories()[l - 1].outputs()},
             .sources = some,
             .targets = some});
     return work;
 }
 
-/// Returns an upper bound of the tiles of any layer's matrix products [bytes], by its widest rows: those of one product are
-/// packed at a time, up to 256 of its inner dimension, for columns in multiples of up to 64.
+/// Returns an upper bound of the tiles of any layer's matrix products [bytes], by its widest rows: those of one product
+/// are packed at a time, up to 256 of its inner dimension, for columns in multiples of up to 64.
 template <class Backend>
 [[nodiscard]] std::uint64_t product_tiles(const encoder<float, Backend>& encode) {
     std::uint64_t widest = encode.inputs().total();
     for (std::size_t l = 0; l < encode.layers(); ++l) {
-        if (encode.factories()[l].options() == nullptr) return encode.packed_products; // a user-defined layer's are unknown
+        if (encode.factories()[l].options() == nullptr)
+            return encode.packed_products; // a user-defined layer's are unknown
         const part_columns columns = encode.parts(l);
-        widest = std::max<std::uint64_t>({widest, encode.factories()[l].outputs(), columns.messages, columns.own, columns.sums});
+        widest = std::max<std::uint64_t>(
+            {widest, encode.factories()[l].outputs(), columns.messages, columns.own, columns.sums});
     }
     const std::uint64_t columns = round_up(widest, std::uint64_t{64});
-    return std::min(std::min<std::uint64_t>(widest, 256) * columns * sizeof(float), std::uint64_t{encode.packed_products});
+    return std::min(
+        std::min<std::uint64_t>(widest, 256) * columns * sizeof(float), std::uint64_t{encode.packed_products});
 }
 
 /// Returns the bytes that a run by groups of partitions moves, its input's among them.
 template <class Backend>
-[[nodiscard]] std::uint64_t grouped_bytes(const encoder<float, Backend>& encode, const layerwise_input& input, const row_partitioning& rows,
-    const layerwise_edges& edges, const layerwise_plan& plan, const layerwise_options& options,
-    const bucket_store& graph) {
+[[nodiscard]] std::uint64_t grouped_bytes(const encoder<float, Backend>& encode, const layerwise_input& input,
+    const row_partitioning& rows, const layerwise_edges& edges, const layerwise_plan& plan,
+    const layerwise_options& options, const bucket_store& graph) {
     std::uint64_t row = encode.outputs() * sizeof(float), bytes = 0;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         const part_columns columns = encode.parts(l);
@@ -257,8 +260,8 @@ void choose_targets(layerwise_plan& plan, const encoder<float, Backend>& encode,
 
 } // namespace detail
 
-/// Plans a run. Everything stays in memory if it fits into `memory` bytes; else the maximum number of partitions is summed at a
-/// time, up to all. Throws over_budget, with the parts, if not even one fits.
+/// Plans a run. Everything stays in memory if it fits into `memory` bytes; else the maximum number of partitions is
+/// summed at a time, up to all. Throws over_budget, with the parts, if not even one fits.
 /// \param graph  gives the sources of targets; null: unknown, each group reads all
 template <class Backend>
 [[nodiscard]] layerwise_plan plan_layerwise(const encoder<float, Backend>& encode, const layerwise_input& input,
@@ -269,7 +272,8 @@ template <class Backend>
         if (columns == 0) return std::uint64_t{0};
         return in_memory ? scratch_rows::memory_bytes(rows, columns) : scratch_rows::file_memory_bytes(rows, columns);
     };
-    std::uint64_t sums = 0, work = detail::product_tiles(encode), readers = 1, between[2] = {}, before[2] = {}; // in files, in memory
+    std::uint64_t sums = 0, work = detail::product_tiles(encode), readers = 1, between[2] = {},
+                  before[2] = {}; // in files, in memory
     const feature_type hidden = options.hidden_rows;
     const std::vector<bool> rereads = detail::layers_reading_again(encode, input, hidden);
     bool degrees = false;
@@ -278,19 +282,20 @@ template <class Backend>
         degrees |= columns.source_degrees;
         sums = std::max<std::uint64_t>(sums, capacity * (columns.sums + 1) * sizeof(float));
         work += detail::layer_work(encode, l, some);
-        if (rereads[l]) work += some * (columns.own + columns.messages) * sizeof(float) * 9 / 8 + 512; // own rows of some nodes
-        const std::size_t in = l == 0 ? 0 : encode.factories()[l - 1].outputs(); // of rows between layers
+        if (rereads[l])
+            work += some * (columns.own + columns.messages) * sizeof(float) * 9 / 8 + 512; // own rows of some nodes
+        const std::size_t in = l == 0 ? 0 : encode.factories()[l - 1].outputs();           // of rows between layers
         if (hidden != feature_type::f32 && l != 0) work += some * in * sizeof(float) * 9 / 8 + 512; // rounded rows
-        for (const bool in_memory :
-            {false, true}) { // rows of this layer and the previous one, and their read buffers
+        for (const bool in_memory : {false, true}) { // rows of this layer and the previous one, and their read buffers
             const std::uint64_t read = in_memory ? 0 : 2 * bytes(columns.messages, false) + bytes(columns.own, false);
             std::uint64_t now = bytes(columns.messages, in_memory) + bytes(columns.own, in_memory) + read;
-            if (!in_memory && rereads[l]) { // a room and two read buffers, of which those of the first layer are its input's
+            if (!in_memory &&
+                rereads[l]) { // a room and two read buffers, of which those of the first layer are its input's
                 if (l == 0) readers = 2;
                 now = columns.copies ? 0 : bytes(columns.messages, false);
                 if (l != 0)
                     now += detail::hidden_rows::memory_bytes(rows, in, hidden) +
-                           2 * detail::hidden_rows::buffer_bytes(rows, in);
+                        2 * detail::hidden_rows::buffer_bytes(rows, in);
             }
             between[in_memory] = std::max(between[in_memory], before[in_memory] + now);
             before[in_memory] = now;
@@ -335,10 +340,11 @@ template <class Backend>
 
 #ifdef GNEISS_COMPILED
 class eigen_backend;
-extern template layerwise_plan plan_layerwise<eigen_backend>(const encoder<float, eigen_backend>&, const layerwise_input&,
-    const row_partitioning&, const layerwise_edges&, const layerwise_options&, std::uint64_t, const bucket_store*);
-extern template layerwise_plan plan_layerwise<eigen_backend>(const encoder<float, eigen_backend>&, const layerwise_input&,
-    const bucket_store&, const layerwise_options&, std::uint64_t);
+extern template layerwise_plan plan_layerwise<eigen_backend>(const encoder<float, eigen_backend>&,
+    const layerwise_input&, const row_partitioning&, const layerwise_edges&, const layerwise_options&, std::uint64_t,
+    const bucket_store*);
+extern template layerwise_plan plan_layerwise<eigen_backend>(const encoder<float, eigen_backend>&,
+    const layerwise_input&, const bucket_store&, const layerwise_options&, std::uint64_t);
 #endif
 
 } // namespace gneiss

@@ -16,9 +16,9 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/row_layout.hpp>
+#include <gneiss/inference/detail/layerwise_records.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/inference/layerwise_plan.hpp>
-#include <gneiss/inference/detail/layerwise_records.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
@@ -60,15 +60,17 @@ struct list_degrees {
                 for (const std::uint32_t neighbor : block.neighbors) ++of[neighbor];
             });
             for (std::size_t v = 0; v < rows.size(i); ++v) {
-                targets[static_cast<std::size_t>(rows.begin(i)) + v] = static_cast<std::uint16_t>(std::min(lengths[v], most));
+                targets[static_cast<std::size_t>(rows.begin(i)) + v] =
+                    static_cast<std::uint16_t>(std::min(lengths[v], most));
                 count_target(lengths[v]);
             }
         }
         for (const std::uint32_t d : sources) ++source_counts[std::min(d, most)];
     }
 
-    /// Estimates the counts from the lists of one partition in `step`, in both directions; without the degrees of single nodes.
-    /// None if these partitions are unlike the others: their lists are an eighth longer or shorter. Memory: as above.
+    /// Estimates the counts from the lists of one partition in `step`, in both directions; without the degrees of
+    /// single nodes. None if these partitions are unlike the others: their lists are an eighth longer or shorter.
+    /// Memory: as above.
     [[nodiscard]] static std::optional<list_degrees> estimate(
         const bucket_store& graph, neighbor_direction direction, block_reader& reader, const std::stop_token& stop) {
         const row_partitioning& rows = graph.rows();
@@ -85,11 +87,13 @@ struct list_degrees {
         }
         const double all = static_cast<double>(rows.nodes) / static_cast<double>(std::max<std::uint64_t>(seen, 1));
         for (auto* counts : {&result.source_counts, &result.target_entries, &result.target_counts})
-            for (std::uint64_t& count : *counts) count = static_cast<std::uint64_t>(all * static_cast<double>(count) + .5);
+            for (std::uint64_t& count : *counts)
+                count = static_cast<std::uint64_t>(all * static_cast<double>(count) + .5);
         std::uint64_t entries = 0;
         for (partition_id i = 0; i < rows.partitions; ++i)
             for (partition_id j = 0; j < rows.partitions; ++j)
-                for_each_side(direction, [&](edge_direction side) { entries += graph.extent(bucket_of(i, j, side)).edges; });
+                for_each_side(
+                    direction, [&](edge_direction side) { entries += graph.extent(bucket_of(i, j, side)).edges; });
         if (std::abs(all * static_cast<double>(read) / static_cast<double>(entries) - 1) > .125) return {};
         return result;
     }
@@ -100,7 +104,7 @@ struct list_degrees {
         double sum = 0;
         for (std::size_t d = 1; d < source_counts.size(); ++d)
             sum += static_cast<double>(source_counts[d]) *
-                   -std::expm1(static_cast<double>(d) * std::log1p(-std::min(share, 1 - 1e-12)));
+                -std::expm1(static_cast<double>(d) * std::log1p(-std::min(share, 1 - 1e-12)));
         return sum;
     }
 
@@ -111,11 +115,11 @@ private:
         target_entries[std::min(length, most)] += length;
         ++target_counts[std::min(length, most)];
     }
-    /// Calls visit(j, block) for the blocks between the lists of partition i and each partition j, the next one being read
-    /// meanwhile, and sets the lengths of the lists.
+    /// Calls visit(j, block) for the blocks between the lists of partition i and each partition j, the next one being
+    /// read meanwhile, and sets the lengths of the lists.
     template <class Visit>
-    static void for_each_block(const bucket_store& graph, partition_id i, neighbor_direction direction, block_reader& reader,
-        const std::stop_token& stop, std::vector<std::uint32_t>& lengths, Visit&& visit) {
+    static void for_each_block(const bucket_store& graph, partition_id i, neighbor_direction direction,
+        block_reader& reader, const std::stop_token& stop, std::vector<std::uint32_t>& lengths, Visit&& visit) {
         if (stop.stop_requested()) throw error(errc::canceled, "stopped during inference");
         std::ranges::fill(lengths, 0U);
         std::vector<std::pair<partition_id, block_place>> places;
@@ -129,14 +133,15 @@ private:
             if (k + 1 < places.size()) reader.start(std::span(&places[k + 1].second, 1));
             const std::vector<loaded_block> loaded = reader.finish();
             const edge_block& block = loaded.front().block;
-            for (std::size_t v = 0; v < block.nodes.size(); ++v) lengths[block.nodes[v]] += block.starts[v + 1] - block.starts[v];
+            for (std::size_t v = 0; v < block.nodes.size(); ++v)
+                lengths[block.nodes[v]] += block.starts[v + 1] - block.starts[v];
             visit(places[k].first, block);
         }
     }
 };
 
-/// Memory of the tables of a layer's groups in a streamed run: places, and records of its files by group and partition [bytes].
-/// Some 350 bytes per group and partition.
+/// Memory of the tables of a layer's groups in a streamed run: places, and records of its files by group and partition
+/// [bytes]. Some 350 bytes per group and partition.
 struct group_tables {
     std::uint64_t layer = 0; ///< while it runs, without those of its input
     std::uint64_t input = 0; ///< those of its rows, while the next layer reads them
@@ -144,22 +149,28 @@ struct group_tables {
     group_tables() = default;
     /// \param keeps_own  as in `streamed_plan::layer`
     /// \param direct     results go to the result in order, not to a file of rows by group. O(partitions).
-    group_tables(const row_partitioning& rows, const part_columns& columns, std::uint64_t groups, bool keeps_own, bool direct) {
+    group_tables(
+        const row_partitioning& rows, const part_columns& columns, std::uint64_t groups, bool keeps_own, bool direct) {
         using numbers = std::vector<std::size_t>;
-        const std::uint64_t partitions = rows.partitions, most = ceil_div<std::uint64_t>(rows.capacity(), layerwise_rows);
+        const std::uint64_t partitions = rows.partitions,
+                            most = ceil_div<std::uint64_t>(rows.capacity(), layerwise_rows);
         std::uint64_t chunks = 0; // of all partitions
-        for (partition_id p = 0; p < rows.partitions; ++p) chunks += ceil_div<std::uint64_t>(rows.size(p), layerwise_rows);
+        for (partition_id p = 0; p < rows.partitions; ++p)
+            chunks += ceil_div<std::uint64_t>(rows.size(p), layerwise_rows);
         if (groups != 0) {
             const std::uint64_t later = groups - 1, own = columns.own == 0 ? 0 : keeps_own ? later : groups;
             layer += groups * (partitions + 1) * sizeof(std::uint64_t);                    // borders
             layer += groups * 3 * (sizeof(collected_lists) + 3 * grown<std::uint32_t>(1)); // lists
             layer += groups * 2 * sizeof(numbers) + own * (grown<std::size_t>(chunks) + grown<partition_id>(chunks));
-            if (later != 0) layer += groups * partitions * (sizeof(std::size_t) + sizeof(numbers) + grown<std::size_t>(most));
+            if (later != 0)
+                layer += groups * partitions * (sizeof(std::size_t) + sizeof(numbers) + grown<std::size_t>(most));
             layer += index_bytes(later * (partitions + chunks) + own * chunks); // of the file of what is dealt
         }
         if (direct) return;
-        // Rows are written by group and partition; or, if own rows are dealt, as these were; those of no group chunk by chunk.
-        const std::uint64_t records = (keeps_own ? std::min(groups * partitions + chunks, groups * chunks) : groups * chunks) + chunks;
+        // Rows are written by group and partition; or, if own rows are dealt, as these were; those of no group chunk by
+        // chunk.
+        const std::uint64_t records =
+            (keeps_own ? std::min(groups * partitions + chunks, groups * chunks) : groups * chunks) + chunks;
         const std::uint64_t lists = (groups + 1) * partitions * (sizeof(numbers) + grown<std::size_t>(most));
         layer += lists + index_bytes(records);
         input = lists + records * sizeof(run_file_format::record);
@@ -172,7 +183,8 @@ private:
         constexpr std::uint64_t least = 32; // of an allocation
         return count == 0 ? 0 : std::max<std::uint64_t>(std::bit_ceil(count) * sizeof(T), least);
     }
-    /// Returns the bytes of the index of a file that is being written, with those of half its size, from which it grows.
+    /// Returns the bytes of the index of a file that is being written, with those of half its size, from which it
+    /// grows.
     [[nodiscard]] static constexpr std::uint64_t index_bytes(std::uint64_t records) noexcept {
         return grown<run_file_format::record>(records) * 3 / 2;
     }
@@ -204,7 +216,8 @@ struct target_groups {
     std::vector<std::uint64_t> first_rank{}; ///< [degree] rank of the first node of that list length; empty if all
 
     target_groups() = default;
-    /// Cuts nodes into groups of at most `rows`; of more than 100,000 groups, which no plan takes, the last has all others.
+    /// Cuts nodes into groups of at most `rows`; of more than 100,000 groups, which no plan takes, the last has all
+    /// others.
     target_groups(const list_degrees& degrees, std::uint64_t nodes, std::uint64_t rows, bool has_sums) {
         if (!has_sums || nodes == 0) return;
         std::uint64_t linked = nodes - degrees.target_counts[0], sum = 0;
@@ -218,7 +231,7 @@ struct target_groups {
             first_rank[d] = sum;
             const std::uint64_t count = degrees.target_counts[d];
             for (std::uint64_t at = sum, end = sum + count;
-                 at < end;) { // the groups that the nodes of this length fall into
+                at < end;) { // the groups that the nodes of this length fall into
                 const std::uint64_t k = std::min<std::uint64_t>(at / rows, groups - 1),
                                     until = k + 1 == groups ? end : std::min(end, (k + 1) * rows);
                 targets[k] += until - at;
@@ -239,7 +252,8 @@ struct layer_row_bytes {
         const encoder<float, Backend>& encode, const layerwise_input& input, std::size_t l, feature_type hidden)
         : in(input_row_bytes(encode, input, l, hidden)),
           out(row_bytes(l + 1 == encode.layers() ? feature_type::f32 : hidden, encode.factories()[l].outputs())),
-          messages(row_bytes(l != 0 && encode.parts(l).copies ? hidden : feature_type::f32, encode.parts(l).messages)) {}
+          messages(row_bytes(l != 0 && encode.parts(l).copies ? hidden : feature_type::f32, encode.parts(l).messages)) {
+    }
 };
 
 /// Returns the expected bytes of a layer's rows, without its edges.
@@ -247,13 +261,14 @@ struct layer_row_bytes {
     bool keeps_own, std::uint64_t nodes, const target_groups& groups, const list_degrees& degrees,
     std::uint64_t entries) {
     const bool twice = columns.begins && groups.groups != 0, assembles = last && groups.groups != 0 && !groups.all;
-    double bytes = static_cast<double>(nodes) * static_cast<double>(row.in * (1 + twice) + row.out * (assembles ? 3 : 1));
+    double bytes =
+        static_cast<double>(nodes) * static_cast<double>(row.in * (1 + twice) + row.out * (assembles ? 3 : 1));
     for (std::uint32_t k = 0; k < groups.groups; ++k) {
         const auto targets = static_cast<double>(groups.targets[k]), of = static_cast<double>(groups.entries[k]);
         if (k != 0 || !keeps_own) bytes += 8 * targets * static_cast<double>(columns.own);
         if (k == 0) continue;
         const double dealt = degrees.distinct_sources(of / static_cast<double>(std::max<std::uint64_t>(entries, 1))) +
-                             (columns.loops ? targets : 0);
+            (columns.loops ? targets : 0);
         bytes += 2 * dealt * static_cast<double>(row.messages) + 8 * (2 * targets + of);
     }
     return static_cast<std::uint64_t>(bytes);
@@ -279,10 +294,12 @@ struct fitting_groups {
     std::uint64_t rows = 0; ///< most targets of a group
 };
 
-/// Returns the fewest groups, at most 200, whose sums and tables take at most `memory` bytes; none: no number of groups fits.
+/// Returns the fewest groups, at most 200, whose sums and tables take at most `memory` bytes; none: no number of groups
+/// fits.
 /// \param row  bytes of a target's sums
-[[nodiscard]] inline std::optional<fitting_groups> fewest_groups(const list_degrees& degrees, const row_partitioning& rows,
-    const part_columns& columns, std::uint64_t row, bool keeps_own, bool last, std::uint64_t memory) {
+[[nodiscard]] inline std::optional<fitting_groups> fewest_groups(const list_degrees& degrees,
+    const row_partitioning& rows, const part_columns& columns, std::uint64_t row, bool keeps_own, bool last,
+    std::uint64_t memory) {
     const bool has_sums = columns.messages != 0;
     for (std::uint64_t count = has_sums ? 1 : 0; count <= 200;) {
         fitting_groups found{.groups = {}, .tables = {rows, columns, count, keeps_own, last && !has_sums}};
@@ -306,7 +323,8 @@ template <class Backend>
     const row_partitioning& rows = graph.rows();
     const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, layerwise_rows);
     if (input.columns.sparse != 0 || (encode.parts(0).begins && !input.repeatable)) return {};
-    if (edges.column / sizeof(node_id) > std::numeric_limits<std::uint32_t>::max()) return {}; // `collected_lists` counts by 32 bits
+    if (edges.column / sizeof(node_id) > std::numeric_limits<std::uint32_t>::max())
+        return {}; // `collected_lists` counts by 32 bits
     std::uint64_t work = product_tiles(encode), between = 0, staged = 0;
     bool source_degrees = false;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
@@ -342,7 +360,8 @@ template <class Backend>
         for (const bool keeps_own : {true, false}) {
             if (!keeps_own && (columns.begins || columns.own == 0)) continue;
             const std::uint64_t row = (columns.sums + (keeps_own ? columns.own : 0) + 1) * sizeof(float);
-            const auto found = fewest_groups(degrees, rows, columns, row, keeps_own, last, left - std::min(left, before));
+            const auto found =
+                fewest_groups(degrees, rows, columns, row, keeps_own, last, left - std::min(left, before));
             if (!found) continue;
             const std::uint64_t bytes =
                 streamed_bytes(columns, row_of, last, keeps_own, rows.nodes, found->groups, degrees, entries);

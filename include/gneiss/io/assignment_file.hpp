@@ -25,18 +25,19 @@
 
 namespace gneiss {
 
-/// File format of an assignment of nodes to parts. Entries are in the order of the nodes' numbers in the source; if nodes have
-/// names, in row order, which is the order of `gneiss-data export --format npy`.
+/// File format of an assignment of nodes to parts. Entries are in the order of the nodes' numbers in the source; if
+/// nodes have names, in row order, which is the order of `gneiss-data export --format npy`.
 enum class assignment_format : std::uint8_t {
     npy,     ///< u32 [nodes]: the input of `reorder_options::by`
     metis,   ///< one number per line, as gpmetis writes GRAPH.part.K
-    distdgl, ///< a directory for DGL's dispatch_data.py --partitions-dir: _N.txt, one number per line; partition_meta.json
+    distdgl, ///< a directory for DGL's dispatch_data.py --partitions-dir: _N.txt, one number per line;
+             ///< partition_meta.json
 };
 
 namespace detail {
 
-/// Calls `visit(first node, rows)` for the nodes of a dataset in file order, with the row of each; a span is valid during the
-/// call. Verified. Memory: 256 KiB. Errors: errc::corrupt, io_error.
+/// Calls `visit(first node, rows)` for the nodes of a dataset in file order, with the row of each; a span is valid
+/// during the call. Verified. Memory: 256 KiB. Errors: errc::corrupt, io_error.
 template <class Visit>
 void for_each_row_by_node(const dataset& data, Visit&& visit) {
     const std::uint64_t nodes = data.manifest().nodes;
@@ -46,7 +47,8 @@ void for_each_row_by_node(const dataset& data, Visit&& visit) {
     const plain_file file = mapped ? plain_file::open(data.path(forward)) : plain_file();
     const checksum_table sums = mapped ? data.checksums(forward) : checksum_table();
     for (std::uint64_t first = 0; first < nodes; first += rows.size()) {
-        const auto some = std::span(rows).first(static_cast<std::size_t>(std::min<std::uint64_t>(rows.size(), nodes - first)));
+        const auto some =
+            std::span(rows).first(static_cast<std::size_t>(std::min<std::uint64_t>(rows.size(), nodes - first)));
         if (mapped) {
             sums.read(file, first * sizeof(node_id), std::as_writable_bytes(some));
             file.drop_cached(sums.data_offset() + first * sizeof(node_id), some.size_bytes());
@@ -80,9 +82,9 @@ inline void write_part_lines(const dataset& data, std::span<const partition_id16
 /// \param parts   [nodes] by row
 /// \param method  name of the partitioner, for formats that record it; no quotes
 ///
-/// distdgl writes the directory and each of its two files this way; the file with the number of parts is last, so if it exists
-/// the rest is whole. Memory: 1 MiB. Errors: io_error, errc::corrupt; errc::invalid_argument if `parts` does not match the
-/// nodes.
+/// distdgl writes the directory and each of its two files this way; the file with the number of parts is last, so if it
+/// exists the rest is whole. Memory: 1 MiB. Errors: io_error, errc::corrupt; errc::invalid_argument if `parts` does not
+/// match the nodes.
 inline void write_assignment(const dataset& data, std::span<const partition_id16> parts, std::uint32_t count,
     std::string_view method, const std::filesystem::path& to, assignment_format format = assignment_format::npy) {
     check_assignment(parts, count, data.manifest().nodes);
@@ -103,13 +105,13 @@ inline void write_assignment(const dataset& data, std::span<const partition_id16
     }
     make_directories(to);
     atomic_write_file(to / "_N.txt", lines);
-    const std::string meta = "{\"version\": \"1.0.0\", \"num_parts\": " + std::to_string(count) + ", \"algo_name\": \"" +
-                             std::string(method) + "\"}\n";
+    const std::string meta = "{\"version\": \"1.0.0\", \"num_parts\": " + std::to_string(count) +
+        ", \"algo_name\": \"" + std::string(method) + "\"}\n";
     atomic_write_file(to / "partition_meta.json", std::as_bytes(std::span(meta)));
 }
 
-/// Writes nodes, given by row, as u32 [nodes], .npy: their numbers in the source, or rows if nodes have names. Atomic, as
-/// above.
+/// Writes nodes, given by row, as u32 [nodes], .npy: their numbers in the source, or rows if nodes have names. Atomic,
+/// as above.
 inline void write_nodes(const dataset& data, std::span<const node_id> rows, const std::filesystem::path& to) {
     std::vector<std::uint32_t> numbers(rows.begin(), rows.end());
     const std::string_view back = data.row_arrays().second;
@@ -125,12 +127,13 @@ inline void write_nodes(const dataset& data, std::span<const node_id> rows, cons
     });
 }
 
-/// Reads an assignment for this dataset, in any of the formats: integers of any type, .npy, or one number per line, as METIS and
-/// KaHIP write them. Returns the part of each row.
+/// Reads an assignment for this dataset, in any of the formats: integers of any type, .npy, or one number per line, as
+/// METIS and KaHIP write them. Returns the part of each row.
 ///
-/// Memory: 2 bytes per node. Errors: errc::invalid_format with the sizes for another number of entries; errc::out_of_range for an
-/// invalid part; those of `integer_file`.
-[[nodiscard]] inline std::vector<partition_id16> read_assignment(const dataset& data, const std::filesystem::path& from) {
+/// Memory: 2 bytes per node. Errors: errc::invalid_format with the sizes for another number of entries;
+/// errc::out_of_range for an invalid part; those of `integer_file`.
+[[nodiscard]] inline std::vector<partition_id16> read_assignment(
+    const dataset& data, const std::filesystem::path& from) {
     const std::uint64_t nodes = data.manifest().nodes;
     integer_file in(from);
     need_entries(in, nodes, "an assignment has one");

@@ -30,7 +30,9 @@ public:
     static constexpr std::size_t blocks = 2; ///< blocks that are read at once
 
     explicit row_cursor(embedding_file& rows)
-        : rows_(rows), chunk_(aligned_buffer<std::byte>(bytes_of(rows))), row_(rows.layout().bytes()) {}
+        : rows_(rows),
+          chunk_(aligned_buffer<std::byte>(bytes_of(rows))),
+          row_(rows.layout().bytes()) {}
 
     /// Returns the memory of a cursor [bytes].
     [[nodiscard]] static std::uint64_t bytes_of(const embedding_file& rows) {
@@ -74,35 +76,37 @@ private:
 
 /// Rows that others begin with.
 struct carried_rows {
-    embedding_file& values;                ///< values and, if the layouts are equal, optimizer state
-    embedding_file* state = nullptr;       ///< optimizer state of the same rows, if `values` has none
-    std::filesystem::path matches;         ///< row in the new file of each row, as `match_rows` writes it
+    embedding_file& values;          ///< values and, if the layouts are equal, optimizer state
+    embedding_file* state = nullptr; ///< optimizer state of the same rows, if `values` has none
+    std::filesystem::path matches;   ///< row in the new file of each row, as `match_rows` writes it
 };
 
-/// Returns the least memory of `carry_rows` into such a file [bytes]: a partition, a few blocks of each file, and a block of
-/// rows for one partition.
+/// Returns the least memory of `carry_rows` into such a file [bytes]: a partition, a few blocks of each file, and a
+/// block of rows for one partition.
 [[nodiscard]] inline std::uint64_t carry_rows_memory(const carried_rows& from, const embedding_file& to) {
     return to.slot_bytes() + detail::row_cursor::bytes_of(from.values) +
-           (from.state == nullptr ? 0 : detail::row_cursor::bytes_of(*from.state)) + 2 * (4096 + to.layout().bytes());
+        (from.state == nullptr ? 0 : detail::row_cursor::bytes_of(*from.state)) + 2 * (4096 + to.layout().bytes());
 }
 
-/// Fills an embedding file: a row with a match takes the value of that row, and its optimizer state if both layouts have the
-/// same; all others are as `initial(first_row, rows [n, dim + state])` fills them. The files may have other partitions.
+/// Fills an embedding file: a row with a match takes the value of that row, and its optimizer state if both layouts
+/// have the same; all others are as `initial(first_row, rows [n, dim + state])` fills them. The files may have other
+/// partitions.
 ///
 /// \param memory   at least `carry_rows_memory`; more saves passes over `from`
 /// \param scratch  a file of at most the size of the rows, created and removed
 ///
-/// Cost: `from` is read once, unless memory lacks a block of 2 KiB or a row for each partition of `to`; rows are written once,
-/// and once more in `scratch` if `to` has several partitions.
+/// Cost: `from` is read once, unless memory lacks a block of 2 KiB or a row for each partition of `to`; rows are
+/// written once, and once more in `scratch` if `to` has several partitions.
 /// Errors: over_budget; errc::invalid_argument for values of another width; errc::canceled on a stop; errc::no_space;
 /// errc::corrupt; io_error.
 template <class Initial>
-void carry_rows(const carried_rows& from, embedding_file& to, const std::filesystem::path& scratch, std::uint64_t memory,
-    Initial&& initial, const std::stop_token& stop = {}) {
+void carry_rows(const carried_rows& from, embedding_file& to, const std::filesystem::path& scratch,
+    std::uint64_t memory, Initial&& initial, const std::stop_token& stop = {}) {
     const row_layout old = from.values.layout(), now = to.layout();
     const std::uint64_t least = carry_rows_memory(from, to);
     if (memory < least) throw over_budget(memory, {{"partitions and blocks of carried rows", least}});
-    if (old.dim != now.dim) throw error(errc::invalid_argument, "carried rows have another width", {.path = from.values.path()});
+    if (old.dim != now.dim)
+        throw error(errc::invalid_argument, "carried rows have another width", {.path = from.values.path()});
     const bool own_state = old == now, other_state = !own_state && from.state != nullptr && from.state->layout() == now;
     const std::size_t carried = own_state || other_state ? now.bytes() : now.dim * sizeof(float);
     const row_partitioning &stored = from.values.partitioning(), &cut = to.partitioning();
@@ -117,15 +121,17 @@ void carry_rows(const carried_rows& from, embedding_file& to, const std::filesys
         std::vector<node_id> words(std::min<std::size_t>(1024, static_cast<std::size_t>(stored.nodes)));
         std::vector<std::byte> row(carried);
         for (partition_id p = 0; p < stored.partitions; ++p) {
-            if (stop.stop_requested()) throw error(errc::canceled, "interrupted while rows were carried over", {.path = to.path()});
+            if (stop.stop_requested())
+                throw error(errc::canceled, "interrupted while rows were carried over", {.path = to.path()});
             values.begin(p);
             if (states) states->begin(p);
             for (std::uint64_t r = stored.begin(p); r < stored.begin(p + 1); ++r) {
                 const auto i = static_cast<std::size_t>(r % words.size());
                 if (i == 0 || r == stored.begin(p)) {
                     const std::uint64_t first = r - i;
-                    file.read_at(first * 4, std::as_writable_bytes(std::span(words).first(static_cast<std::size_t>(
-                                                std::min<std::uint64_t>(words.size(), stored.nodes - first)))));
+                    file.read_at(first * 4,
+                        std::as_writable_bytes(std::span(words).first(
+                            static_cast<std::size_t>(std::min<std::uint64_t>(words.size(), stored.nodes - first)))));
                 }
                 const std::span<const std::byte> value = values.next();
                 const std::span<const std::byte> state = states ? states->next() : value;
@@ -159,7 +165,8 @@ void carry_rows(const carried_rows& from, embedding_file& to, const std::filesys
             });
             continue;
         }
-        const auto block = static_cast<std::size_t>(std::min<std::uint64_t>(left / (end - begin + 1), std::uint64_t{256} << 10));
+        const auto block =
+            static_cast<std::size_t>(std::min<std::uint64_t>(left / (end - begin + 1), std::uint64_t{256} << 10));
         {
             const importing::partitioned_spill::remover files{scratch};
             importing::partitioned_spill spill(scratch, end - begin, block);

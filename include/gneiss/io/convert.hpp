@@ -28,19 +28,20 @@ namespace gneiss {
 
 /// Options of `convert_features`.
 struct convert_options {
-    feature_type type = feature_type::f16; ///< of the new features
-    std::stop_token stop{};                ///< ends the conversion
+    feature_type type = feature_type::f16;                                   ///< of the new features
+    std::stop_token stop{};                                                  ///< ends the conversion
     std::function<void(std::uint64_t done, std::uint64_t total)> progress{}; ///< called with rows
 };
 
-/// Copies a dataset with its dense features in another type. Other arrays are copied with their checksums, so damage stays
-/// visible. `to` appears atomically and durably.
+/// Copies a dataset with its dense features in another type. Other arrays are copied with their checksums, so damage
+/// stays visible. `to` appears atomically and durably.
 ///
 ///     convert_features(dataset("data"), "small", {.type = feature_type::int8});   // a quarter of the bytes
 ///
 /// Cost: each array is read and written once. Memory: 2 MiB, or two rows.
-/// Errors: errc::already_exists; errc::invalid_argument without dense features; errc::out_of_range, naming node and column, for
-/// a value that the type cannot hold; errc::not_finite for one that is no finite number; errc::corrupt for damaged features; errc::canceled; io_error.
+/// Errors: errc::already_exists; errc::invalid_argument without dense features; errc::out_of_range, naming node and
+/// column, for a value that the type cannot hold; errc::not_finite for one that is no finite number; errc::corrupt for
+/// damaged features; errc::canceled; io_error.
 inline void convert_features(const dataset& from, const std::filesystem::path& to, const convert_options& options) {
     const node_features features = from.features();
     if (features.empty() || features.sparse())
@@ -84,8 +85,10 @@ inline void convert_features(const dataset& from, const std::filesystem::path& t
                             std::to_string(column) + ": " + std::to_string(row[column]) + what,
                         {.path = from.path("features")});
                 };
-                if (const auto bad = std::ranges::find_if_not(row, [](float x) { return std::isfinite(x); }); bad != row.end())
-                    throw wrong(errc::not_finite, static_cast<std::size_t>(bad - row.begin()), " is not a finite number");
+                if (const auto bad = std::ranges::find_if_not(row, [](float x) { return std::isfinite(x); });
+                    bad != row.end())
+                    throw wrong(
+                        errc::not_finite, static_cast<std::size_t>(bad - row.begin()), " is not a finite number");
                 if (const std::size_t bad = encode_row(row, options.type, stored.data() + i * each); bad != columns)
                     throw wrong(errc::out_of_range, bad, " is too large for " + std::string(to_string(options.type)));
             }

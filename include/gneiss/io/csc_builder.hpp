@@ -12,14 +12,14 @@
 
 namespace gneiss {
 
-/// Writes the lists of one direction (see csc_lists) of a dataset's edges into a directory, atomically. Returns false if the
-/// directory already has the lists of the same edges, which is left unchanged; incoming lists without self loops, of an earlier
-/// version, are replaced.
+/// Writes the lists of one direction (see csc_lists) of a dataset's edges into a directory, atomically. Returns false
+/// if the directory already has the lists of the same edges, which is left unchanged; incoming lists without self
+/// loops, of an earlier version, are replaced.
 ///
-/// Meaning: lists by (neighbor, relation, edge id), relations dropped. Leftovers of a killed run in DIRECTORY.partial are
-/// removed. The files do not depend on memory or executor.
-/// Cost: one pass over nodes, starts and neighbors of the blocks, and one more over nodes and starts for each time that a block
-/// is cut; writes 4 bytes per edge and 8 per node. Memory: `options.memory`.
+/// Meaning: lists by (neighbor, relation, edge id), relations dropped. Leftovers of a killed run in DIRECTORY.partial
+/// are removed. The files do not depend on memory or executor.
+/// Cost: one pass over nodes, starts and neighbors of the blocks, and one more over nodes and starts for each time that
+/// a block is cut; writes 4 bytes per edge and 8 per node. Memory: `options.memory`.
 /// Errors: io_error; errc::no_space before work begins; errc::config_mismatch for a directory made from other edges;
 /// errc::over_budget; errc::canceled; errc::corrupt in the blocks. Precondition: one direction.
 /// Source: the structure that Ginex samples from, section 2.2.

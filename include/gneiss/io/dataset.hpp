@@ -54,9 +54,9 @@ private:
 ///     bucket_store buckets = data.buckets();
 ///     for (const edge& e : data.split("valid").edges()) …
 ///
-/// A *row* is an internal id, 0 … nodes − 1; a *node* is the source's id: an integer, or a name. Opening reads the manifest,
-/// and the header and list of checksums of each array; data is mapped but not accessed. References stay valid while this
-/// exists. Immutable and thread-safe once opened.
+/// A *row* is an internal id, 0 … nodes − 1; a *node* is the source's id: an integer, or a name. Opening reads the
+/// manifest, and the header and list of checksums of each array; data is mapped but not accessed. References stay valid
+/// while this exists. Immutable and thread-safe once opened.
 /// Errors: `io_error`; `error` naming file and field.
 ///
 /// From examples/16_graph_network.cpp:
@@ -136,8 +136,8 @@ public:
         return store;
     }
 
-    /// Returns "valid" or "test": verified, ids in range, ordered by source, destination and relation. Empty if the dataset has
-    /// none. Cost: one pass over 12 bytes per edge.
+    /// Returns "valid" or "test": verified, ids in range, ordered by source, destination and relation. Empty if the
+    /// dataset has none. Cost: one pass over 12 bytes per edge.
     [[nodiscard]] mapped_edges split(std::string_view name) const {
         if (name != "valid" && name != "test")
             throw error(errc::not_found,
@@ -163,9 +163,8 @@ public:
         std::optional<checked_array> values;
         if (has("features.values")) values = checked("features.values");
         node_features found = has("features")
-                                  ? node_features(checked("features"))
-                                  : node_features(checked("features.indptr"), checked("features.indices"),
-                                        std::move(values), columns);
+            ? node_features(checked("features"))
+            : node_features(checked("features.indptr"), checked("features.indices"), std::move(values), columns);
         if (found.rows() != manifest_.nodes || found.columns() != columns)
             throw error(errc::invalid_format,
                 "features are " + shape_text(std::array{found.rows(), found.columns()}) + ", the manifest says " +
@@ -173,8 +172,8 @@ public:
                 {.path = path(has("features") ? "features" : "features.indptr"), .field = "shape"});
         return found;
     }
-    /// Returns the class of each row, or `no_label`: verified, and below the number of classes. Empty if there are none. One
-    /// pass.
+    /// Returns the class of each row, or `no_label`: verified, and below the number of classes. Empty if there are
+    /// none. One pass.
     [[nodiscard]] mapped_array<std::int32_t> labels() const {
         mapped_array<std::int32_t> found = node_array<std::int32_t>("labels");
         const auto values = found.values();
@@ -186,8 +185,8 @@ public:
                     {.path = path("labels")});
         return found;
     }
-    /// Returns the rows of targets of a dataset with several labels per node or numbers: verified. Empty if there are none. One
-    /// pass.
+    /// Returns the rows of targets of a dataset with several labels per node or numbers: verified. Empty if there are
+    /// none. One pass.
     [[nodiscard]] mapped_targets targets() const {
         const dataset_node_attributes& said = manifest_.node_attributes;
         if (said.target == node_target_kind::classes || said.classes == 0) return {};
@@ -202,7 +201,8 @@ public:
         mapped_npy array = map("targets");
         const auto wrong = [&](std::size_t at, const std::string& what) {
             return error(errc::out_of_range,
-                "row " + std::to_string(at / said.classes) + ", column " + std::to_string(at % said.classes) + ", " + what,
+                "row " + std::to_string(at / said.classes) + ", column " + std::to_string(at % said.classes) + ", " +
+                    what,
                 {.path = path("targets")});
         };
         if (labels) {
@@ -244,22 +244,24 @@ public:
         return found;
     }
 
-    /// Returns the partition that each hub left when it was pinned, which holds most of its neighbors, or 0 for none: verified, and
-    /// not a pinned one. Empty if the dataset does not say. Shape [nodes of the pinned partitions].
+    /// Returns the partition that each hub left when it was pinned, which holds most of its neighbors, or 0 for none:
+    /// verified, and not a pinned one. Empty if the dataset does not say. Shape [nodes of the pinned partitions].
     [[nodiscard]] mapped_array<partition_id> hub_partitions() const {
         if (!has("hub_partitions")) return {};
         mapped_array<partition_id> found(map("hub_partitions", npy_dtype::u32, rows_.begin(manifest_.pinned)));
         checksums("hub_partitions").verify(path("hub_partitions"), 0, std::as_bytes(found.values()));
         for (std::size_t hub = 0; hub < found.values().size(); ++hub)
-            if (const partition_id p = found.values()[hub]; p != 0 && (p < manifest_.pinned || p >= manifest_.partitions))
+            if (const partition_id p = found.values()[hub];
+                p != 0 && (p < manifest_.pinned || p >= manifest_.partitions))
                 throw error(errc::out_of_range,
-                    "hub " + std::to_string(hub) + " has the partition " + std::to_string(p) + " of " + std::to_string(manifest_.partitions),
+                    "hub " + std::to_string(hub) + " has the partition " + std::to_string(p) + " of " +
+                        std::to_string(manifest_.partitions),
                     {.path = path("hub_partitions")});
         return found;
     }
 
-    /// Returns the names of the arrays from a node's number, or the rank of its name, to its row, and back. Absent: they are
-    /// equal.
+    /// Returns the names of the arrays from a node's number, or the rank of its name, to its row, and back. Absent:
+    /// they are equal.
     [[nodiscard]] std::pair<std::string_view, std::string_view> row_arrays() const noexcept {
         if (manifest_.ids == dataset_ids::string) return {"rank_to_row", "row_to_rank"};
         return {"node_to_row", "row_to_node"};
@@ -267,11 +269,13 @@ public:
     /// Empty if relations are numbers.
     [[nodiscard]] const name_table& relation_names() const noexcept { return relation_names_; }
 
-    /// Returns the source's id of a row; if nodes have names, the place of its name in their order. Precondition: row < nodes.
+    /// Returns the source's id of a row; if nodes have names, the place of its name in their order. Precondition: row <
+    /// nodes.
     [[nodiscard]] std::uint64_t node_of(std::uint64_t row) const {
         return row_to_node_ ? row_to_node_->elements<std::uint32_t>()[static_cast<std::size_t>(row)] : row;
     }
-    /// Returns the place of a row in arrays [nodes] of users: its id if ids are integers, else the row. Precondition: row < nodes.
+    /// Returns the place of a row in arrays [nodes] of users: its id if ids are integers, else the row. Precondition:
+    /// row < nodes.
     [[nodiscard]] std::uint64_t place_of(std::uint64_t row) const {
         return manifest_.ids == dataset_ids::integer ? in_range(node_of(row)) : row;
     }
@@ -290,7 +294,8 @@ public:
         if (!node || !node_to_row_) return node;
         return in_range(node_to_row_->elements<std::uint32_t>()[static_cast<std::size_t>(*node)]);
     }
-    /// Returns the row of a node by its number in the source; if nodes have names, a number is a row. Empty beyond the nodes.
+    /// Returns the row of a node by its number in the source; if nodes have names, a number is a row. Empty beyond the
+    /// nodes.
     [[nodiscard]] std::optional<std::uint64_t> row_of(std::uint64_t node) const {
         if (node >= manifest_.nodes) return std::nullopt;
         if (manifest_.ids == dataset_ids::string || !node_to_row_) return node;
@@ -314,7 +319,8 @@ public:
     /// Returns the names of labels.
     [[nodiscard]] const name_table& label_names() const noexcept { return label_names_; }
 
-    /// Checks the arrays that labels come from: other calls access single entries, unverified. Call before exposing labels.
+    /// Checks the arrays that labels come from: other calls access single entries, unverified. Call before exposing
+    /// labels.
     /// Cost: one pass over names or permutation. Throws errc::corrupt.
     void verify_labels() const {
         for (const dataset_array& a : manifest_.arrays)
@@ -353,8 +359,8 @@ public:
         }
         for (std::uint64_t rank = 0; rank < node_names_.size(); ++rank)
             if (node_names_.find(node_names_[rank]) != rank)
-                throw error(errc::corrupt, "name " + std::to_string(rank) + " is not found",
-                    {.path = path("names.hashes")});
+                throw error(
+                    errc::corrupt, "name " + std::to_string(rank) + " is not found", {.path = path("names.hashes")});
     }
     /// Verifies all arrays, without reports of progress.
     void verify() const {
@@ -438,7 +444,8 @@ private:
                     {.path = path(name), .field = field});
         };
         expect_columns("features", said.features, "node_data.features");
-        if (said.target != node_target_kind::classes) return expect_columns("targets", said.classes, "node_data.classes");
+        if (said.target != node_target_kind::classes)
+            return expect_columns("targets", said.classes, "node_data.classes");
         constexpr std::uint64_t unnamed = 1 << 16; // classes that no node need have
         if (!has("class_names.offsets") && said.classes > std::max(manifest_.nodes, unnamed))
             throw error(errc::out_of_range,

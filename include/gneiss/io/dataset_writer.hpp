@@ -76,8 +76,8 @@ public:
         for (const char* name : {"edges.out", "edges.in", "edges.table"}) close(name);
     }
 
-    /// Completes all arrays, writes the manifest (with their list), opens the result as a reader would, and renames it into
-    /// place: after this returns, the dataset survives power loss.
+    /// Completes all arrays, writes the manifest (with their list), opens the result as a reader would, and renames it
+    /// into place: after this returns, the dataset survives power loss.
     void commit(dataset_manifest manifest) {
         for (std::size_t i = 0; i < arrays_.size(); ++i)
             if (arrays_[i] != nullptr) close(i);

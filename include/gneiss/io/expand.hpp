@@ -33,13 +33,13 @@ namespace gneiss {
 /// Options of `expansion_of`.
 struct expand_options {
     seed_graph by{}; ///< `random_seed_graph`
-    /// Dense features: deviation of the noise, in standard deviations of all of the source's values. Sparse features: the
-    /// probability that an entry is dropped, so that rows stay sparse and words stay words.
+    /// Dense features: deviation of the noise, in standard deviations of all of the source's values. Sparse features:
+    /// the probability that an entry is dropped, so that rows stay sparse and words stay words.
     double feature_noise = .1;
     /// share of the labeled nodes; the rest is split evenly into valid and test. Absent: as in A
     std::optional<double> train_fraction{};
-    std::filesystem::path scratch = ".";    ///< directory for 12 bytes per edge of the source
-    std::uint64_t seed = 0;                 ///< seeds the noise
+    std::filesystem::path scratch = "."; ///< directory for 12 bytes per edge of the source
+    std::uint64_t seed = 0;              ///< seeds the noise
 };
 
 namespace detail {
@@ -96,7 +96,8 @@ public:
         edges_.read_at(first * sizeof(edge), std::as_writable_bytes(out));
     }
 
-    /// Computes dense features of node (a, b), `node` of the product: those of a plus noise. Key: (seed, generate, 4, node).
+    /// Computes dense features of node (a, b), `node` of the product: those of a plus noise. Key: (seed, generate, 4,
+    /// node).
     void dense(std::uint64_t node, std::span<float> out) {
         std::call_once(measured_, [&] { measure(); });
         const checked_array& array = features.dense();
@@ -184,7 +185,8 @@ public:
         const dataset_manifest& m = from_->from.manifest();
         edges_ = split == edge_split::train ? m.train_edges : split == edge_split::valid ? m.valid_edges : m.test_edges;
         if (split != edge_split::train)
-            held_out_ = std::make_shared<mapped_edges>(from_->from.split(split == edge_split::valid ? "valid" : "test"));
+            held_out_ =
+                std::make_shared<mapped_edges>(from_->from.split(split == edge_split::valid ? "valid" : "test"));
     }
     [[nodiscard]] std::uint64_t nodes() const noexcept { return from_->from.manifest().nodes; }
     [[nodiscard]] edge_index edges() const noexcept { return edges_; }
@@ -230,7 +232,8 @@ struct expansion_size {
             {.path = from.directory(), .field = "factor"});
     constexpr std::uint64_t edge_bytes = 64; // as in an import
     if (edges > (std::uint64_t{1} << 62) / edge_bytes / by.edges.size())
-        throw error(errc::out_of_range, "the number of edges overflows", {.path = from.directory(), .field = "seed edges"});
+        throw error(
+            errc::out_of_range, "the number of edges overflows", {.path = from.directory(), .field = "seed edges"});
     const node_features features = from.features();
     std::uint64_t bytes = features.empty() ? 0 : 2 * features.bytes();
     for (const dataset_array& a : from.manifest().arrays)
@@ -238,25 +241,27 @@ struct expansion_size {
     return {.nodes = m.nodes * by.nodes,
         .edges = edges * by.edges.size(),
         .disk_bytes = edges * by.edges.size() * edge_bytes + edges * sizeof(edge) + (bytes + 16 * m.nodes) * by.nodes,
-        .mapped_bytes = m.nodes * ((m.ids == dataset_ids::integer ? 8U : 0U) + (m.node_attributes.classes != 0 ? m.node_attributes.label_bytes() : 0U) +
-                                      (from.has("split") ? 1U : 0U))};
+        .mapped_bytes = m.nodes *
+            ((m.ids == dataset_ids::integer ? 8U : 0U) +
+                (m.node_attributes.classes != 0 ? m.node_attributes.label_bytes() : 0U) +
+                (from.has("split") ? 1U : 0U))};
 }
 
-/// Returns the Kronecker product of a dataset with a small graph B, as the sources of an import, which does the rest: within
-/// its memory, on all threads, resuming after a kill, and with the same result in any run.
+/// Returns the Kronecker product of a dataset with a small graph B, as the sources of an import, which does the rest:
+/// within its memory, on all threads, resuming after a kill, and with the same result in any run.
 ///
 ///     import_options options = expansion_of("cora", {.by = random_seed_graph(8, default_seed_edges(8), seed)});
 ///     options.out = "cora8";
 ///     import_dataset(options, tbb_executor());
 ///
-/// Node (a, b) has number a · |B| + b, or the name of a, "#", and b; its label and, unless a fraction is given, its part are
-/// those of a; its features are a's with noise. Edges are those of `kronecker_product`, with the relation, the relation name
-/// and the split of A's edge: no held-out edge of A returns among the training edges.
+/// Node (a, b) has number a · |B| + b, or the name of a, "#", and b; its label and, unless a fraction is given, its
+/// part are those of a; its features are a's with noise. Edges are those of `kronecker_product`, with the relation, the
+/// relation name and the split of A's edge: no held-out edge of A returns among the training edges.
 ///
-/// The source must not change until the import is done; its names and node arrays (`mapped_bytes`) and its largest bucket add
-/// to the import's memory. Errors: those of opening a dataset and of `expansion_size_of`; errc::invalid_argument for a noise
-/// out of range, or a fraction without labels; errc::corrupt and io_error during the import. Source: Ginex, VLDB 15(11), 2022,
-/// §5.1.
+/// The source must not change until the import is done; its names and node arrays (`mapped_bytes`) and its largest
+/// bucket add to the import's memory. Errors: those of opening a dataset and of `expansion_size_of`;
+/// errc::invalid_argument for a noise out of range, or a fraction without labels; errc::corrupt and io_error during the
+/// import. Source: Ginex, VLDB 15(11), 2022, §5.1.
 [[nodiscard]] inline import_options expansion_of(const std::filesystem::path& directory, expand_options how) {
     const auto source = std::make_shared<detail::expanded_source>(directory, std::move(how));
     const dataset_manifest& m = source->from.manifest();
@@ -272,9 +277,9 @@ struct expansion_size {
     import_options result;
     const auto written = std::filesystem::last_write_time(directory / "manifest.json").time_since_epoch();
     const std::string state = std::to_string(checksum(std::as_bytes(std::span(options.by.edges)))) + "|" +
-                              std::to_string(std::bit_cast<std::uint64_t>(noise)) + "|" + std::to_string(options.seed) + "|" +
-                              std::to_string(checksum(m.provenance.options)) + "|" + std::to_string(m.seed) + "|" +
-                              std::to_string(written.count());
+        std::to_string(std::bit_cast<std::uint64_t>(noise)) + "|" + std::to_string(options.seed) + "|" +
+        std::to_string(checksum(m.provenance.options)) + "|" + std::to_string(m.seed) + "|" +
+        std::to_string(written.count());
     for (const edge_split split : {edge_split::train, edge_split::valid, edge_split::test}) {
         const kronecker_product product(detail::expanded_edges(source, split), options.by);
         if (product.edges() == 0) continue;

@@ -18,8 +18,8 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/detail/node_tables.hpp>
+#include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/target_offsets.hpp>
 #include <gneiss/io/tsv_name.hpp>
@@ -32,7 +32,8 @@ namespace gneiss {
 /// Format of an export.
 enum class export_format {
     tsv, ///< {train,valid,test}.tsv: the source's head, relation and tail
-    npy  ///< {train,valid,test}.npy: u32 (m, 3) or, without relations, (m, 2), of rows; {entities,relations}.tsv name them
+    npy  ///< {train,valid,test}.npy: u32 (m, 3) or, without relations, (m, 2), of rows; {entities,relations}.tsv name
+         ///< them
 };
 
 /// Called with the edges written so far and the total. An exception ends the export.
@@ -48,15 +49,19 @@ public:
     void field(std::string_view text) { buffer_ += checked(std::string(text)); }
     /// Appends fields that tabs separate already.
     void fields(std::string_view text) { buffer_ += text; }
-    /// Returns the name of a class for a field. Throws errc::unsupported for one that an import would read as something else.
+    /// Returns the name of a class for a field. Throws errc::unsupported for one that an import would read as something
+    /// else.
     [[nodiscard]] std::string class_name(std::string name, bool of_several) const {
         name = checked(std::move(name));
-        const char* const what = of_several && name.find('|') != std::string::npos         ? "has '|', which separates the labels of a node"
-                                 : importing::is_missing(name)                               ? "would be read as no label"
-                                 : importing::without_blanks(name).size() != name.size()     ? "begins or ends with a blank, which is not read back"
-                                                                                             : nullptr;
+        const char* const what = of_several && name.find('|') != std::string::npos
+            ? "has '|', which separates the labels of a node"
+            : importing::is_missing(name) ? "would be read as no label"
+            : importing::without_blanks(name).size() != name.size()
+            ? "begins or ends with a blank, which is not read back"
+            : nullptr;
         if (what == nullptr) return name;
-        throw error(errc::unsupported, "the class '" + name + "' " + what + ": export arrays (npy), which name classes in a table of their own",
+        throw error(errc::unsupported,
+            "the class '" + name + "' " + what + ": export arrays (npy), which name classes in a table of their own",
             {.path = file_.path()});
     }
     void tab() { buffer_ += '\t'; }
@@ -64,7 +69,8 @@ public:
         buffer_ += '\n';
         if (buffer_.size() > (1U << 18)) flush();
     }
-    /// Ends the line of an edge. One that import would skip as a comment before the first edge is written after that edge.
+    /// Ends the line of an edge. One that import would skip as a comment before the first edge is written after that
+    /// edge.
     void end_edge() {
         buffer_ += '\n';
         if (!begun_) {
@@ -101,7 +107,8 @@ private:
 
     [[noreturn]] void fail_held() const {
         throw error(errc::unsupported,
-            "the names of all heads begin with \"# \" or \"% \", which import skips as comments: import with other names",
+            "the names of all heads begin with \"# \" or \"% \", which import skips as comments: import with other "
+            "names",
             {.path = file_.path()});
     }
     void flush() {
@@ -119,7 +126,8 @@ private:
 
 namespace detail {
 
-/// Writes features, labels and split as text: "node TAB …", sparse features as COLUMN:VALUE. Includes nodes without edges.
+/// Writes features, labels and split as text: "node TAB …", sparse features as COLUMN:VALUE. Includes nodes without
+/// edges.
 inline void export_node_text(const dataset& data, const std::filesystem::path& directory) {
     const dataset_node_attributes& there = data.manifest().node_attributes;
     const std::uint64_t nodes = data.manifest().nodes;
@@ -147,7 +155,7 @@ inline void export_node_text(const dataset& data, const std::filesystem::path& d
                     out.tab();
                     if (features.sparse())
                         out.field(std::to_string(some.columns[at]) + ":" +
-                                  (some.values.empty() ? "1" : number(some.values[at])));
+                            (some.values.empty() ? "1" : number(some.values[at])));
                     else
                         out.field(number(dense[at]));
                 }
@@ -167,19 +175,27 @@ inline void export_node_text(const dataset& data, const std::filesystem::path& d
     for (std::uint64_t row = 0; row < nodes; ++row) {
         out.field(data.node_label(row));
         out.tab();
-        if (!labels.values().empty() && labels.values()[row] != no_label) out.field(out.class_name(data.class_label(labels.values()[row]), false));
+        if (!labels.values().empty() && labels.values()[row] != no_label)
+            out.field(out.class_name(data.class_label(labels.values()[row]), false));
         if (!targets.empty()) {
             targets.read(row, row_of_targets);
             std::string text;
             const bool missing = std::ranges::all_of(row_of_targets, [](float x) { return std::isnan(x); });
             for (std::size_t c = 0; c < row_of_targets.size(); ++c) {
                 const float value = row_of_targets[c];
-                if (numbers) text += (c == 0 ? "" : "\t") + (std::isnan(value) ? std::string() : offsets.empty() || offsets[c] == 0 ? number(value) : number(double{value} + offsets[c]));
-                else if (value == 1) text += (text.empty() ? "" : "|") + out.class_name(data.class_label(static_cast<std::int32_t>(c)), true);
+                if (numbers)
+                    text += (c == 0 ? "" : "\t") +
+                        (std::isnan(value)                           ? std::string()
+                                : offsets.empty() || offsets[c] == 0 ? number(value)
+                                                                     : number(double{value} + offsets[c]));
+                else if (value == 1)
+                    text += (text.empty() ? "" : "|") +
+                        out.class_name(data.class_label(static_cast<std::int32_t>(c)), true);
             }
             if (!numbers && !missing && std::ranges::any_of(row_of_targets, [](float x) { return std::isnan(x); }))
                 throw error(errc::unsupported,
-                    "some labels of node '" + data.node_label(row) + "' are unknown, which a list of labels cannot say: export arrays (npy)",
+                    "some labels of node '" + data.node_label(row) +
+                        "' are unknown, which a list of labels cannot say: export arrays (npy)",
                     {.path = directory / "labels.tsv"});
             if (!numbers && text.empty() && !missing) text = "|";
             out.fields(text);
@@ -219,12 +235,14 @@ inline void export_decoded(const node_features& features, const std::filesystem:
     out.close();
 }
 
-/// Writes the arrays of node attributes as stored, by row, but decodes features of bf16 and int8; class names as a table.
+/// Writes the arrays of node attributes as stored, by row, but decodes features of bf16 and int8; class names as a
+/// table.
 inline void export_node_arrays(const dataset& data, const std::filesystem::path& directory) {
     for (const char* name : {"features", "features.indptr", "features.indices", "features.values", "labels", "targets",
              "target_offsets", "split"}) {
         if (!data.has(name)) continue;
-        if (std::string_view(name) == "features" && (data.features().type() == feature_type::bf16 || data.features().type() == feature_type::int8))
+        if (std::string_view(name) == "features" &&
+            (data.features().type() == feature_type::bf16 || data.features().type() == feature_type::int8))
             export_decoded(data.features(), directory);
         else
             copy_array(data, name, directory);
@@ -242,14 +260,14 @@ inline void export_node_arrays(const dataset& data, const std::filesystem::path&
 
 } // namespace detail
 
-/// Writes the edges of a dataset into `directory` (which must not exist), in stored order (but a line that import would skip as
-/// a comment is never the first), and the attributes of its nodes:
-/// features.tsv and labels.tsv (node, label, part), or the arrays by row.
+/// Writes the edges of a dataset into `directory` (which must not exist), in stored order (but a line that import would
+/// skip as a comment is never the first), and the attributes of its nodes: features.tsv and labels.tsv (node, label,
+/// part), or the arrays by row.
 ///
-/// Cost: one pass; names are read through mappings, so memory is a bucket and buffers. The directory appears atomically and
-/// durably. An import of it makes the same edges and attributes. Errors: errc::already_exists; `io_error`; errc::corrupt for damage;
-/// errc::unsupported for names that `tsv_name` refuses, if each head begins as a comment does, and for names of classes that an
-/// import would read as something else.
+/// Cost: one pass; names are read through mappings, so memory is a bucket and buffers. The directory appears atomically
+/// and durably. An import of it makes the same edges and attributes. Errors: errc::already_exists; `io_error`;
+/// errc::corrupt for damage; errc::unsupported for names that `tsv_name` refuses, if each head begins as a comment
+/// does, and for names of classes that an import would read as something else.
 inline void export_dataset(
     const dataset& data, std::filesystem::path directory, export_format format, const export_progress& progress = {}) {
     if (directory.filename().empty()) directory = directory.parent_path();

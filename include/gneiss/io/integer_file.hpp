@@ -20,15 +20,15 @@
 namespace gneiss {
 
 /// Integers of a file, in order: an .npy file [n], or a text of one number per line, as METIS (gpmetis), KaHIP and
-/// `write_assignment` write partitions. A directory for DGL stands for its _N.txt. Lines that are empty or begin with "%" or "#" do
-/// not count.
+/// `write_assignment` write partitions. A directory for DGL stands for its _N.txt. Lines that are empty or begin with
+/// "%" or "#" do not count.
 ///
 ///     integer_file in("graph.part.8");                 // counts the lines of a text: one pass
 ///     std::vector<std::uint32_t> parts(in.size());
 ///     in.read(parts);
 ///
-/// Memory: 256 KiB. Not thread-safe. Errors: those of `npy_reader`; errc::invalid_format, naming the line, for text that is no number
-/// from 0 to 4294967295; io_error.
+/// Memory: 256 KiB. Not thread-safe. Errors: those of `npy_reader`; errc::invalid_format, naming the line, for text
+/// that is no number from 0 to 4294967295; io_error.
 class integer_file {
 public:
     /// Opens a file, and counts the lines of a text.
@@ -39,7 +39,8 @@ public:
         if (head == "\x93NUMPY") {
             array_.emplace(file_.path());
             if (array_->header().shape.size() != 1)
-                throw error(errc::invalid_format, "is " + shape_text(array_->header().shape) + ", a list of integers has one dimension",
+                throw error(errc::invalid_format,
+                    "is " + shape_text(array_->header().shape) + ", a list of integers has one dimension",
                     {.path = file_.path(), .field = "npy shape"});
             size_ = array_->header().size();
             return;
@@ -63,7 +64,8 @@ public:
             const auto [end, failure] = std::from_chars(line.data(), line.data() + line.size(), value);
             if (failure != std::errc{} || end != line.data() + line.size())
                 throw error(errc::invalid_format,
-                    "'" + std::string(line.substr(0, 40)) + "' is not a number: this is neither an .npy file nor a text of one number "
+                    "'" + std::string(line.substr(0, 40)) +
+                        "' is not a number: this is neither an .npy file nor a text of one number "
                         "per line",
                     {.path = path(), .line = line_});
             out[done++] = value;
@@ -97,10 +99,12 @@ private:
     /// Reads on behind the line that is cut at the end of the buffer.
     void fill(std::string_view rest) {
         if (rest.size() == text_.size())
-            throw error(errc::invalid_format, "a line is too long: this is neither an .npy file nor a text of one number per line",
+            throw error(errc::invalid_format,
+                "a line is too long: this is neither an .npy file nor a text of one number per line",
                 {.path = path(), .line = line_ + 1});
         std::copy(rest.begin(), rest.end(), text_.begin());
-        const auto some = static_cast<std::size_t>(std::min<std::uint64_t>(text_.size() - rest.size(), file_.size() - offset_));
+        const auto some =
+            static_cast<std::size_t>(std::min<std::uint64_t>(text_.size() - rest.size(), file_.size() - offset_));
         file_.read_at(offset_, std::as_writable_bytes(std::span(text_).subspan(rest.size(), some)));
         at_ = 0;
         end_ = rest.size() + some;
@@ -118,7 +122,9 @@ private:
 inline void need_entries(const integer_file& in, std::uint64_t nodes, const std::string& what) {
     if (in.size() != nodes)
         throw error(errc::invalid_format,
-            "has " + std::to_string(in.size()) + " entries, " + what + " for each of " + std::to_string(nodes) + " nodes", {.path = in.path()});
+            "has " + std::to_string(in.size()) + " entries, " + what + " for each of " + std::to_string(nodes) +
+                " nodes",
+            {.path = in.path()});
 }
 
 } // namespace gneiss

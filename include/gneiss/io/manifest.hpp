@@ -37,7 +37,9 @@ enum class node_target_kind : std::uint8_t { classes, multilabel, regression };
 
 /// Returns the word of the manifest, and of `--node-task`.
 [[nodiscard]] constexpr std::string_view to_string(node_target_kind kind) {
-    return kind == node_target_kind::classes ? "classes" : kind == node_target_kind::multilabel ? "multilabel" : "regression";
+    return kind == node_target_kind::classes   ? "classes"
+        : kind == node_target_kind::multilabel ? "multilabel"
+                                               : "regression";
 }
 /// Returns the word of the manifest.
 [[nodiscard]] constexpr std::string_view to_string(dataset_task task) {
@@ -77,8 +79,8 @@ struct dataset_provenance {
 
 /// Attributes of nodes. All zero: none.
 struct dataset_node_attributes {
-    std::uint64_t features = 0;                ///< number of columns; 0: none
-    std::uint64_t classes = 0;                 ///< number of classes, or of regression's targets; 0: no labels
+    std::uint64_t features = 0;                   ///< number of columns; 0: none
+    std::uint64_t classes = 0;                    ///< number of classes, or of regression's targets; 0: no labels
     std::uint64_t train = 0, valid = 0, test = 0; ///< nodes of each part
     node_target_kind target = node_target_kind::classes; ///< kind of the labels
 
@@ -140,11 +142,12 @@ namespace detail {
 /// Returns the text of manifest.json. `checksum` covers all of it, with its own 16 digits as zeros.
 [[nodiscard]] GNEISS_INLINE std::string format_manifest(const dataset_manifest& m);
 
-/// Parses the output of `format_manifest`, of this version or an older one. `path` is for messages. Throws `error` naming the
-/// field.
+/// Parses the output of `format_manifest`, of this version or an older one. `path` is for messages. Throws `error`
+/// naming the field.
 [[nodiscard]] GNEISS_INLINE dataset_manifest parse_manifest(std::string text, const std::filesystem::path& path);
 
-/// Writes the manifest of a dataset atomically: after a crash the old or the new one is there, whole. Throws `io_error`.
+/// Writes the manifest of a dataset atomically: after a crash the old or the new one is there, whole. Throws
+/// `io_error`.
 inline void write_manifest(const std::filesystem::path& path, const dataset_manifest& manifest) {
     const std::string text = format_manifest(manifest);
     atomic_write_file(path, std::as_bytes(std::span(text)));

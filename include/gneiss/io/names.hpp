@@ -16,16 +16,17 @@
 
 namespace gneiss {
 
-/// Returns the rank key of a named node: its row is its rank by (name_hash, name) among all nodes. This is a random permutation
-/// that depends only on the set of names and the seed.
+/// Returns the rank key of a named node: its row is its rank by (name_hash, name) among all nodes. This is a random
+/// permutation that depends only on the set of names and the seed.
 [[nodiscard]] inline std::uint64_t name_hash(std::string_view name, std::uint64_t seed) noexcept {
     return checksum(name, seed);
 }
 
 /// Names of ids 0 … n − 1, both ways, on mapped files: without a dictionary in memory.
 ///
-/// id → name: two reads. name → id: with hashes (ascending), interpolation search, expected O(log log n) accesses; without,
-/// names are ascending and found by binary search. Names are any bytes, distinct, possibly empty. Immutable, thread-safe.
+/// id → name: two reads. name → id: with hashes (ascending), interpolation search, expected O(log log n) accesses;
+/// without, names are ascending and found by binary search. Names are any bytes, distinct, possibly empty. Immutable,
+/// thread-safe.
 class name_table {
 public:
     name_table() = default;
@@ -49,8 +50,8 @@ public:
     /// Returns the number of names.
     [[nodiscard]] std::uint64_t size() const noexcept { return offsets_.empty() ? 0 : offsets_.size() - 1; }
 
-    /// Returns a name, valid while the table exists. Precondition: id < size(). Throws errc::corrupt for offsets that do not
-    /// ascend.
+    /// Returns a name, valid while the table exists. Precondition: id < size(). Throws errc::corrupt for offsets that
+    /// do not ascend.
     [[nodiscard]] std::string_view operator[](std::uint64_t id) const {
         GNEISS_ASSERT(id < size());
         const std::int64_t begin = offsets_[static_cast<std::size_t>(id)],
@@ -89,7 +90,7 @@ private:
             if (guess && low < hash && hash < high) {
                 const double fraction = static_cast<double>(hash - low) / static_cast<double>(high - low);
                 at = first +
-                     std::min(static_cast<std::size_t>(fraction * static_cast<double>(last - first)), last - first - 1);
+                    std::min(static_cast<std::size_t>(fraction * static_cast<double>(last - first)), last - first - 1);
             }
             if (hashes_[at] < hash)
                 first = at + 1;
@@ -98,7 +99,7 @@ private:
         }
         return static_cast<std::uint64_t>(std::lower_bound(hashes_.begin() + static_cast<std::ptrdiff_t>(first),
                                               hashes_.begin() + static_cast<std::ptrdiff_t>(last), hash) -
-                                          hashes_.begin());
+            hashes_.begin());
     }
 
     mapped_npy offsets_file_, pool_file_;

@@ -41,7 +41,8 @@ inline constexpr std::int32_t no_label = -1;
 /// Returns stored labels as classes: the same bytes. O(1). Precondition: none is below `no_label`.
 [[nodiscard]] inline std::span<const class_id> classes_of(std::span<const std::int32_t> labels) noexcept {
     static_assert(static_cast<class_id>(no_label) == unlabeled);
-    return {reinterpret_cast<const class_id*>(labels.data()), labels.size()}; // the unsigned type may alias the signed one
+    return {
+        reinterpret_cast<const class_id*>(labels.data()), labels.size()}; // the unsigned type may alias the signed one
 }
 
 /// An array of a dataset with its checksums: to be mapped, read in verified ranges, or read by an engine.
@@ -75,8 +76,8 @@ private:
 /// Entry of an unlabeled node's row of several labels, in files.
 inline constexpr std::uint8_t no_target = 255;
 
-/// Rows of targets of all nodes, mapped: for several labels per node, u8 that are 0, 1 or `no_target`; for regression, f32 with
-/// NaN for none. Thread-safe.
+/// Rows of targets of all nodes, mapped: for several labels per node, u8 that are 0, 1 or `no_target`; for regression,
+/// f32 with NaN for none. Thread-safe.
 class mapped_targets {
 public:
     mapped_targets() = default;
@@ -84,8 +85,10 @@ public:
     explicit mapped_targets(mapped_npy array)
         : array_(std::move(array)),
           columns_(static_cast<std::size_t>(array_.header().row_size())) {
-        if (array_.header().dtype == npy_dtype::u8) labels_ = array_.elements<std::uint8_t>();
-        else numbers_ = array_.elements<float>();
+        if (array_.header().dtype == npy_dtype::u8)
+            labels_ = array_.elements<std::uint8_t>();
+        else
+            numbers_ = array_.elements<float>();
     }
     /// True without targets.
     [[nodiscard]] bool empty() const noexcept { return columns_ == 0; }
@@ -100,9 +103,9 @@ public:
         GNEISS_ASSERT(out.size() == columns_ && row < rows());
         const std::size_t first = static_cast<std::size_t>(row) * columns_;
         for (std::size_t c = 0; c < columns_; ++c)
-            out[c] = !numbers_.empty() ? numbers_[first + c]
-                     : labels_[first + c] == no_target ? std::numeric_limits<float>::quiet_NaN()
-                                                       : static_cast<float>(labels_[first + c]);
+            out[c] = !numbers_.empty()            ? numbers_[first + c]
+                : labels_[first + c] == no_target ? std::numeric_limits<float>::quiet_NaN()
+                                                  : static_cast<float>(labels_[first + c]);
     }
 
 private:
@@ -114,10 +117,10 @@ private:
 
 /// Returns the type of elements of an array of features: bf16 is stored as u16, int8 as i8.
 [[nodiscard]] constexpr npy_dtype dtype_of(feature_type type) noexcept {
-    return type == feature_type::int8   ? npy_dtype::i8
-           : type == feature_type::bf16 ? npy_dtype::u16
-           : type == feature_type::f16  ? npy_dtype::f16
-                                        : npy_dtype::f32;
+    return type == feature_type::int8 ? npy_dtype::i8
+        : type == feature_type::bf16  ? npy_dtype::u16
+        : type == feature_type::f16   ? npy_dtype::f16
+                                      : npy_dtype::f32;
 }
 /// Returns the type of features whose array has this type of elements.
 [[nodiscard]] constexpr feature_type feature_type_of(npy_dtype dtype) noexcept {
@@ -132,18 +135,20 @@ private:
 ///     if (features.sparse()) use(features.read_sparse(first, count));
 ///     else features.read_dense(first, out);                     // out [count, columns]
 ///
-/// Every read is verified: it costs the checksum blocks that the range overlaps (blocks end with partitions, so reading a
-/// partition reads only its own). Memory: 16 bytes per block. An engine that reads by itself uses `dense()`, or the three
-/// arrays of the sparse form. Thread-safe. Errors: errc::corrupt, `io_error`.
+/// Every read is verified: it costs the checksum blocks that the range overlaps (blocks end with partitions, so reading
+/// a partition reads only its own). Memory: 16 bytes per block. An engine that reads by itself uses `dense()`, or the
+/// three arrays of the sparse form. Thread-safe. Errors: errc::corrupt, `io_error`.
 class node_features {
 public:
     node_features() = default;
-    /// Constructs dense features: [nodes, columns] of f32, f16 or u16 (bf16), or i8 [nodes, 4 + columns], see `feature_type`.
+    /// Constructs dense features: [nodes, columns] of f32, f16 or u16 (bf16), or i8 [nodes, 4 + columns], see
+    /// `feature_type`.
     explicit node_features(checked_array dense) : dense_(std::move(dense)) {
         const npy_header& h = dense_->header;
         const bool scaled = h.dtype == npy_dtype::i8;
-        need(h.shape.size() == 2 && (is_real(h.dtype) || h.dtype == npy_dtype::u16 || (scaled && h.shape[1] > feature_scale_bytes)), *dense_,
-            "features are f32, f16 or u16 [nodes, columns], or i8 [nodes, 4 + columns]");
+        need(h.shape.size() == 2 &&
+                (is_real(h.dtype) || h.dtype == npy_dtype::u16 || (scaled && h.shape[1] > feature_scale_bytes)),
+            *dense_, "features are f32, f16 or u16 [nodes, columns], or i8 [nodes, 4 + columns]");
         rows_ = h.shape[0];
         columns_ = h.shape[1] - (scaled ? feature_scale_bytes : 0);
     }
@@ -172,9 +177,7 @@ public:
     /// Returns the number of columns.
     [[nodiscard]] std::uint64_t columns() const noexcept { return columns_; }
     /// Returns the number of stored values: rows · columns, or the entries of the sparse rows.
-    [[nodiscard]] std::uint64_t nnz() const noexcept {
-        return sparse() ? indices_->header.size() : rows_ * columns_;
-    }
+    [[nodiscard]] std::uint64_t nnz() const noexcept { return sparse() ? indices_->header.size() : rows_ * columns_; }
     /// Type of elements of the array of values; f32 if all values are 1.
     [[nodiscard]] npy_dtype dtype() const noexcept {
         const auto& from = sparse() ? values_ : dense_;
@@ -211,8 +214,10 @@ public:
     /// Reads rows first, first + 1, … as floats: out [count, columns]. Precondition: dense, within rows.
     void read_dense(std::uint64_t first, std::span<float> out) const {
         GNEISS_ASSERT(!sparse() && out.size() % columns_ == 0);
-        if (type() == feature_type::int8) read_scaled(first, out);
-        else read_floats(*dense_, first * columns_, out);
+        if (type() == feature_type::int8)
+            read_scaled(first, out);
+        else
+            read_floats(*dense_, first * columns_, out);
         for (std::size_t at = 0; normalized_ && at < out.size(); at += static_cast<std::size_t>(columns_))
             normalize_row(out.subspan(at, static_cast<std::size_t>(columns_)));
     }
@@ -243,19 +248,20 @@ public:
         if (!normalized_) return some;
         some.values.resize(some.columns.size(), 1.0F);
         for (std::size_t row = 0; row < count; ++row)
-            normalize_row(std::span(some.values).subspan(static_cast<std::size_t>(some.offsets[row]),
-                static_cast<std::size_t>(some.offsets[row + 1] - some.offsets[row])));
+            normalize_row(std::span(some.values)
+                    .subspan(static_cast<std::size_t>(some.offsets[row]),
+                        static_cast<std::size_t>(some.offsets[row + 1] - some.offsets[row])));
         return some;
     }
-    /// Reads the offsets of the entries of rows first … first + count: [count + 1], shifted to begin at 0. Returns the first
-    /// offset. Precondition: sparse, within rows.
+    /// Reads the offsets of the entries of rows first … first + count: [count + 1], shifted to begin at 0. Returns the
+    /// first offset. Precondition: sparse, within rows.
     std::uint64_t read_offsets(std::uint64_t first, std::uint64_t count, std::vector<std::uint64_t>& out) const {
         out.resize(static_cast<std::size_t>(count) + 1);
         indptr_->read(first, std::span(out)); // i64 that are checked not to be negative are u64
         const std::uint64_t begin = out[0];
         for (std::size_t i = 0; i < out.size(); ++i) {
-            if (out[i] > nnz() || out[i] < begin || (i != 0 && out[i] - begin < out[i - 1]) || (first + i == 0 && begin != 0) ||
-                (first + i == rows_ && out[i] != nnz()))
+            if (out[i] > nnz() || out[i] < begin || (i != 0 && out[i] - begin < out[i - 1]) ||
+                (first + i == 0 && begin != 0) || (first + i == rows_ && out[i] != nnz()))
                 throw error(errc::corrupt, "offset " + std::to_string(first + i) + " is out of order",
                     {.path = indptr_->file.path()});
             out[i] -= begin;
@@ -271,7 +277,8 @@ public:
             const auto bad = std::ranges::find_if_not(some, [](float x) { return std::isfinite(x); });
             if (bad != some.end())
                 throw error(errc::corrupt,
-                    "element " + std::to_string(at + static_cast<std::uint64_t>(bad - some.begin())) + " is not a finite number",
+                    "element " + std::to_string(at + static_cast<std::uint64_t>(bad - some.begin())) +
+                        " is not a finite number",
                     {.path = array.file.path()});
         };
         if (dense_ && type() == feature_type::int8) {
@@ -308,7 +315,8 @@ private:
     }
     static void read_floats(const checked_array& array, std::uint64_t first, std::span<float> out) {
         if (array.header.dtype == npy_dtype::f32) return array.read(first, out);
-        // Values of 16 bits are read into the back of `out` and widened from the front: each is read before it is overwritten.
+        // Values of 16 bits are read into the back of `out` and widened from the front: each is read before it is
+        // overwritten.
         const auto halves = std::as_writable_bytes(out).subspan(out.size() * sizeof(half));
         array.checksums.read(array.file, first * sizeof(half), halves);
         decode_row(feature_type_of(array.header.dtype), halves.data(), out);
@@ -317,7 +325,8 @@ private:
     void read_scaled(std::uint64_t first, std::span<float> out) const {
         const auto columns = static_cast<std::size_t>(columns_);
         const std::size_t each = row_bytes(feature_type::int8, columns_), rows = out.size() / columns;
-        const std::size_t step = std::clamp<std::size_t>((std::size_t{1} << 20) / each, 1, std::max<std::size_t>(rows, 1));
+        const std::size_t step =
+            std::clamp<std::size_t>((std::size_t{1} << 20) / each, 1, std::max<std::size_t>(rows, 1));
         std::vector<std::byte> some(step * each);
         for (std::size_t row = 0; row < rows; row += step) {
             const std::size_t count = std::min(step, rows - row);

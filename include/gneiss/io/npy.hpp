@@ -32,9 +32,9 @@ namespace gneiss {
 ///     out.append(rows);                                  // as often as needed
 ///     out.close();                                       // header, NAME.npy.xxh3, fsync
 ///
-/// The header is written last: a file that was not closed is not an .npy file. Data begins at byte 4096. Memory: 256 KiB; the
-/// page cache is limited to 16 MiB. Not thread-safe. Errors: `io_error`; `error` for a wrong element type or a number of
-/// elements that does not fill rows.
+/// The header is written last: a file that was not closed is not an .npy file. Data begins at byte 4096. Memory: 256
+/// KiB; the page cache is limited to 16 MiB. Not thread-safe. Errors: `io_error`; `error` for a wrong element type or a
+/// number of elements that does not fill rows.
 ///
 /// From examples/12_npy.cpp:
 /// \snippet 12_npy.cpp write
@@ -60,7 +60,7 @@ public:
 
     /// Appends elements, row by row. T must be the element type (`std::byte` is accepted for u8).
     template <class T>
-    requires std::is_trivially_copyable_v<std::remove_const_t<T>>
+        requires std::is_trivially_copyable_v<std::remove_const_t<T>>
     void append(std::span<T> elements) {
         if (npy_dtype_of<std::remove_const_t<T>>() != header_.dtype)
             throw error(errc::invalid_argument,
@@ -69,8 +69,10 @@ public:
     }
     /// Appends one element.
     template <class T>
-    requires std::is_arithmetic_v<T>
-    void append(const T& element) { append(std::span<const T>(&element, 1)); }
+        requires std::is_arithmetic_v<T>
+    void append(const T& element) {
+        append(std::span<const T>(&element, 1));
+    }
     /// Appends elements as stored in memory.
     void append_bytes(std::span<const std::byte> bytes) {
         if (bytes.empty()) return;
@@ -118,8 +120,8 @@ private:
 
 /// An .npy file in the address space: pages are read on access, and only pages in use take memory, in no budget.
 ///
-/// Thread-safe. Errors of opening as `read_npy_header`. A file that is truncated while mapped kills the process (SIGBUS), as
-/// with any mapping; `verify` first if it may be damaged.
+/// Thread-safe. Errors of opening as `read_npy_header`. A file that is truncated while mapped kills the process
+/// (SIGBUS), as with any mapping; `verify` first if it may be damaged.
 class mapped_npy {
 public:
     mapped_npy() = default;
@@ -190,9 +192,11 @@ public:
     }
     /// The same for the bytes of the elements, of any type; returns the number of bytes.
     std::size_t read_bytes(std::span<std::byte> out) { return take(out); }
-    /// The same for any element type. Integers must fit T exactly; floats are rounded to T, and are not converted to integers.
+    /// The same for any element type. Integers must fit T exactly; floats are rounded to T, and are not converted to
+    /// integers.
     template <class T>
-    requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>) std::size_t read_as(std::span<T> out) {
+        requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>)
+    std::size_t read_as(std::span<T> out) {
         if (npy_dtype_of<T>() == header_.dtype) return read(out);
         std::size_t done = 0;
         const std::size_t width = size_of(header_.dtype);

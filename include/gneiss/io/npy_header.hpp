@@ -94,7 +94,8 @@ struct npy_header {
     std::uint64_t data_offset = page_alignment; ///< [bytes]
     bool column_major = false;                  ///< only `read_any_npy_header` returns such headers
 
-    /// Number of elements, and of elements per entry of the first dimension. They do not overflow for a header that was read.
+    /// Number of elements, and of elements per entry of the first dimension. They do not overflow for a header that was
+    /// read.
     [[nodiscard]] std::uint64_t size() const noexcept { return product(0); }
     /// Returns the elements of a row.
     [[nodiscard]] std::uint64_t row_size() const noexcept { return product(1); }
@@ -266,8 +267,8 @@ private:
         std::memcmp(start.data(), "\x93NUMPY", 6) != 0)
         throw wrong("not an .npy file", "magic", begin);
     if (start[6] < 1 || start[6] > 3)
-        throw wrong(
-            "version " + std::to_string(start[6]) + ", versions 1 to 3 are read", "version", begin + 6, errc::version_mismatch);
+        throw wrong("version " + std::to_string(start[6]) + ", versions 1 to 3 are read", "version", begin + 6,
+            errc::version_mismatch);
     std::uint64_t length = start[8] | (std::uint64_t{start[9]} << 8), offset = 10;
     if (start[6] > 1) {
         length |= (std::uint64_t{start[10]} << 16) | (std::uint64_t{start[11]} << 24);
@@ -281,8 +282,8 @@ private:
     header.data_offset = begin + offset + length;
     if (header.bytes() > size - offset - length)
         throw wrong("shape " + shape_text(header.shape) + " of " + std::string(to_string(header.dtype)) + " needs " +
-                        std::to_string(header.bytes()) + " bytes of data, the file has " +
-                        std::to_string(size - offset - length),
+                std::to_string(header.bytes()) + " bytes of data, the file has " +
+                std::to_string(size - offset - length),
             "shape", header.data_offset, errc::corrupt);
     return header;
 }
@@ -295,7 +296,9 @@ private:
     return header;
 }
 /// The same, for a file that is one array.
-[[nodiscard]] inline npy_header read_npy_header(const plain_file& file) { return read_npy_header(file, 0, file.size()); }
+[[nodiscard]] inline npy_header read_npy_header(const plain_file& file) {
+    return read_npy_header(file, 0, file.size());
+}
 
 /// Returns the 4096 bytes before the data: version 1, padded with spaces so that the data is aligned for direct I/O.
 [[nodiscard]] inline std::vector<std::byte> format_npy_header(npy_dtype dtype, std::span<const std::uint64_t> shape) {
@@ -306,7 +309,7 @@ private:
     text += static_cast<char>(length & 255);
     text += static_cast<char>(length >> 8);
     text += "{'descr': '" + std::string(detail::npy_dtypes[static_cast<std::size_t>(dtype)].descr) +
-            "', 'fortran_order': False, 'shape': " + shape_text(shape) + ", }";
+        "', 'fortran_order': False, 'shape': " + shape_text(shape) + ", }";
     if (text.size() >= page_alignment) throw error(errc::invalid_argument, "too many dimensions for an .npy header");
     text.resize(page_alignment - 1, ' ');
     text += '\n';

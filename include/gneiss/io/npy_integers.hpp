@@ -24,11 +24,11 @@ namespace gneiss {
 /// End of a sentence about an array that should hold integers.
 inline constexpr const char* integer_remedy = ": save it as integers, by numpy.save(path, array.astype('int64'))";
 
-/// Reads elements first, first + 1, … of an array of integers that is stored in `file`, alone or within an archive. A T of
-/// another sign gets the same 64 bits, so a value below 0 is very large as uint64_t. Precondition: `holds_integers`.
+/// Reads elements first, first + 1, … of an array of integers that is stored in `file`, alone or within an archive. A T
+/// of another sign gets the same 64 bits, so a value below 0 is very large as uint64_t. Precondition: `holds_integers`.
 /// Cost: one read; memory: the elements as stored. Errors: those of the file.
 template <class T>
-requires(std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t>)
+    requires(std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t>)
 void read_integers(const plain_file& file, const npy_header& header, std::uint64_t first, std::span<T> out) {
     const std::size_t width = size_of(header.dtype);
     std::vector<std::byte> bytes(out.size() * width);
@@ -48,7 +48,9 @@ void read_integers(const plain_file& file, const npy_header& header, std::uint64
     case npy_dtype::u16: return convert(std::uint16_t{});
     case npy_dtype::u32: return convert(std::uint32_t{});
     case npy_dtype::u64: return convert(std::uint64_t{});
-    default: throw error(errc::invalid_format, "is " + std::string(to_string(header.dtype)) + ", integers are needed", {.path = file.path()});
+    default:
+        throw error(errc::invalid_format, "is " + std::string(to_string(header.dtype)) + ", integers are needed",
+            {.path = file.path()});
     }
 }
 

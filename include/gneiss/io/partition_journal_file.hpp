@@ -20,18 +20,21 @@
 
 namespace gneiss {
 
-/// A partitioner's journal as a checked file: after a crash at any time it holds the last state or the previous one, whole.
+/// A partitioner's journal as a checked file: after a crash at any time it holds the last state or the previous one,
+/// whole.
 ///
-/// File (docs/format.md): eight little-endian words {magic, version, identity, step, bytes, hash of the state, 0, hash of the
-/// previous words}, then the state.
+/// File (docs/format.md): eight little-endian words {magic, version, identity, step, bytes, hash of the state, 0, hash
+/// of the previous words}, then the state.
 /// Cost: `save` writes and syncs a state. Memory: the loaded state, until the first `save`.
-/// Errors: io_error; errc::corrupt for a damaged file; errc::config_mismatch for the journal of another run. Not thread-safe.
+/// Errors: io_error; errc::corrupt for a damaged file; errc::config_mismatch for the journal of another run. Not
+/// thread-safe.
 class partition_journal_file final : public partition_journal {
 public:
     /// Reads an existing file at `path`.
     /// \param identity  hash of all inputs of the result: graph, request and options
     partition_journal_file(std::filesystem::path path, std::uint64_t identity)
-        : path_(std::move(path)), identity_(identity) {
+        : path_(std::move(path)),
+          identity_(identity) {
         if (std::filesystem::exists(path_)) read();
     }
 
@@ -77,9 +80,12 @@ private:
         file.read_at(0, std::as_writable_bytes(std::span(head)));
         if (head[0] != magic || head.back() != hash_of(head) || head[3] == 0 || head[3] >> 32 != 0)
             throw wrong("is not a partitioning journal");
-        if (head[1] != version) throw error(errc::version_mismatch, "version " + std::to_string(head[1]) + " is not known", {.path = path_});
+        if (head[1] != version)
+            throw error(
+                errc::version_mismatch, "version " + std::to_string(head[1]) + " is not known", {.path = path_});
         if (head[2] != identity_)
-            throw error(errc::config_mismatch, "belongs to a partitioning of another graph or with other flags: remove it to start over",
+            throw error(errc::config_mismatch,
+                "belongs to a partitioning of another graph or with other flags: remove it to start over",
                 {.path = path_});
         if (head[4] != size - sizeof head) throw wrong("was cut");
         state_.resize(static_cast<std::size_t>(head[4]));

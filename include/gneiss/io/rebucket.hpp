@@ -15,8 +15,8 @@ namespace gneiss {
 /// Rows keep their ids: a partition is a range of rows, so only edges move. The result does not depend on `memory`.
 /// Cost: one external sort of the edges. Errors: errc::already_exists; errc::canceled on a stop, which leaves nothing;
 /// io_error; those of `bucket_builder`.
-void rebucket(const dataset& from, std::uint32_t partitions, const std::filesystem::path& to, std::uint64_t memory, executor_ref executor,
-    const std::stop_token& stop = {});
+void rebucket(const dataset& from, std::uint32_t partitions, const std::filesystem::path& to, std::uint64_t memory,
+    executor_ref executor, const std::stop_token& stop = {});
 
 } // namespace gneiss
 

@@ -30,11 +30,13 @@ namespace gneiss {
 /// \param memory   at least `reorder_rows_memory`, besides the map; more makes larger blocks
 /// \param scratch  a file of the rows' size, created and removed
 ///
-/// Every partition gets a new version in a spare slot, so the last checkpoint stays whole; the caller commits a new one.
-/// Precondition: nothing was written since the last commit, and no partition is in a buffer. Cost: the rows are read and
-/// written once, and once more in `scratch`.
-/// Errors: over_budget; errc::no_space with fewer spare slots than partitions, before any read; errc::invalid_argument for a
-/// map that is not a permutation; errc::corrupt; io_error. After an error the file is as the last checkpoint names it.
+/// Every partition gets a new version in a spare slot, so the last checkpoint stays whole; the caller commits a new
+/// one.
+/// Precondition: nothing was written since the last commit, and no partition is in a buffer. Cost: the rows are read
+/// and written once, and once more in `scratch`.
+/// Errors: over_budget; errc::no_space with fewer spare slots than partitions, before any read; errc::invalid_argument
+/// for a map that is not a permutation; errc::corrupt; io_error. After an error the file is as the last checkpoint
+/// names it.
 template <class Map>
 void reorder_rows(embedding_file& rows, Map& new_row, const std::filesystem::path& scratch, std::uint64_t memory) {
     const row_partitioning& cut = rows.partitioning();
@@ -49,8 +51,7 @@ void reorder_rows(embedding_file& rows, Map& new_row, const std::filesystem::pat
     };
     // A window of rows is a partition; one pass distributes all rows before the first is written.
     importing::arrange_rows(
-        importing::row_windows(cut, row_bytes), new_row, true,
-        memory - 2 * rows.slot_bytes(), scratch,
+        importing::row_windows(cut, row_bytes), new_row, true, memory - 2 * rows.slot_bytes(), scratch,
         [&](const auto& put) {
             for (partition_id p = 0; p < cut.partitions; ++p) {
                 if (cut.size(p) == 0) continue;

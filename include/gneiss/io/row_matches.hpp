@@ -40,8 +40,8 @@ inline constexpr std::uint64_t match_rows_memory = std::uint64_t{1} << 20;
 
 namespace detail {
 
-/// Visits row and name of every node, in the order of ids or of ranks of names: `visit(row, name)`. An integer id is its
-/// digits. Memory: `memory` bytes of buffers, and the longest name. One sequential pass over names and rows.
+/// Visits row and name of every node, in the order of ids or of ranks of names: `visit(row, name)`. An integer id is
+/// its digits. Memory: `memory` bytes of buffers, and the longest name. One sequential pass over names and rows.
 template <class Visit>
 void for_each_node_name(const dataset& data, std::uint64_t memory, Visit&& visit) {
     const std::uint64_t nodes = data.manifest().nodes;
@@ -98,15 +98,15 @@ struct named_row {
 
 } // namespace detail
 
-/// Finds the row of each node of `from` in `into`, and writes it to `to`: one 32-bit word per row of `from`, `unmatched_row`
-/// without one. Nodes are the same if their names are, or their ids if both datasets have integer ids; an integer id has its
-/// digits as name against a dataset of names.
+/// Finds the row of each node of `from` in `into`, and writes it to `to`: one 32-bit word per row of `from`,
+/// `unmatched_row` without one. Nodes are the same if their names are, or their ids if both datasets have integer ids;
+/// an integer id has its digits as name against a dataset of names.
 ///
 /// \param memory  for buffers and sorts, at least `match_rows_memory`; names need not fit: they are sorted on disk
 ///
-/// Cost: one pass over names and rows of both; sorts 24 bytes for each node of both by two 64-bit hashes of its name (a false
-/// match has a probability of pairs of nodes / 2¹²⁸), and 8 bytes for each match; without names only the latter. Scratch files
-/// are next to `to` and unnamed.
+/// Cost: one pass over names and rows of both; sorts 24 bytes for each node of both by two 64-bit hashes of its name (a
+/// false match has a probability of pairs of nodes / 2¹²⁸), and 8 bytes for each match; without names only the latter.
+/// Scratch files are next to `to` and unnamed.
 /// Errors: over_budget; errc::canceled on a stop; errc::corrupt; io_error.
 inline row_matches match_rows(const dataset& from, const dataset& into, const std::filesystem::path& to,
     std::uint64_t memory, const std::stop_token& stop = {}) {
@@ -142,10 +142,12 @@ inline row_matches match_rows(const dataset& from, const dataset& into, const st
     } else {
         external_sorter<detail::named_row> names(scratch, memory / 2);
         for (const std::uint32_t number : {0U, 1U})
-            detail::for_each_node_name(number == 0 ? from : into, memory / 8, [&](std::uint64_t row, std::string_view name) {
-                if (row % 65536 == 0) go_on();
-                names.push({checksum(name, 0), checksum(name, ~std::uint64_t{0}), number, static_cast<node_id>(row)});
-            });
+            detail::for_each_node_name(
+                number == 0 ? from : into, memory / 8, [&](std::uint64_t row, std::string_view name) {
+                    if (row % 65536 == 0) go_on();
+                    names.push(
+                        {checksum(name, 0), checksum(name, ~std::uint64_t{0}), number, static_cast<node_id>(row)});
+                });
         detail::named_row before{.dataset = 1};
         names.for_each_block([&](std::span<const detail::named_row> some) {
             go_on();

@@ -9,9 +9,9 @@
 
 namespace gneiss {
 
-/// A computed random order of the rows of a dataset, old row → new row: the first `leading` rows stay first, shuffled among
-/// themselves, and likewise the others. It is a map of `io/import/detail/id_maps.hpp`, without memory.
-/// Pure function of its arguments; thread-safe; O(1).
+/// A computed random order of the rows of a dataset, old row → new row: the first `leading` rows stay first, shuffled
+/// among themselves, and likewise the others. It is a map of `io/import/detail/id_maps.hpp`, without memory. Pure
+/// function of its arguments; thread-safe; O(1).
 class row_shuffle {
 public:
     /// Precondition: leading ≤ rows.

@@ -21,7 +21,8 @@ namespace gneiss {
 /// Overlap of valid and test edges with other splits.
 struct split_overlap {
     bool undirected = false; ///< each edge occurs equally often reversed: direction does not count
-    std::uint64_t pairs = 0; ///< different (source, relation, destination) of valid and test that also occur in another split
+    std::uint64_t pairs =
+        0; ///< different (source, relation, destination) of valid and test that also occur in another split
 };
 
 namespace detail {
@@ -92,13 +93,13 @@ private:
 
 /// Counts the pairs that occur in two splits.
 ///
-/// A dataset does not record whether its graph is undirected. It counts as undirected if the training edges, or all edges
-/// together, equal their reverse, which sums of hashes show. Then (u, r, v) in train and (v, r, u) in test are one pair in two
-/// splits; in a directed graph only equal triples are.
+/// A dataset does not record whether its graph is undirected. It counts as undirected if the training edges, or all
+/// edges together, equal their reverse, which sums of hashes show. Then (u, r, v) in train and (v, r, u) in test are
+/// one pair in two splits; in a directed graph only equal triples are.
 ///
-/// Cost: training edges are read once for each `memory` bytes of valid and test edges, 18 bytes each; not at all without such
-/// edges. Memory: `memory` (at least 1 MiB), and the edges of the largest bucket. Errors: those of `dataset::split` and
-/// `bucket_store::read`.
+/// Cost: training edges are read once for each `memory` bytes of valid and test edges, 18 bytes each; not at all
+/// without such edges. Memory: `memory` (at least 1 MiB), and the edges of the largest bucket. Errors: those of
+/// `dataset::split` and `bucket_store::read`.
 [[nodiscard]] inline split_overlap find_split_overlap(const dataset& data, std::uint64_t memory) {
     const std::array<mapped_edges, 2> held_out{data.split("valid"), data.split("test")};
     const std::uint64_t edges = held_out[0].edges().size() + held_out[1].edges().size();

@@ -18,31 +18,42 @@ enum class activation : std::uint8_t {
     sigmoid
 };
 
-/// Returns Act(x) of a number, or of each in a block of floats (`detail::float_block`), which does not support leaky_relu.
+/// Returns Act(x) of a number, or of each in a block of floats (`detail::float_block`), which does not support
+/// leaky_relu.
 template <activation Act, class V>
 [[nodiscard]] GNEISS_HD inline V activate(V x) noexcept {
     const V zero{}, one = zero + 1.0F;
-    if constexpr (Act == activation::relu) return x > zero ? x : zero;
-    else if constexpr (Act == activation::leaky_relu) return x > zero ? x : x * static_cast<V>(0.01);
+    if constexpr (Act == activation::relu)
+        return x > zero ? x : zero;
+    else if constexpr (Act == activation::leaky_relu)
+        return x > zero ? x : x * static_cast<V>(0.01);
     else if constexpr (Act == activation::elu) {
         const V below = detail::exponential(x > zero ? zero : x) - one;
         return x > zero ? x : below;
     } else if constexpr (Act == activation::tanh) {
         const V most = zero + 20.0F, e = detail::exponential((one + one) * (x > most ? most : x));
         return (e - one) / (e + one);
-    } else if constexpr (Act == activation::sigmoid) return one / (one + detail::exponential(-x));
-    else return x;
+    } else if constexpr (Act == activation::sigmoid)
+        return one / (one + detail::exponential(-x));
+    else
+        return x;
 }
 
 /// Returns Act'(x), where y = Act(x).
 template <activation Act, class T>
 [[nodiscard]] GNEISS_HD constexpr T activation_slope(T y) noexcept {
-    if constexpr (Act == activation::relu) return y > T{0} ? T{1} : T{0};
-    else if constexpr (Act == activation::leaky_relu) return y > T{0} ? T{1} : T(0.01);
-    else if constexpr (Act == activation::elu) return y > T{0} ? T{1} : y + T{1};
-    else if constexpr (Act == activation::tanh) return T{1} - y * y;
-    else if constexpr (Act == activation::sigmoid) return y * (T{1} - y);
-    else return T{1};
+    if constexpr (Act == activation::relu)
+        return y > T{0} ? T{1} : T{0};
+    else if constexpr (Act == activation::leaky_relu)
+        return y > T{0} ? T{1} : T(0.01);
+    else if constexpr (Act == activation::elu)
+        return y > T{0} ? T{1} : y + T{1};
+    else if constexpr (Act == activation::tanh)
+        return T{1} - y * y;
+    else if constexpr (Act == activation::sigmoid)
+        return y * (T{1} - y);
+    else
+        return T{1};
 }
 
 /// Calls f(act) with the function as a constant: one branch, outside of loops.

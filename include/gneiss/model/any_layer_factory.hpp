@@ -21,18 +21,19 @@ namespace gneiss {
 /// Makes a layer of an encoder: the description of a layer before its weights exist.
 ///
 /// Meaning: `f.make(weights, name, in, by)` adds arrays to `weights`, with names that begin with `name`, and returns a
-/// `unique_ptr<graph_layer<T>>` for rows of those `input_columns`; `f.outputs()` is that layer's; `f.memory(sizes)` is an upper
-/// bound of the layer's memory in a batch of `layer_sizes` [bytes], without its weights, valid for any batch: memory plans use
-/// it.
+/// `unique_ptr<graph_layer<T>>` for rows of those `input_columns`; `f.outputs()` is that layer's; `f.memory(sizes)` is
+/// an upper bound of the layer's memory in a batch of `layer_sizes` [bytes], without its weights, valid for any batch:
+/// memory plans use it.
 /// Optional: `f.takes_hop()` is true if the layer reads neighbors (the default).
 /// Cost: called while an encoder, or a plan, is made.
 template <class F, class T, class Backend>
-concept layer_factory = std::copy_constructible<F> && requires(const F& f, dense_parameters<T>& weights, const std::string& name,
-    input_columns in, const Backend& by, const layer_sizes& sizes) {
-    { f.make(weights, name, in, by) } -> std::convertible_to<std::unique_ptr<graph_layer<T>>>;
-    { f.outputs() } -> std::convertible_to<std::size_t>;
-    { f.memory(sizes) } -> std::convertible_to<std::uint64_t>;
-};
+concept layer_factory = std::copy_constructible<F> &&
+    requires(const F& f, dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by,
+        const layer_sizes& sizes) {
+        { f.make(weights, name, in, by) } -> std::convertible_to<std::unique_ptr<graph_layer<T>>>;
+        { f.outputs() } -> std::convertible_to<std::size_t>;
+        { f.memory(sizes) } -> std::convertible_to<std::uint64_t>;
+    };
 
 /// The factory of the library's layers.
 struct library_layer {
@@ -40,7 +41,8 @@ struct library_layer {
 
     /// Makes the layer and adds its arrays to `weights`.
     template <class T, gnn_kernels<T> Backend>
-    [[nodiscard]] std::unique_ptr<graph_layer<T>> make(dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const {
+    [[nodiscard]] std::unique_ptr<graph_layer<T>> make(
+        dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const {
         const layer_options& o = options;
         switch (o.kind) {
         case layer_kind::sage: return std::make_unique<sage_layer<T, Backend>>(weights, name, in, o.width, o.sage, by);
@@ -54,7 +56,9 @@ struct library_layer {
     /// True if it reads neighbors.
     [[nodiscard]] bool takes_hop() const noexcept { return options.takes_hop(); }
     /// Returns the memory of a batch [bytes].
-    [[nodiscard]] std::uint64_t memory(const layer_sizes& of) const noexcept { return detail::layer_floats(options, of) * sizeof(float); }
+    [[nodiscard]] std::uint64_t memory(const layer_sizes& of) const noexcept {
+        return detail::layer_floats(options, of) * sizeof(float);
+    }
 };
 static_assert(layer_factory<library_layer, float, plain_backend<float>>);
 
@@ -65,12 +69,15 @@ struct message_passing {
 
     /// Makes the layer and adds its arrays to `weights`.
     template <class T, gnn_kernels<T> Backend>
-    [[nodiscard]] std::unique_ptr<graph_layer<T>> make(dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const {
+    [[nodiscard]] std::unique_ptr<graph_layer<T>> make(
+        dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const {
         return std::make_unique<message_layer<T, Backend, Layer>>(layer, weights, name, in, by);
     }
     [[nodiscard]] std::size_t outputs() const { return layer.outputs(); }
     /// Returns the memory of a batch [bytes].
-    [[nodiscard]] std::uint64_t memory(const layer_sizes& of) const { return message_layer<float, plain_backend<float>, Layer>::memory(layer, of); }
+    [[nodiscard]] std::uint64_t memory(const layer_sizes& of) const {
+        return message_layer<float, plain_backend<float>, Layer>::memory(layer, of);
+    }
 };
 static_assert(layer_factory<message_passing<detail::neighbor_mean>, float, plain_backend<float>>);
 
@@ -90,12 +97,16 @@ public:
     /// A layer of your own: a `message_passing_layer` or a `layer_factory`.
     template <class Layer>
         requires(!std::same_as<Layer, any_layer_factory>)
-    any_layer_factory(Layer layer, const layer_surround& around = {}) : around_(around) { // NOLINT(google-explicit-constructor): as above
+    any_layer_factory(Layer layer, const layer_surround& around = {})
+        : around_(around) { // NOLINT(google-explicit-constructor): as above
         constexpr bool passes = message_passing_layer<Layer, T, Backend>, makes = layer_factory<Layer, T, Backend>;
         static_assert(passes || makes,
-            "a layer of an encoder is a message_passing_layer (outputs, reduce, allocate, update, update_backward) or a layer_factory (make, outputs, memory)");
-        if constexpr (makes) self_ = std::make_shared<holder<Layer>>(std::move(layer));
-        else if constexpr (passes) self_ = std::make_shared<holder<message_passing<Layer>>>(message_passing<Layer>{std::move(layer)});
+            "a layer of an encoder is a message_passing_layer (outputs, reduce, allocate, update, update_backward) or "
+            "a layer_factory (make, outputs, memory)");
+        if constexpr (makes)
+            self_ = std::make_shared<holder<Layer>>(std::move(layer));
+        else if constexpr (passes)
+            self_ = std::make_shared<holder<message_passing<Layer>>>(message_passing<Layer>{std::move(layer)});
     }
 
     /// Returns the operations around the layer.
@@ -105,10 +116,12 @@ public:
     [[nodiscard]] bool takes_hop() const { return self_->takes_hop(); }
     /// Returns the most memory of an encoder for the layer in a batch, without its weights [bytes].
     [[nodiscard]] std::uint64_t memory(const layer_sizes& of) const {
-        return self_->memory(of) + detail::surround_floats(around_, outputs(), of) * sizeof(float) + detail::small_buffers;
+        return self_->memory(of) + detail::surround_floats(around_, outputs(), of) * sizeof(float) +
+            detail::small_buffers;
     }
     /// Makes the layer and adds its arrays to `weights`.
-    [[nodiscard]] std::unique_ptr<graph_layer<T>> make(dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const {
+    [[nodiscard]] std::unique_ptr<graph_layer<T>> make(
+        dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const {
         return self_->make(weights, name, in, by);
     }
     /// Returns the options if it is one of the library's layers, else null: for devices, which support no others.
@@ -120,7 +133,8 @@ public:
 private:
     struct base {
         virtual ~base() = default;
-        [[nodiscard]] virtual std::unique_ptr<graph_layer<T>> make(dense_parameters<T>&, const std::string&, input_columns, const Backend&) const = 0;
+        [[nodiscard]] virtual std::unique_ptr<graph_layer<T>> make(
+            dense_parameters<T>&, const std::string&, input_columns, const Backend&) const = 0;
         [[nodiscard]] virtual std::size_t outputs() const = 0;
         [[nodiscard]] virtual bool takes_hop() const = 0;
         [[nodiscard]] virtual std::uint64_t memory(const layer_sizes&) const = 0;
@@ -128,13 +142,16 @@ private:
     template <class F>
     struct holder final : base {
         explicit holder(F f) : factory(std::move(f)) {}
-        std::unique_ptr<graph_layer<T>> make(dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const override {
+        std::unique_ptr<graph_layer<T>> make(
+            dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const override {
             return factory.make(weights, name, in, by);
         }
         std::size_t outputs() const override { return factory.outputs(); }
         bool takes_hop() const override {
-            if constexpr (requires { factory.takes_hop(); }) return factory.takes_hop();
-            else return true;
+            if constexpr (requires { factory.takes_hop(); })
+                return factory.takes_hop();
+            else
+                return true;
         }
         std::uint64_t memory(const layer_sizes& of) const override { return factory.memory(of); }
         F factory;

@@ -25,22 +25,24 @@ namespace gneiss {
 
 /// Model of link prediction, as `link_model`: members, costs and errors as there.
 template <class M>
-concept link_batch_model = requires(M& m, const M& c, std::size_t n, const link_batch& batch, matrix_view<const float> rows,
-    matrix_view<float> out, gneiss::sparse_gradients& gradients, const executor_ref& executor, query_log* log, side corrupt_side,
-    std::span<const relation_id> ids, std::span<const float> row) {
-    { c.dim() } -> std::convertible_to<std::size_t>;
-    { c.relation_floats() } -> std::convertible_to<std::size_t>;
-    { c.relation_rows(n) } -> std::convertible_to<std::size_t>;
-    { c.options() } -> std::same_as<const link_model_options&>;
-    { c.has_log_sum() } -> std::convertible_to<bool>;
-    { m.forward_backward(batch, rows, rows, out, gradients, executor, log) } -> std::same_as<link_statistics>;
-    c.queries(corrupt_side, rows, ids, rows, out);
-    c.scores(rows, rows, out);
-    { c.score(row, row) } -> std::convertible_to<float>;
-    { c.scorer(rows) } -> std::same_as<link_scorer>;
-};
+concept link_batch_model =
+    requires(M& m, const M& c, std::size_t n, const link_batch& batch, matrix_view<const float> rows,
+        matrix_view<float> out, gneiss::sparse_gradients& gradients, const executor_ref& executor, query_log* log,
+        side corrupt_side, std::span<const relation_id> ids, std::span<const float> row) {
+        { c.dim() } -> std::convertible_to<std::size_t>;
+        { c.relation_floats() } -> std::convertible_to<std::size_t>;
+        { c.relation_rows(n) } -> std::convertible_to<std::size_t>;
+        { c.options() } -> std::same_as<const link_model_options&>;
+        { c.has_log_sum() } -> std::convertible_to<bool>;
+        { m.forward_backward(batch, rows, rows, out, gradients, executor, log) } -> std::same_as<link_statistics>;
+        c.queries(corrupt_side, rows, ids, rows, out);
+        c.scores(rows, rows, out);
+        { c.score(row, row) } -> std::convertible_to<float>;
+        { c.scorer(rows) } -> std::same_as<link_scorer>;
+    };
 
-/// A `link_model` whose types are chosen at run time, at one virtual call per batch. Members, costs and errors as there.
+/// A `link_model` whose types are chosen at run time, at one virtual call per batch. Members, costs and errors as
+/// there.
 class any_link_model {
 public:
     /// Constructs `link_model<Decoder, Loss, Backend>` in place from its arguments; see `make_link_model`.
@@ -51,7 +53,8 @@ public:
     template <class Model, class... Arguments>
         requires(!link_batch_model<Model>)
     explicit any_link_model(std::in_place_type_t<Model>, Arguments&&... /*arguments*/) {
-        static_assert(link_batch_model<Model>, "any_link_model: the object must be a gneiss::link_batch_model, see gneiss/model/any_link_model.hpp");
+        static_assert(link_batch_model<Model>,
+            "any_link_model: the object must be a gneiss::link_batch_model, see gneiss/model/any_link_model.hpp");
     }
 
     [[nodiscard]] std::size_t dim() const { return self_->dim(); }
@@ -66,8 +69,8 @@ public:
 
     /// Computes the loss of a batch and its gradients; see `link_model::forward_backward`.
     link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
-        matrix_view<const float> relations, matrix_view<float> sparse_gradients, gneiss::sparse_gradients& relation_gradients,
-        executor_ref executor, query_log* log = nullptr) {
+        matrix_view<const float> relations, matrix_view<float> sparse_gradients,
+        gneiss::sparse_gradients& relation_gradients, executor_ref executor, query_log* log = nullptr) {
         return self_->forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor, log);
     }
     /// Computes queries of (known end, relation) pairs.
@@ -155,8 +158,8 @@ auto with_decoder(std::string_view name, Make&& make) {
 
 } // namespace detail
 
-/// Returns the model of a decoder and a loss, by name. `margin` is for the margin loss. Throws `invalid_argument` for an
-/// unknown name, or a dimension that the decoder does not accept.
+/// Returns the model of a decoder and a loss, by name. `margin` is for the margin loss. Throws `invalid_argument` for
+/// an unknown name, or a dimension that the decoder does not accept.
 template <gemm_backend Backend = eigen_backend>
 [[nodiscard]] any_link_model make_link_model(std::string_view decoder, std::string_view loss, std::size_t dim,
     const link_model_options& options = {}, float margin = 1, Backend multiply = {}) {
@@ -176,15 +179,18 @@ template <gemm_backend Backend = eigen_backend>
 /// Throws `invalid_argument` for an unknown name, or a dimension that the decoder does not accept.
 template <class Decoder, class Loss, gemm_backend Backend = eigen_backend>
     requires(!std::convertible_to<Decoder, std::string_view> || !std::convertible_to<Loss, std::string_view>)
-[[nodiscard]] any_link_model make_link_model(
-    const Decoder& decode, const Loss& loss, std::size_t dim, const link_model_options& options = {}, Backend multiply = {}) {
+[[nodiscard]] any_link_model make_link_model(const Decoder& decode, const Loss& loss, std::size_t dim,
+    const link_model_options& options = {}, Backend multiply = {}) {
     const auto with = [&](const auto& own, const auto& by) {
         using own_type = std::remove_cvref_t<decltype(own)>;
         using loss_type = std::remove_cvref_t<decltype(by)>;
-        static_assert(decoder<own_type>, "make_link_model: the decoder must be a gneiss::decoder or a name, see gneiss/model/concepts.hpp");
-        static_assert(ranking_loss<loss_type>, "make_link_model: the loss must be a gneiss::ranking_loss or a name, see gneiss/model/concepts.hpp");
+        static_assert(decoder<own_type>,
+            "make_link_model: the decoder must be a gneiss::decoder or a name, see gneiss/model/concepts.hpp");
+        static_assert(ranking_loss<loss_type>,
+            "make_link_model: the loss must be a gneiss::ranking_loss or a name, see gneiss/model/concepts.hpp");
         if constexpr (decoder<own_type> && ranking_loss<loss_type>)
-            return any_link_model(std::in_place_type<link_model<own_type, loss_type, Backend>>, dim, options, own, by, multiply);
+            return any_link_model(
+                std::in_place_type<link_model<own_type, loss_type, Backend>>, dim, options, own, by, multiply);
     };
     if constexpr (std::convertible_to<Loss, std::string_view>) {
         return with(decode, make_loss(loss));

@@ -11,8 +11,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 #include <utility>
+#include <vector>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
@@ -22,22 +22,23 @@
 
 namespace gneiss {
 
-/// Sums the gradients of replicas before a step: takes the whole arena of gradients, in place. Empty on one machine. Called once
-/// per step, on the thread of the step; an exception leaves the parameters unchanged.
+/// Sums the gradients of replicas before a step: takes the whole arena of gradients, in place. Empty on one machine.
+/// Called once per step, on the thread of the step; an exception leaves the parameters unchanged.
 using gradient_reduction = std::function<void(std::span<float>)>;
 
 /// Options of steps of dense parameters. The defaults add nothing to the optimizer.
 struct dense_optimizer_options {
-    double weight_decay = 0;  ///< λ, for arrays that decay
-    /// value −= rate · λ · value outside the step (AdamW), not gradient += λ · value. Source: Loshchilov and Hutter, ICLR 2019
+    double weight_decay = 0; ///< λ, for arrays that decay
+    /// value −= rate · λ · value outside the step (AdamW), not gradient += λ · value. Source: Loshchilov and Hutter,
+    /// ICLR 2019
     bool decoupled = false;
-    double clip_norm = 0;     ///< gradients are scaled down to this Euclidean norm; 0: never
+    double clip_norm = 0; ///< gradients are scaled down to this Euclidean norm; 0: never
 };
 
 /// A row optimizer that can also step dense parameters.
 ///
-/// Meaning: each value is stepped only by its own gradient and state, so `step` may be called for any range of the arena and
-/// `state_floats(n)` is n · `state_floats(1)`; `rate` is the learning rate, which schedules multiply.
+/// Meaning: each value is stepped only by its own gradient and state, so `step` may be called for any range of the
+/// arena and `state_floats(n)` is n · `state_floats(1)`; `rate` is the learning rate, which schedules multiply.
 /// Cost: as `row_optimizer`. Thread-safe.
 template <class O>
 concept dense_update_rule = row_optimizer<O> && std::copy_constructible<O> && requires(O& o) {
@@ -51,23 +52,25 @@ static_assert(dense_update_rule<sgd> && dense_update_rule<adagrad> && dense_upda
 ///     optimizer.allocate_state(weights);
 ///     optimizer.step(weights, t, factor, executor);
 ///
-/// The rule's type is chosen at run time, at one virtual call per block of 1024 values. The arena is stepped in such blocks,
-/// each with its own state, so the state arena is a sequence of blocks' states: opaque, but a function of the sizes alone.
-/// Copies share the rule. Immutable and thread-safe; results do not depend on the executor.
+/// The rule's type is chosen at run time, at one virtual call per block of 1024 values. The arena is stepped in such
+/// blocks, each with its own state, so the state arena is a sequence of blocks' states: opaque, but a function of the
+/// sizes alone. Copies share the rule. Immutable and thread-safe; results do not depend on the executor.
 class dense_optimizer {
 public:
-    /// Constructs from `sgd`, `adagrad`, `adam`, or a custom rule. Throws `invalid_argument` for negative options, or a rule
-    /// whose state is not a number of floats per value.
+    /// Constructs from `sgd`, `adagrad`, `adam`, or a custom rule. Throws `invalid_argument` for negative options, or a
+    /// rule whose state is not a number of floats per value.
     template <class Rule>
     explicit dense_optimizer(Rule rule, const dense_optimizer_options& options = {}) : options_(options) {
         static_assert(dense_update_rule<Rule>,
-            "a dense optimizer takes a dense_update_rule: a row_optimizer whose float member `rate` is the learning rate");
+            "a dense optimizer takes a dense_update_rule: a row_optimizer whose float member `rate` is the learning "
+            "rate");
         const auto usable = [](double x) { return x >= 0 && std::isfinite(x); };
         if (!usable(options.weight_decay) || !usable(options.clip_norm))
             throw error(errc::invalid_argument, "weight decay and the norm to clip at must be 0 or more");
         if constexpr (dense_update_rule<Rule>) {
             if (Rule::state_floats(block) != block * Rule::state_floats(1))
-                throw error(errc::invalid_argument, "a dense optimizer keeps state for each value, and this rule keeps it for each row");
+                throw error(errc::invalid_argument,
+                    "a dense optimizer keeps state for each value, and this rule keeps it for each row");
             self_ = std::make_shared<holder<Rule>>(std::move(rule));
         }
     }
@@ -82,17 +85,23 @@ public:
     /// Returns the state floats of a value.
     [[nodiscard]] std::size_t state_per_value() const { return self_->state_per_value(); }
     /// Allocates the state of this optimizer.
-    void allocate_state(dense_parameters<float>& of) const { of.allocate_state(state_per_value(), self_->initial_state()); }
+    void allocate_state(dense_parameters<float>& of) const {
+        of.allocate_state(state_per_value(), self_->initial_state());
+    }
 
     /// Throws errc::invalid_argument unless the weights and this optimizer's state are allocated. O(1).
     void check_state(const dense_parameters<float>& of) const {
-        if (!of.allocated()) throw error(errc::invalid_argument, "the weights were not allocated: call allocate(seed) after all layers are made");
+        if (!of.allocated())
+            throw error(errc::invalid_argument,
+                "the weights were not allocated: call allocate(seed) after all layers are made");
         if (of.state().size() != state_per_value() * of.size())
-            throw error(errc::invalid_argument, "the optimizer's state was not allocated: call allocate_state(weights)");
+            throw error(
+                errc::invalid_argument, "the optimizer's state was not allocated: call allocate_state(weights)");
     }
 
     /// Makes one step by the accumulated gradients, then zeroes them. `t` ≥ 1 is the number of the step, `factor` the
-    /// schedule's factor of the rate. Returns the norm of the gradients before clipping. Throws `invalid_argument` as `check_state`, `not_finite`, before any change, if the norm is not finite. O(parameters).
+    /// schedule's factor of the rate. Returns the norm of the gradients before clipping. Throws `invalid_argument` as
+    /// `check_state`, `not_finite`, before any change, if the norm is not finite. O(parameters).
     double step(dense_parameters<float>& of, std::uint64_t t, double factor, executor_ref executor,
         const gradient_reduction& reduce = {}) const {
         check_state(of);
@@ -123,7 +132,8 @@ private:
         [[nodiscard]] virtual std::size_t state_per_value() const = 0;
         [[nodiscard]] virtual float initial_state() const = 0;
         [[nodiscard]] virtual float rate(double factor) const = 0;
-        virtual void step(std::span<float> values, std::span<float> state, std::span<const float> gradients, std::uint64_t t, double factor) const = 0;
+        virtual void step(std::span<float> values, std::span<float> state, std::span<const float> gradients,
+            std::uint64_t t, double factor) const = 0;
     };
     template <class Rule>
     struct holder final : base {
@@ -131,7 +141,8 @@ private:
         std::size_t state_per_value() const override { return Rule::state_floats(1); }
         float initial_state() const override { return rule.initial_state(); }
         float rate(double factor) const override { return static_cast<float>(static_cast<double>(rule.rate) * factor); }
-        void step(std::span<float> values, std::span<float> state, std::span<const float> gradients, std::uint64_t t, double factor) const override {
+        void step(std::span<float> values, std::span<float> state, std::span<const float> gradients, std::uint64_t t,
+            double factor) const override {
             Rule scaled = rule;
             scaled.rate = rate(factor);
             scaled.step(values, state, gradients, t);
@@ -148,14 +159,17 @@ private:
     }
     void decay(dense_parameters<float>& of, double rate) const noexcept {
         if (options_.weight_decay == 0) return;
-        const auto add = static_cast<float>(options_.weight_decay), keep = static_cast<float>(1 - rate * options_.weight_decay);
+        const auto add = static_cast<float>(options_.weight_decay),
+                   keep = static_cast<float>(1 - rate * options_.weight_decay);
         for (const auto& a : of.arrays()) {
             if (!a.decays) continue;
             const auto x = of.values().subspan(a.offset, a.size());
             const auto g = of.gradients().subspan(a.offset, a.size());
             for (std::size_t i = 0; i < x.size(); ++i) {
-                if (options_.decoupled) x[i] *= keep;
-                else g[i] += add / a.scale * x[i];
+                if (options_.decoupled)
+                    x[i] *= keep;
+                else
+                    g[i] += add / a.scale * x[i];
             }
         }
     }
@@ -194,11 +208,12 @@ private:
 /// Names of the library's rules.
 inline constexpr std::array<std::string_view, 4> dense_optimizer_names = {"sgd", "adagrad", "adam", "adamw"};
 
-/// Returns the optimizer of that name at a learning rate; "adamw" is adam with decoupled decay. Throws `invalid_argument` for
-/// an unknown name, or invalid numbers.
+/// Returns the optimizer of that name at a learning rate; "adamw" is adam with decoupled decay. Throws
+/// `invalid_argument` for an unknown name, or invalid numbers.
 [[nodiscard]] inline dense_optimizer make_dense_optimizer(
     std::string_view name, float rate, dense_optimizer_options options = {}) {
-    if (!(rate > 0) || !std::isfinite(rate)) throw error(errc::invalid_argument, "a learning rate must be positive and finite");
+    if (!(rate > 0) || !std::isfinite(rate))
+        throw error(errc::invalid_argument, "a learning rate must be positive and finite");
     if (name == "sgd") return dense_optimizer(sgd{rate}, options);
     if (name == "adagrad") return dense_optimizer(adagrad{.rate = rate}, options);
     if (name == "adam") return dense_optimizer(adam{.rate = rate}, options);

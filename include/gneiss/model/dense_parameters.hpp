@@ -17,16 +17,16 @@
 
 namespace gneiss {
 
-/// The parameters that every batch uses: weights and biases, in three contiguous arenas of values, gradients and optimizer
-/// state. So reductions over replicas, checkpoints and optimizers work on plain spans.
+/// The parameters that every batch uses: weights and biases, in three contiguous arenas of values, gradients and
+/// optimizer state. So reductions over replicas, checkpoints and optimizers work on plain spans.
 ///
 ///     dense_parameters<> weights;
 ///     const auto w = weights.add("w", 50, 128, initializer::glorot(50, 128));
 ///     weights.allocate(seed);
 ///     weights.value(w)                                    // matrix_view [50, 128]
 ///
-/// Arrays begin at multiples of 64 bytes; padding stays 0. Not thread-safe while arrays are added; afterwards like the memory
-/// it holds.
+/// Arrays begin at multiples of 64 bytes; padding stays 0. Not thread-safe while arrays are added; afterwards like the
+/// memory it holds.
 template <class T = float>
 class dense_parameters {
 public:
@@ -70,12 +70,14 @@ public:
         std::fill(state_.begin(), state_.end(), first);
     }
 
-    /// Trains array i as `scale` times another array, which is what `dense_optimizer` steps, decays and clips. Multiplies the
-    /// values by the new scale over the old one. For weights of small inputs.
+    /// Trains array i as `scale` times another array, which is what `dense_optimizer` steps, decays and clips.
+    /// Multiplies the values by the new scale over the old one. For weights of small inputs.
     /// Throws errc::invalid_argument unless the array exists, the values are allocated and the scale is positive.
     void set_scale(std::size_t i, T scale) {
-        if (i >= arrays_.size() || !allocated()) throw error(errc::invalid_argument, "a scale is set for an array that was not allocated");
-        if (!(scale > 0)) throw error(errc::invalid_argument, "the scale of array " + arrays_[i].name + " must be positive");
+        if (i >= arrays_.size() || !allocated())
+            throw error(errc::invalid_argument, "a scale is set for an array that was not allocated");
+        if (!(scale > 0))
+            throw error(errc::invalid_argument, "the scale of array " + arrays_[i].name + " must be positive");
         for (T& x : values_.span().subspan(arrays_[i].offset, arrays_[i].size())) x *= scale / arrays_[i].scale;
         arrays_[i].scale = scale;
     }
@@ -122,7 +124,8 @@ public:
 
 private:
     std::size_t append(array a) {
-        if (!values_.empty()) throw error(errc::invalid_argument, "array " + a.name + " is added after the weights were allocated");
+        if (!values_.empty())
+            throw error(errc::invalid_argument, "array " + a.name + " is added after the weights were allocated");
         a.offset = size_;
         size_ = round_up(size_ + a.size(), 64 / sizeof(T));
         arrays_.push_back(std::move(a));

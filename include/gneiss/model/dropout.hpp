@@ -13,8 +13,8 @@
 
 namespace gneiss {
 
-/// Names of a matrix' rows in random keys: the ids of their nodes, or consecutive numbers. Rows after the last id have numbers
-/// above all ids.
+/// Names of a matrix' rows in random keys: the ids of their nodes, or consecutive numbers. Rows after the last id have
+/// numbers above all ids.
 struct logical_rows {
     std::span<const node_id> ids{}; ///< ids of the first rows
     std::uint64_t first = 0;        ///< name of row 0 without ids
@@ -34,7 +34,8 @@ struct logical_rows {
     }
 };
 
-/// Dropout rate in units of 2⁻¹⁶, and the choice among four elements that share a random word. A value that devices use too.
+/// Dropout rate in units of 2⁻¹⁶, and the choice among four elements that share a random word. A value that devices use
+/// too.
 class dropout_rate {
 public:
     /// No dropout.
@@ -53,7 +54,9 @@ public:
     /// True if an element with these bits is kept.
     [[nodiscard]] GNEISS_HD constexpr bool kept(std::uint16_t quarter) const noexcept { return quarter >= threshold_; }
     /// True if element `lane` of a word is kept.
-    [[nodiscard]] GNEISS_HD constexpr bool kept(std::uint64_t word, std::size_t lane) const noexcept { return kept(quarter(word, lane)); }
+    [[nodiscard]] GNEISS_HD constexpr bool kept(std::uint64_t word, std::size_t lane) const noexcept {
+        return kept(quarter(word, lane));
+    }
     /// Returns the factor of kept elements.
     template <class T>
     [[nodiscard]] GNEISS_HD constexpr T factor() const noexcept {
@@ -69,8 +72,8 @@ private:
     std::uint32_t threshold_ = 0;
 };
 
-/// Dropped elements of a matrix: a pure function of (key, logical row, column), recomputed by backward instead of stored. Kept
-/// elements are multiplied by 1 / (1 − rate), with the rate rounded to 2⁻¹⁶.
+/// Dropped elements of a matrix: a pure function of (key, logical row, column), recomputed by backward instead of
+/// stored. Kept elements are multiplied by 1 / (1 − rate), with the rate rounded to 2⁻¹⁶.
 ///
 /// `key` is random_key{seed, random_domain::dropout} with epoch, state, pass, batch, layer and stage. Thread-safe.
 /// Source: Srivastava et al., JMLR 2014.
@@ -79,7 +82,8 @@ public:
     /// Throws `invalid_argument` unless 0 ≤ rate < 1.
     dropout_mask(random_key key, double rate, logical_rows rows) : key_(key), rows_(rows), rate_(rate) {}
 
-    /// Sets out = in where kept, scaled; 0 where dropped. In place if both are the same. One random word for four columns.
+    /// Sets out = in where kept, scaled; 0 where dropped. In place if both are the same. One random word for four
+    /// columns.
     template <class T>
     void apply(std::size_t row, const T* in, T* out, std::size_t columns) const noexcept {
         const random_key key = key_.with(rows_[row]);
@@ -97,10 +101,11 @@ public:
 private:
     static constexpr std::size_t block = 64; // columns
 
-    /// Columns `first` …, at most `block`. Random words, their quarters and the products are separate loops, which compilers
-    /// vectorize, also if `in` is `out`: a branch on each bit took 25 ns per word, half of a training step.
+    /// Columns `first` …, at most `block`. Random words, their quarters and the products are separate loops, which
+    /// compilers vectorize, also if `in` is `out`: a branch on each bit took 25 ns per word, half of a training step.
     template <class T>
-    void apply_block(const random_key& key, std::size_t first, const T* in, T* out, std::size_t columns) const noexcept {
+    void apply_block(
+        const random_key& key, std::size_t first, const T* in, T* out, std::size_t columns) const noexcept {
         std::uint64_t word[block / 4];
         std::uint16_t quarter[block];
         T x[block];

@@ -19,7 +19,9 @@ public:
     embedding_table() = default;
     /// Constructs a table of zeros.
     embedding_table(std::size_t rows, row_layout layout)
-        : data_(aligned_buffer<float>::zeroed(rows * layout.floats())), rows_(rows), layout_(layout) {}
+        : data_(aligned_buffer<float>::zeroed(rows * layout.floats())),
+          rows_(rows),
+          layout_(layout) {}
 
     /// Returns the number of rows.
     [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
@@ -46,8 +48,8 @@ private:
     row_layout layout_{};
 };
 
-/// Memory of a trivial type that only grows, in huge pages if it is large, since rows are read from it at random. Growing
-/// discards the contents.
+/// Memory of a trivial type that only grows, in huge pages if it is large, since rows are read from it at random.
+/// Growing discards the contents.
 template <class T>
 class reusable_buffer {
 public:

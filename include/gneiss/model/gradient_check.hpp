@@ -20,8 +20,8 @@
 
 namespace gneiss {
 
-/// Views of random layers, each with transposed lists: multi-edges, edges from the own row, targets without neighbors and
-/// sources without edges. O(sources · edges): for tests.
+/// Views of random layers, each with transposed lists: multi-edges, edges from the own row, targets without neighbors
+/// and sources without edges. O(sources · edges): for tests.
 class random_layer_views {
 public:
     /// \param sizes  rows of each level, the first layer's sources in front
@@ -72,7 +72,8 @@ private:
 
 /// The worst deviation of gradients from finite differences.
 struct gradient_report {
-    double error = 0; ///< |gradient − slope| / (1 + |slope|); infinite if weights' gradients depend on whether the input needs one
+    double error =
+        0; ///< |gradient − slope| / (1 + |slope|); infinite if weights' gradients depend on whether the input needs one
     std::string where{};            ///< name of the array, or "input"
     double gradient = 0, slope = 0; ///< both values where they deviate most
     double size = 0;                ///< Σ |gradient| of the weights: 0 checks nothing
@@ -121,19 +122,22 @@ void randomize(Values& values, std::uint64_t seed, float most = 1) {
 
 } // namespace detail
 
-/// Compares every gradient of an encoder of these layers with a central difference, in double, on a random sample with dropout:
+/// Compares every gradient of an encoder of these layers with a central difference, in double, on a random sample with
+/// dropout:
 ///
 ///     REQUIRE(check_gradients({gin{.width = 4}}).error < 1e-6);
 ///
-/// Only functions that are smooth near the sample pass; ties of a maximum do not occur among random rows. Cost: two forward
-/// passes for each weight and each input, each of a few dozen rows.
+/// Only functions that are smooth near the sample pass; ties of a maximum do not occur among random rows. Cost: two
+/// forward passes for each weight and each input, each of a few dozen rows.
 template <std::same_as<double> T = double> // a template, so that only units that call it instantiate an encoder
 [[nodiscard]] gradient_report check_gradients(
     std::vector<any_layer_factory<T, plain_backend<T>>> layers, const gradient_check_options& options = {}) {
     dense_parameters<T> weights;
     encoder<T, plain_backend<T>> encode(weights, std::move(layers), options.in);
-    if (options.rows.size() <= encode.hops()) throw error(errc::invalid_argument, "a check of gradients needs rows for each hop, and those of the targets");
-    const std::vector<std::size_t> sizes(options.rows.begin(), options.rows.begin() + static_cast<std::ptrdiff_t>(encode.hops() + 1));
+    if (options.rows.size() <= encode.hops())
+        throw error(errc::invalid_argument, "a check of gradients needs rows for each hop, and those of the targets");
+    const std::vector<std::size_t> sizes(
+        options.rows.begin(), options.rows.begin() + static_cast<std::ptrdiff_t>(encode.hops() + 1));
     const random_layer_views views(sizes, options.targets_last, options.seed);
     weights.allocate(options.seed);
     std::vector<T> random(weights.size());
@@ -141,7 +145,8 @@ template <std::same_as<double> T = double> // a template, so that only units tha
     for (const auto& a : weights.arrays()) // biases and gains too
         for (std::size_t i = a.offset; i < a.offset + a.size(); ++i) weights.values()[i] = random[i];
 
-    const std::size_t sources = sizes.front(), targets = sizes.back(), outputs = encode.outputs(), dense = options.in.dense;
+    const std::size_t sources = sizes.front(), targets = sizes.back(), outputs = encode.outputs(),
+                      dense = options.in.dense;
     std::vector<T> rows(sources * dense), row_gradients(rows.size()), factors(targets * outputs);
     detail::randomize(rows, options.seed + 1);
     detail::randomize(factors, options.seed + 3); // f = Σ factors · out
@@ -150,7 +155,8 @@ template <std::same_as<double> T = double> // a template, so that only units tha
     std::vector<float> coverage(options.coverage ? sources : 0);
     detail::randomize(coverage, options.seed + 4);
     for (float& chance : coverage) chance = std::abs(chance);
-    const encoder_pass<T> pass{.training = random_key{options.seed, random_domain::dropout}, .sources = {}, .hook = {}, .coverage = coverage};
+    const encoder_pass<T> pass{
+        .training = random_key{options.seed, random_domain::dropout}, .sources = {}, .hook = {}, .coverage = coverage};
     const serial_executor executor;
     const auto f = [&] {
         const matrix_view<T> out = encode.forward(weights, views, input, pass, executor);
@@ -168,7 +174,9 @@ template <std::same_as<double> T = double> // a template, so that only units tha
     };
     const std::vector<T> found = gradients({row_gradients.data(), sources, dense});
     gradient_report report;
-    if (gradients({}) != found) return {.error = std::numeric_limits<double>::infinity(), .where = "weights, where the input needs no gradient"};
+    if (gradients({}) != found)
+        return {
+            .error = std::numeric_limits<double>::infinity(), .where = "weights, where the input needs no gradient"};
     const auto check = [&](double& x, double gradient, const std::string& where) {
         const double at = x, step = 1e-6;
         x = at + step;
@@ -189,8 +197,10 @@ template <std::same_as<double> T = double> // a template, so that only units tha
 
 /// The same for the library's layers.
 template <std::same_as<layer_options> Options>
-[[nodiscard]] gradient_report check_gradients(const std::vector<Options>& layers, const gradient_check_options& options = {}) {
-    return check_gradients(std::vector<any_layer_factory<double, plain_backend<double>>>(layers.begin(), layers.end()), options);
+[[nodiscard]] gradient_report check_gradients(
+    const std::vector<Options>& layers, const gradient_check_options& options = {}) {
+    return check_gradients(
+        std::vector<any_layer_factory<double, plain_backend<double>>>(layers.begin(), layers.end()), options);
 }
 
 #ifdef GNEISS_COMPILED

@@ -21,8 +21,8 @@ enum class embedding_kind : std::uint32_t { nodes = 0, relations = 1, dense = 2,
 
 /// Initial values of parameters: a distribution with two numbers.
 ///
-/// A row is a pure function of (seed, table, row), independent of the order, the threads and the partitions: the key absorbs
-/// the table and the row, and word ⌊column / 2⌋ gives the pair of columns. Thread-safe.
+/// A row is a pure function of (seed, table, row), independent of the order, the threads and the partitions: the key
+/// absorbs the table and the row, and word ⌊column / 2⌋ gives the pair of columns. Thread-safe.
 struct initializer {
     /// Shape of a distribution.
     enum class distribution : std::uint8_t { zeros, uniform, normal };
@@ -47,10 +47,11 @@ struct initializer {
 
     friend bool operator==(const initializer&, const initializer&) = default;
 
-    /// Fills the values of one row. O(dim): one random word per two values, and for `normal` a logarithm, a root, a sine and a
-    /// cosine. Does not throw.
+    /// Fills the values of one row. O(dim): one random word per two values, and for `normal` a logarithm, a root, a
+    /// sine and a cosine. Does not throw.
     void fill(std::uint64_t seed, embedding_kind table, std::uint64_t row, std::span<float> values) const noexcept {
-        const random_key key = random_key(seed, random_domain::initialize).with(static_cast<std::uint64_t>(table)).with(row);
+        const random_key key =
+            random_key(seed, random_domain::initialize).with(static_cast<std::uint64_t>(table)).with(row);
         const std::size_t dim = values.size();
         for (std::size_t i = 0; i < dim; i += 2) {
             const auto [x, y] = pair(key[i / 2]);
@@ -64,10 +65,12 @@ private:
         float x, y;
     };
     [[nodiscard]] two pair(std::uint64_t word) const noexcept {
-        const double high = static_cast<double>(word >> 32) * 0x1p-32, low = static_cast<double>(word & 0xffffffffU) * 0x1p-32;
+        const double high = static_cast<double>(word >> 32) * 0x1p-32,
+                     low = static_cast<double>(word & 0xffffffffU) * 0x1p-32;
         if (shape == distribution::uniform) {
             const auto within = [this](double u) {
-                return static_cast<float>(static_cast<double>(a) + u * (static_cast<double>(b) - static_cast<double>(a)));
+                return static_cast<float>(
+                    static_cast<double>(a) + u * (static_cast<double>(b) - static_cast<double>(a)));
             };
             return {within(high), within(low)};
         }

@@ -12,8 +12,8 @@ namespace gneiss {
 
 /// The rows that go into a layer: dense columns, then sparse ones; either part may have no columns.
 ///
-/// Multiplying them by W [dense + sparse columns, n] is dense · W_above + sparse · W_below, so sparse rows are never expanded.
-/// Only dense columns can get gradients. A value of two views; the functions cost the same as the kernels.
+/// Multiplying them by W [dense + sparse columns, n] is dense · W_above + sparse · W_below, so sparse rows are never
+/// expanded. Only dense columns can get gradients. A value of two views; the functions cost the same as the kernels.
 template <class T>
 struct input_rows {
     matrix_view<const T> dense{}; ///< dense columns
@@ -33,10 +33,12 @@ struct input_rows {
 
     /// Computes out = this · w, then the epilogue.
     template <class Backend>
-    void multiply(const Backend& by, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then, executor_ref executor) const {
+    void multiply(const Backend& by, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then,
+        executor_ref executor) const {
         if (!has_sparse()) return by.multiply(dense, w, out, then, executor);
         if (dense.columns() != 0) {
-            by.multiply(dense, w.middle_rows(0, dense.columns()), out, epilogue<T>{.accumulate = then.accumulate}, executor);
+            by.multiply(
+                dense, w.middle_rows(0, dense.columns()), out, epilogue<T>{.accumulate = then.accumulate}, executor);
             by.sparse_multiply(sparse, w.middle_rows(dense.columns(), sparse.columns), out,
                 epilogue<T>{true, then.bias, then.then}, executor);
         } else {
@@ -45,10 +47,10 @@ struct input_rows {
     }
     /// Adds thisᵀ · g to grad_w.
     template <class Backend>
-    void add_weight_gradient(const Backend& by, matrix_view<const T> g, matrix_view<T> grad_w, executor_ref executor) const {
+    void add_weight_gradient(
+        const Backend& by, matrix_view<const T> g, matrix_view<T> grad_w, executor_ref executor) const {
         if (dense.columns() != 0) by.add_tn(dense, g, grad_w.middle_rows(0, dense.columns()), executor);
-        if (has_sparse())
-            by.sparse_add_tn(sparse, g, grad_w.middle_rows(dense.columns(), sparse.columns), executor);
+        if (has_sparse()) by.sparse_add_tn(sparse, g, grad_w.middle_rows(dense.columns(), sparse.columns), executor);
     }
 };
 

@@ -21,8 +21,8 @@ struct epilogue {
     activation then = activation::none; ///< activation of the result
 };
 
-/// Rows that are mostly zeros, such as bags of words: row i has value values[k] at column indices[k] for k from offsets[i] to
-/// offsets[i + 1]. Never expanded: the cost of products is that of the entries.
+/// Rows that are mostly zeros, such as bags of words: row i has value values[k] at column indices[k] for k from
+/// offsets[i] to offsets[i + 1]. Never expanded: the cost of products is that of the entries.
 template <class T>
 struct sparse_rows {
     std::size_t columns = 0;                  ///< number of columns
@@ -38,9 +38,9 @@ struct sparse_rows {
     }
 };
 
-/// Lists of edges, and the matrix row that each edge points to. Segment i has places offsets[i] … offsets[i + 1]; place j is
-/// edge e = edges[j], or e = j if `edges` is empty, and points to row rows[e]. Values of edges are indexed by e in either
-/// direction of the lists.
+/// Lists of edges, and the matrix row that each edge points to. Segment i has places offsets[i] … offsets[i + 1]; place
+/// j is edge e = edges[j], or e = j if `edges` is empty, and points to row rows[e]. Values of edges are indexed by e in
+/// either direction of the lists.
 struct edge_segments {
     std::span<const std::uint32_t> offsets; ///< [segments + 1]
     std::span<const std::uint32_t> rows;    ///< [edges]
@@ -52,8 +52,8 @@ struct edge_segments {
     [[nodiscard]] std::size_t edge(std::size_t place) const noexcept { return edges.empty() ? place : edges[place]; }
 };
 
-/// Edges from some source rows to some target rows, which other parts may reach too: the contents of an edge block. Segment i
-/// belongs to row targets[i] of the result; other rows are unchanged.
+/// Edges from some source rows to some target rows, which other parts may reach too: the contents of an edge block.
+/// Segment i belongs to row targets[i] of the result; other rows are unchanged.
 struct edge_part {
     edge_segments edges;                    ///< `edges.edges` is empty
     std::span<const std::uint32_t> targets; ///< [segments], distinct
@@ -61,9 +61,9 @@ struct edge_part {
 
 /// The kernels of GNN layers: the interface of a backend, on a CPU or another device.
 ///
-/// Meaning: matrices are row-major with strides and hold T; results overlap no operand unless stated. `heads` is the number of
-/// equal slices of columns. Values of edges are [edges, heads], dense. Dimensions may be 0. "adds" accumulates, everything else
-/// overwrites. The same operands give the same bits on any executor.
+/// Meaning: matrices are row-major with strides and hold T; results overlap no operand unless stated. `heads` is the
+/// number of equal slices of columns. Values of edges are [edges, heads], dense. Dimensions may be 0. "adds"
+/// accumulates, everything else overwrites. The same operands give the same bits on any executor.
 ///
 ///     gather_rows(in, ids, out)                        out[i] = in[ids[i]]
 ///     multiply(a [m, k], w [k, n], out, epilogue)      out = a w, then the epilogue
@@ -107,44 +107,45 @@ struct edge_part {
 /// Cost: 2mkn operations for a product; for the others, one pass over the arguments, one row read per edge.
 /// Thread-safe.
 template <class B, class T = float>
-concept gnn_kernels = requires(const B& b, executor_ref executor, matrix_view<const T> in, matrix_view<T> out, std::span<T> list,
-    std::span<const T> numbers, std::span<const std::uint32_t> ids, matrix_view<std::uint32_t> winners,
-    matrix_view<const std::uint32_t> won, const edge_segments& s, const edge_part& part, std::size_t heads, T x, const sparse_rows<T>& sparse,
-    const dropout_mask& mask, activation act, epilogue<T> then, bool yes) {
-    b.gather_rows(in, ids, out, executor);
-    b.multiply(in, in, out, then, executor);
-    b.multiply_nt(in, in, out, yes, executor);
-    b.add_tn(in, in, out, executor);
-    b.sparse_multiply(sparse, in, out, then, executor);
-    b.sparse_add_tn(sparse, in, out, executor);
-    b.add_column_sums(in, list, executor);
-    b.add_rows(in, out, executor);
-    b.activate_backward(act, in, out, executor);
-    b.segment_shares(s, list, executor);
-    b.segment_symmetric(s, ids, list, executor);
-    b.segment_sum(s, numbers, heads, in, out, executor);
-    b.segment_max(s, in, out, winners, executor);
-    b.segment_max_backward(s, in, won, out, executor);
-    b.segment_total(s, heads, numbers, out, executor);
-    b.segment_softmax(s, heads, list, executor);
-    b.segment_softmax_backward(s, heads, numbers, list, executor);
-    b.edge_dots(s, heads, in, in, list, executor);
-    b.edge_scores(s, heads, in, in, x, list, executor);
-    b.edge_scores_backward(heads, x, numbers, list, executor);
-    b.head_dots(in, numbers, heads, out, executor);
-    b.head_dots_backward(in, numbers, heads, in, out, list, executor);
-    b.head_mean(in, heads, out, executor);
-    b.head_mean_backward(in, heads, out, executor);
-    b.dropout(mask, in, out, executor);
-    b.sparse_dropout(mask, sparse, list, executor);
-    b.segment_dropout(mask, s, heads, numbers, list, executor);
-    b.add_segments(part, in, out, executor);
-    b.raise_segments(part, ids, in, out, executor);
-    b.attend_segments(part, heads, x, in, out, executor);
-    b.divide_rows(in, out, executor);
-    b.bias_activate(numbers, act, out, executor);
-    b.layer_norm(in, numbers, numbers, x, out, executor);
-    b.layer_norm_backward(in, numbers, x, out, list, list, executor);
-};
+concept gnn_kernels =
+    requires(const B& b, executor_ref executor, matrix_view<const T> in, matrix_view<T> out, std::span<T> list,
+        std::span<const T> numbers, std::span<const std::uint32_t> ids, matrix_view<std::uint32_t> winners,
+        matrix_view<const std::uint32_t> won, const edge_segments& s, const edge_part& part, std::size_t heads, T x,
+        const sparse_rows<T>& sparse, const dropout_mask& mask, activation act, epilogue<T> then, bool yes) {
+        b.gather_rows(in, ids, out, executor);
+        b.multiply(in, in, out, then, executor);
+        b.multiply_nt(in, in, out, yes, executor);
+        b.add_tn(in, in, out, executor);
+        b.sparse_multiply(sparse, in, out, then, executor);
+        b.sparse_add_tn(sparse, in, out, executor);
+        b.add_column_sums(in, list, executor);
+        b.add_rows(in, out, executor);
+        b.activate_backward(act, in, out, executor);
+        b.segment_shares(s, list, executor);
+        b.segment_symmetric(s, ids, list, executor);
+        b.segment_sum(s, numbers, heads, in, out, executor);
+        b.segment_max(s, in, out, winners, executor);
+        b.segment_max_backward(s, in, won, out, executor);
+        b.segment_total(s, heads, numbers, out, executor);
+        b.segment_softmax(s, heads, list, executor);
+        b.segment_softmax_backward(s, heads, numbers, list, executor);
+        b.edge_dots(s, heads, in, in, list, executor);
+        b.edge_scores(s, heads, in, in, x, list, executor);
+        b.edge_scores_backward(heads, x, numbers, list, executor);
+        b.head_dots(in, numbers, heads, out, executor);
+        b.head_dots_backward(in, numbers, heads, in, out, list, executor);
+        b.head_mean(in, heads, out, executor);
+        b.head_mean_backward(in, heads, out, executor);
+        b.dropout(mask, in, out, executor);
+        b.sparse_dropout(mask, sparse, list, executor);
+        b.segment_dropout(mask, s, heads, numbers, list, executor);
+        b.add_segments(part, in, out, executor);
+        b.raise_segments(part, ids, in, out, executor);
+        b.attend_segments(part, heads, x, in, out, executor);
+        b.divide_rows(in, out, executor);
+        b.bias_activate(numbers, act, out, executor);
+        b.layer_norm(in, numbers, numbers, x, out, executor);
+        b.layer_norm_backward(in, numbers, x, out, list, list, executor);
+    };
 
 } // namespace gneiss

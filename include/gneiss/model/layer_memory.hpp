@@ -12,12 +12,13 @@ namespace gneiss {
 namespace detail {
 
 /// Returns the memory of an encoder around a layer [floats].
-[[nodiscard]] inline std::uint64_t surround_floats(const layer_surround& around, std::uint64_t outputs, const layer_sizes& of) noexcept {
+[[nodiscard]] inline std::uint64_t surround_floats(
+    const layer_surround& around, std::uint64_t outputs, const layer_sizes& of) noexcept {
     const std::uint64_t out = of.targets * outputs;
     std::uint64_t floats = out; // the output
     if (around.dropout > 0) floats += of.sources * of.in.dense + of.entries;
     if (around.norm) floats += out;
-    if (around.residual) floats += 2 * out; // before it is added; its gradient
+    if (around.residual) floats += 2 * out;            // before it is added; its gradient
     if (!of.first) floats += of.sources * of.in.dense; // gradient of the input
     return floats;
 }
@@ -27,9 +28,13 @@ namespace detail {
     const std::uint64_t total = of.in.total(), looped = of.edges + of.targets;
     // Rows times weights of all sources, or sums of the targets, whichever is cheaper: linear_aggregation.
     const std::uint64_t products = of.sources * layer.width, sums = of.targets * total;
-    const std::uint64_t aggregated = of.in.sparse != 0 ? products : layer.width < total ? std::max(products, sums) : sums;
+    const std::uint64_t aggregated = of.in.sparse != 0 ? products
+        : layer.width < total                          ? std::max(products, sums)
+                                                       : sums;
     const std::uint64_t loops = 3 * looped + of.sources + of.targets + 2; // 4-byte integers are counted, too
-    const std::uint64_t missing = of.corrected && layer.sage.reduce == sage_reduction::mean ? missing_neighbors<float>::floats(of.targets, layer.width) : 0;
+    const std::uint64_t missing = of.corrected && layer.sage.reduce == sage_reduction::mean
+        ? missing_neighbors<float>::floats(of.targets, layer.width)
+        : 0;
     switch (layer.kind) {
     case layer_kind::sage: return layer.sage.reduce == sage_reduction::max ? 2 * sums : aggregated + of.edges + missing;
     case layer_kind::gcn: return aggregated + loops + looped + of.sources;
@@ -49,9 +54,11 @@ inline constexpr std::uint64_t small_buffers = 4096; // per layer, for alignment
 
 } // namespace detail
 
-/// Returns the most memory of an `encoder<float>` for a layer in training, without its weights and the batch [bytes]. O(1).
+/// Returns the most memory of an `encoder<float>` for a layer in training, without its weights and the batch [bytes].
+/// O(1).
 [[nodiscard]] inline std::uint64_t layer_memory(const layer_options& layer, const layer_sizes& of) noexcept {
-    const std::uint64_t floats = detail::surround_floats(layer.around(), layer.outputs(), of) + detail::layer_floats(layer, of);
+    const std::uint64_t floats =
+        detail::surround_floats(layer.around(), layer.outputs(), of) + detail::layer_floats(layer, of);
     return floats * sizeof(float) + detail::small_buffers;
 }
 

@@ -65,7 +65,9 @@ namespace detail {
 class layer_parser {
 public:
     layer_parser(std::string_view text, const layer_defaults& defaults, bool last)
-        : text_(text), defaults_(defaults), last_(last) {}
+        : text_(text),
+          defaults_(defaults),
+          last_(last) {}
 
     [[nodiscard]] layer_options parse() {
         std::string_view rest = text_;
@@ -76,9 +78,12 @@ public:
         layer_.residual = defaults_.residual;
         if (!last_)
             layer_.then = defaults_.then.value_or(layer_.kind == layer_kind::gat ? activation::elu : activation::relu);
-        if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') width(next(rest));
-        else if (last_ && defaults_.last_width != 0) layer_.width = defaults_.last_width;
-        else fail("needs a width, as in sage:128");
+        if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9')
+            width(next(rest));
+        else if (last_ && defaults_.last_width != 0)
+            layer_.width = defaults_.last_width;
+        else
+            fail("needs a width, as in sage:128");
         while (!rest.empty()) option(next(rest));
         layer_.sage.bias = layer_.gcn.bias = layer_.gat.bias = layer_.bias;
         return layer_;
@@ -121,12 +126,18 @@ private:
             if (word.size() <= key.size() || !word.starts_with(key) || word[key.size()] != '=') return {};
             return word.substr(key.size() + 1);
         };
-        if (const auto rate = value_of("dropout")) layer_.dropout = number(*rate, 0.0, 0.99);
-        else if (word == "norm") layer_.norm = true;
-        else if (word == "no-norm") layer_.norm = false;
-        else if (word == "residual") layer_.residual = true;
-        else if (word == "no-residual") layer_.residual = false;
-        else if (word == "no-bias") layer_.bias = false;
+        if (const auto rate = value_of("dropout"))
+            layer_.dropout = number(*rate, 0.0, 0.99);
+        else if (word == "norm")
+            layer_.norm = true;
+        else if (word == "no-norm")
+            layer_.norm = false;
+        else if (word == "residual")
+            layer_.residual = true;
+        else if (word == "no-residual")
+            layer_.residual = false;
+        else if (word == "no-bias")
+            layer_.bias = false;
         else if (!of_kind(word, value_of)) {
             for (std::size_t i = 0; i < activation_names.size(); ++i)
                 if (word == activation_names[i]) {
@@ -139,24 +150,36 @@ private:
     template <class ValueOf>
     bool of_kind(std::string_view word, const ValueOf& value_of) {
         if (layer_.kind == layer_kind::sage) {
-            if (word == "mean") layer_.sage.reduce = sage_reduction::mean;
-            else if (word == "sum") layer_.sage.reduce = sage_reduction::sum;
-            else if (word == "max") layer_.sage.reduce = sage_reduction::max;
-            else if (word == "concat" || word == "add") layer_.sage.concat = word == "concat";
-            else return false;
+            if (word == "mean")
+                layer_.sage.reduce = sage_reduction::mean;
+            else if (word == "sum")
+                layer_.sage.reduce = sage_reduction::sum;
+            else if (word == "max")
+                layer_.sage.reduce = sage_reduction::max;
+            else if (word == "concat" || word == "add")
+                layer_.sage.concat = word == "concat";
+            else
+                return false;
             return true;
         }
         if (layer_.kind == layer_kind::gcn) {
-            if (word == "symmetric") layer_.gcn.normalize = gcn_normalization::symmetric;
-            else if (word == "row") layer_.gcn.normalize = gcn_normalization::row;
-            else return false;
+            if (word == "symmetric")
+                layer_.gcn.normalize = gcn_normalization::symmetric;
+            else if (word == "row")
+                layer_.gcn.normalize = gcn_normalization::row;
+            else
+                return false;
             return true;
         }
         if (layer_.kind == layer_kind::gat) {
-            if (word == "concat" || word == "mean") layer_.gat.concat = word == "concat";
-            else if (const auto rate = value_of("attention-dropout")) layer_.gat.dropout = number(*rate, 0.0, 0.99);
-            else if (const auto slope = value_of("slope")) layer_.gat.slope = number(*slope, 0.0, 1.0);
-            else return false;
+            if (word == "concat" || word == "mean")
+                layer_.gat.concat = word == "concat";
+            else if (const auto rate = value_of("attention-dropout"))
+                layer_.gat.dropout = number(*rate, 0.0, 0.99);
+            else if (const auto slope = value_of("slope"))
+                layer_.gat.slope = number(*slope, 0.0, 1.0);
+            else
+                return false;
             return true;
         }
         return false;
@@ -170,8 +193,8 @@ private:
 
 } // namespace detail
 
-/// Parses layers from a text such as "sage:128,sage:128:max:dropout=.5" or "gat:8x8,gat:7x1:mean", the first one to compute in
-/// front. Each is KIND:WIDTH[xHEADS][:OPTION…]:
+/// Parses layers from a text such as "sage:128,sage:128:max:dropout=.5" or "gat:8x8,gat:7x1:mean", the first one to
+/// compute in front. Each is KIND:WIDTH[xHEADS][:OPTION…]:
 ///
 ///     sage    mean (default), sum or max; concat (default) or add
 ///     gcn     row (default) or symmetric
@@ -180,7 +203,8 @@ private:
 ///     any     none, relu, leaky, elu, tanh or sigmoid; dropout=P; norm or no-norm; residual or no-residual; no-bias
 ///
 /// Throws `invalid_argument` with the layer and its fault.
-[[nodiscard]] inline std::vector<layer_options> parse_layers(std::string_view text, const layer_defaults& defaults = {}) {
+[[nodiscard]] inline std::vector<layer_options> parse_layers(
+    std::string_view text, const layer_defaults& defaults = {}) {
     std::vector<layer_options> layers;
     for (bool more = true; more;) {
         const std::size_t comma = text.find(',');

@@ -34,18 +34,18 @@ enum class reduction : std::uint8_t {
 
 /// Sizes of the work. They affect the last bits of results; the number of threads does not.
 struct link_model_tuning {
-    std::size_t tile_rows = 128;                            ///< queries whose scores are in memory at once
-    std::size_t task_rows = 1024;                           ///< minimum queries per task
-    std::size_t partial_bytes = std::size_t{128} << 20;     ///< limit of the tasks' gradients of negatives
-    std::size_t nodes_per_task = 128;                       ///< for sums of gradients per node
+    std::size_t tile_rows = 128;                        ///< queries whose scores are in memory at once
+    std::size_t task_rows = 1024;                       ///< minimum queries per task
+    std::size_t partial_bytes = std::size_t{128} << 20; ///< limit of the tasks' gradients of negatives
+    std::size_t nodes_per_task = 128;                   ///< for sums of gradients per node
 };
 
 /// Options of a link model.
 struct link_model_options {
     reduction reduce = reduction::sum; ///< reduction of losses to one number
     regularizer penalty{};             ///< penalty on the rows of positives
-    /// Head queries use `query(side::tail, tail, relation + R)`: the relation table has 2R rows, the upper half for inverse
-    /// relations. Source: Lacroix, Usunier and Obozinski, ICML 2018.
+    /// Head queries use `query(side::tail, tail, relation + R)`: the relation table has 2R rows, the upper half for
+    /// inverse relations. Source: Lacroix, Usunier and Obozinski, ICML 2018.
     bool reciprocal = false;
     link_model_tuning tuning{}; ///< sizes of the work
 };
@@ -55,24 +55,29 @@ template <class Decoder, class Loss, class Backend>
 class link_model {
     static_assert(decoder<Decoder>, "link_model: Decoder must be a gneiss::decoder, see gneiss/model/concepts.hpp");
     static_assert(ranking_loss<Loss>, "link_model: Loss must be a gneiss::ranking_loss, see gneiss/model/concepts.hpp");
-    static_assert(gemm_backend<Backend>, "link_model: Backend must be a gneiss::gemm_backend, see gneiss/model/concepts.hpp");
+    static_assert(
+        gemm_backend<Backend>, "link_model: Backend must be a gneiss::gemm_backend, see gneiss/model/concepts.hpp");
 };
 
 /// Link prediction: scores positives against shared negatives and differentiates, with matrix products.
 ///
-/// A task is a run of positives of one (chunk, side). It computes queries Q and scores S = Q Nᵀ, replaces S by dS row by row,
-/// and multiplies back: dQ = dS N, dN = dSᵀ Q. Tasks write to separate memory; afterwards each distinct node sums its
-/// occurrences in their fixed order. So results are bit-identical for any executor.
+/// A task is a run of positives of one (chunk, side). It computes queries Q and scores S = Q Nᵀ, replaces S by dS row
+/// by row, and multiplies back: dQ = dS N, dN = dSᵀ Q. Tasks write to separate memory; afterwards each distinct node
+/// sums its occurrences in their fixed order. So results are bit-identical for any executor.
 ///
-/// Cost: 6 · queries · negatives · dim floating point operations plus O((positives + negatives) · dim); memory is reused
-/// between batches. One thread at a time per object; several objects may run concurrently.
+/// Cost: 6 · queries · negatives · dim floating point operations plus O((positives + negatives) · dim); memory is
+/// reused between batches. One thread at a time per object; several objects may run concurrently.
 template <decoder Decoder, ranking_loss Loss, gemm_backend Backend>
 class link_model<Decoder, Loss, Backend> {
 public:
     /// Constructs a model for node rows of `dim` floats. Throws `invalid_argument` if the decoder does not accept that.
-    explicit link_model(std::size_t dim, const link_model_options& options = {}, Decoder decode = {},
-        Loss loss = {}, Backend multiply = {})
-        : dim_(dim), options_(options), decode_(std::move(decode)), loss_(std::move(loss)), score_(std::move(multiply)) {
+    explicit link_model(std::size_t dim, const link_model_options& options = {}, Decoder decode = {}, Loss loss = {},
+        Backend multiply = {})
+        : dim_(dim),
+          options_(options),
+          decode_(std::move(decode)),
+          loss_(std::move(loss)),
+          score_(std::move(multiply)) {
         check_dimension(decode_, dim);
     }
 
@@ -80,9 +85,16 @@ public:
     [[nodiscard]] const link_model_options& options() const noexcept { return options_; }
     /// True if the loss has a log-sum, as a query log needs.
     [[nodiscard]] bool has_log_sum() const noexcept {
-        if constexpr (requires { { loss_.has_log_sum() } -> std::convertible_to<bool>; }) return loss_.has_log_sum();
-        else if constexpr (requires { { Loss::has_log_sum } -> std::convertible_to<bool>; }) return Loss::has_log_sum;
-        else return false;
+        if constexpr (requires {
+                          { loss_.has_log_sum() } -> std::convertible_to<bool>;
+                      })
+            return loss_.has_log_sum();
+        else if constexpr (requires {
+                               { Loss::has_log_sum } -> std::convertible_to<bool>;
+                           })
+            return Loss::has_log_sum;
+        else
+            return false;
     }
     /// Returns the floats of a relation's row; 0: edges have no relation parameters.
     [[nodiscard]] std::size_t relation_floats() const noexcept { return Decoder::relation_floats(dim_); }
@@ -93,16 +105,16 @@ public:
 
     /// Computes loss and gradients of a batch.
     ///
-    /// `rows` [U, dim] are the values of batch.nodes in order, `relations` [relation_rows, relation_floats] the whole table;
-    /// strides may exceed the columns. Writes every row of `sparse_gradients` [U, dim], and to `relation_gradients` the
-    /// gradients of the relation rows that occur, ascending. With `log`, negatives also get the gradients of its queries, and
-    /// it keeps some of the batch's: for losses with a log-sum.
+    /// `rows` [U, dim] are the values of batch.nodes in order, `relations` [relation_rows, relation_floats] the whole
+    /// table; strides may exceed the columns. Writes every row of `sparse_gradients` [U, dim], and to
+    /// `relation_gradients` the gradients of the relation rows that occur, ascending. With `log`, negatives also get
+    /// the gradients of its queries, and it keeps some of the batch's: for losses with a log-sum.
     /// Throws `not_finite`, naming the batch, if the loss is NaN or infinite (gradients are then unspecified);
     /// `invalid_argument` or `out_of_range` for shapes or relations that do not fit.
     template <executor E>
     link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
-        matrix_view<const float> relations, matrix_view<float> sparse_gradients, gneiss::sparse_gradients& relation_gradients,
-        const E& executor, query_log* log = nullptr) {
+        matrix_view<const float> relations, matrix_view<float> sparse_gradients,
+        gneiss::sparse_gradients& relation_gradients, const E& executor, query_log* log = nullptr) {
         check(batch, rows, relations, sparse_gradients);
         work all = divide(batch);
         all.log = log;
@@ -112,7 +124,8 @@ public:
         }
         outcomes_.assign(all.tasks(), {});
         executor.run(all.tasks(), [&](std::size_t task) {
-            scratch_.with([] { return std::make_unique<scratch>(); }, [&](auto& mine) { ask(all, task, rows, relations, *mine); });
+            scratch_.with([] { return std::make_unique<scratch>(); },
+                [&](auto& mine) { ask(all, task, rows, relations, *mine); });
         });
         link_statistics total{.positives = batch.positives(), .query_count = all.query_count()};
         for (const link_statistics& one : outcomes_) total += one;
@@ -122,15 +135,15 @@ public:
         const double per_query = mean ? 1 / static_cast<double>(all.query_count()) : 1;
         const double per_positive = mean ? 1 / static_cast<double>(batch.positives()) : 1;
         total.penalty = sum_nodes(all, rows, sparse_gradients, per_query, per_positive, executor) +
-                        sum_relations(all, relations, relation_gradients, per_query, per_positive, executor);
+            sum_relations(all, relations, relation_gradients, per_query, per_positive, executor);
         if (!std::isfinite(total.penalty))
             throw error(errc::not_finite, "the penalty of " + to_string(batch.key) + " is not a finite number");
         if (log != nullptr) log->end();
         return total;
     }
 
-    /// Computes queries of (known end, relation) pairs with the other end on `corrupt_side`: known [b, dim], relation ids [b]
-    /// below R, out [b, dim]. For evaluation. O(b · dim). Thread-safe.
+    /// Computes queries of (known end, relation) pairs with the other end on `corrupt_side`: known [b, dim], relation
+    /// ids [b] below R, out [b, dim]. For evaluation. O(b · dim). Thread-safe.
     void queries(side corrupt_side, matrix_view<const float> known, std::span<const relation_id> ids,
         matrix_view<const float> relations, matrix_view<float> out) const {
         for (std::size_t i = 0; i < known.rows(); ++i)
@@ -147,26 +160,29 @@ public:
         return score_.one(query, candidate);
     }
 
-    /// Returns the scorer for evaluation and prediction: the decoder with these relations, used as in `options()`. Both outlive
-    /// it.
+    /// Returns the scorer for evaluation and prediction: the decoder with these relations, used as in `options()`. Both
+    /// outlive it.
     /// \param relations  the trained table [relation_rows, relation_floats]; may be empty without relation parameters
     /// Throws `invalid_argument` for a table of another shape.
     [[nodiscard]] link_scorer scorer(matrix_view<const float> relations = {}) const {
-        if (relation_floats() != 0 && (relations.columns() != relation_floats() || (options_.reciprocal && relations.rows() % 2 != 0)))
-            throw error(errc::invalid_argument, "a table of " + std::to_string(relations.rows()) + " relations of " + std::to_string(relations.columns()) +
-                " floats is not that of this model: it has " + std::string(options_.reciprocal ? "two rows a relation" : "a row a relation") +
-                " of " + std::to_string(relation_floats()) + " floats");
+        if (relation_floats() != 0 &&
+            (relations.columns() != relation_floats() || (options_.reciprocal && relations.rows() % 2 != 0)))
+            throw error(errc::invalid_argument,
+                "a table of " + std::to_string(relations.rows()) + " relations of " +
+                    std::to_string(relations.columns()) + " floats is not that of this model: it has " +
+                    std::string(options_.reciprocal ? "two rows a relation" : "a row a relation") + " of " +
+                    std::to_string(relation_floats()) + " floats");
         return options_.reciprocal ? link_scorer::reciprocal(decode_, relations) : link_scorer(decode_, relations);
     }
 
 private:
     using candidates = detail::candidate_scores<Decoder::compare, Backend>;
 
-    /// A batch divided into tasks, and the places of their results. Row s · B + i of the gradients belongs to positive i on
-    /// side position s.
+    /// A batch divided into tasks, and the places of their results. Row s · B + i of the gradients belongs to positive
+    /// i on side position s.
     struct work {
         const link_batch& batch;
-        std::size_t pieces = 1;            ///< tasks per (chunk, side)
+        std::size_t pieces = 1;              ///< tasks per (chunk, side)
         float* known_gradients = nullptr;    ///< [S · B, dim] of the known end
         float* answer_gradients = nullptr;   ///< [S · B, dim] of the answer
         float* relation_gradients = nullptr; ///< [S · B, relation_floats]
@@ -197,11 +213,15 @@ private:
 
     void check_log(const query_log& log) const {
         if (log.dim() != dim_)
-            throw error(errc::invalid_argument, "a log of queries of " + std::to_string(log.dim()) + " floats, and the model has " + std::to_string(dim_));
+            throw error(errc::invalid_argument,
+                "a log of queries of " + std::to_string(log.dim()) + " floats, and the model has " +
+                    std::to_string(dim_));
         if (!has_log_sum()) throw error(errc::invalid_argument, "a query log needs a loss with a log-sum");
     }
 
-    [[nodiscard]] side query_side(side corrupt_side) const noexcept { return options_.reciprocal ? side::tail : corrupt_side; }
+    [[nodiscard]] side query_side(side corrupt_side) const noexcept {
+        return options_.reciprocal ? side::tail : corrupt_side;
+    }
     [[nodiscard]] std::span<const float> relation_row(
         matrix_view<const float> relations, side corrupt_side, relation_id id) const noexcept {
         if (relation_floats() == 0) return {};
@@ -212,8 +232,10 @@ private:
         const std::size_t lists = batch.chunks * batch.sides.size();
         const std::size_t list_floats = batch.negatives_per_list * dim_;
         const std::size_t longest = ceil_div(batch.positives(), std::size_t{batch.chunks});
-        const std::size_t affordable = options_.tuning.partial_bytes / std::max<std::size_t>(lists * list_floats * sizeof(float), 1);
-        const std::size_t pieces = std::clamp<std::size_t>(longest / options_.tuning.task_rows, 1, std::max<std::size_t>(affordable, 1));
+        const std::size_t affordable =
+            options_.tuning.partial_bytes / std::max<std::size_t>(lists * list_floats * sizeof(float), 1);
+        const std::size_t pieces =
+            std::clamp<std::size_t>(longest / options_.tuning.task_rows, 1, std::max<std::size_t>(affordable, 1));
         work all{batch, pieces};
         all.known_gradients = known_gradients_.at_least(all.query_count() * dim_);
         all.answer_gradients = answer_gradients_.at_least(all.query_count() * dim_);
@@ -241,18 +263,18 @@ private:
 
         link_statistics& outcome = outcomes_[task];
         for (std::size_t at = first + piece * size / all.pieces; at < end; at += options_.tuning.tile_rows)
-            ask_tile(all, s, at, std::min(options_.tuning.tile_rows, end - at), rows, relations, negatives, negative_gradients,
-                use, outcome);
+            ask_tile(all, s, at, std::min(options_.tuning.tile_rows, end - at), rows, relations, negatives,
+                negative_gradients, use, outcome);
         score_.finish(negatives, negative_gradients, use.similarity);
         if (all.log != nullptr && all.log->replays())
             replay(*all.log, batch, list, piece, all.pieces, columns, negatives, negative_gradients, use);
     }
 
-    /// Weighs the gradients of a list's negatives by the resident share of the nodes, and adds those of queries of the log: the
-    /// task's part of them, at the weight of the queries that the rest of the nodes missed.
+    /// Weighs the gradients of a list's negatives by the resident share of the nodes, and adds those of queries of the
+    /// log: the task's part of them, at the weight of the queries that the rest of the nodes missed.
     void replay(const query_log& log, const link_batch& batch, std::size_t list, std::size_t piece, std::size_t pieces,
-        std::span<const std::uint32_t> columns, matrix_view<const float> negatives, matrix_view<float> negative_gradients,
-        scratch& use) const {
+        std::span<const std::uint32_t> columns, matrix_view<const float> negatives,
+        matrix_view<float> negative_gradients, scratch& use) const {
         const std::size_t n = negatives.rows(), drawn = log.options().per_list;
         const float live = log.live_share();
         for (std::size_t k = 0; k < n * dim_; ++k) negative_gradients.data()[k] *= live;
@@ -319,7 +341,8 @@ private:
             const loss_and_gradient<float> one = loss_(positive, of, gradient);
             outcome.loss += one.loss;
             if (all.log != nullptr) // log-sum = loss + positive, for losses that have one
-                all.log->keep(s * batch.positives() + first + i, queries[i], static_cast<float>(one.loss) + positive - correction);
+                all.log->keep(s * batch.positives() + first + i, queries[i],
+                    static_cast<float>(one.loss) + positive - correction);
             return one.grad_positive;
         };
         const float* positive_gradients = score_.differentiate(queries, scores, use.similarity, lost);
@@ -334,7 +357,8 @@ private:
             const std::span relation(all.relation_gradients + row * relation_size, relation_size);
             std::fill(known.begin(), known.end(), 0.0F);
             std::fill(relation.begin(), relation.end(), 0.0F);
-            score_.one_backward(queries[i], rows[answers[first + i]], positive_gradients[i], query_gradients[i], answer);
+            score_.one_backward(
+                queries[i], rows[answers[first + i]], positive_gradients[i], query_gradients[i], answer);
             decode_.query_backward(query_side(corrupt_side), rows[given[first + i]], relation_at(first + i),
                 std::span<const float>(query_gradients[i]), known, relation);
         }
@@ -369,8 +393,9 @@ private:
                     ++ends;
                     const side end = at < B ? side::head : side::tail;
                     for (std::size_t s = 0; s < batch.sides.size(); ++s)
-                        add(sum, (batch.side_at(s) == end ? all.answer_gradients : all.known_gradients) +
-                                     (s * B + at % B) * dim_);
+                        add(sum,
+                            (batch.side_at(s) == end ? all.answer_gradients : all.known_gradients) +
+                                (s * B + at % B) * dim_);
                 } else {
                     const std::size_t list = (at - 2 * B) / n, column = (at - 2 * B) % n;
                     for (std::size_t piece = 0; piece < all.pieces; ++piece)
@@ -381,11 +406,12 @@ private:
             return options_.penalty.add_gradient<float>(
                 rows[node], has_complex_rows<Decoder>, per_positive * static_cast<double>(ends), sum);
         };
-        return parallel_reduce(executor, batch.nodes.size(), options_.tuning.nodes_per_task, 0.0, [&](std::size_t at, std::size_t end) {
-            double penalty = 0;
-            for (; at < end; ++at) penalty += sum_one(at);
-            return penalty;
-        });
+        return parallel_reduce(
+            executor, batch.nodes.size(), options_.tuning.nodes_per_task, 0.0, [&](std::size_t at, std::size_t end) {
+                double penalty = 0;
+                for (; at < end; ++at) penalty += sum_one(at);
+                return penalty;
+            });
     }
 
     /// The same for relations. Inverse relations come after the others.

@@ -41,22 +41,27 @@ struct link_query {
 /// Copies share the relations, which must outlive them. Thread-safe. One indirect call per query, none per candidate.
 class link_scorer {
 public:
-    /// Constructs a scorer without a model. \param relations [R, relation_floats(dim)]; unused by decoders without relations
+    /// Constructs a scorer without a model. \param relations [R, relation_floats(dim)]; unused by decoders without
+    /// relations
     template <class D>
         requires(!std::same_as<D, link_scorer> && decoder<D>)
-    explicit link_scorer(D decode, matrix_view<const float> relations = {}) : link_scorer(std::move(decode), relations, false) {}
+    explicit link_scorer(D decode, matrix_view<const float> relations = {})
+        : link_scorer(std::move(decode), relations, false) {}
     /// Says what is missing: any other type.
     template <class D>
         requires(!std::same_as<D, link_scorer> && !decoder<D>)
-    explicit link_scorer(D /*decode*/, matrix_view<const float> /*relations*/ = {}) : compare_{}, reciprocal_(false) {
+    explicit link_scorer(D /*decode*/, matrix_view<const float> /*relations*/ = {}) : compare_{},
+                                                                                      reciprocal_(false) {
         static_assert(decoder<D>, "link_scorer: the object must be a gneiss::decoder, see gneiss/model/concepts.hpp");
     }
-    /// Returns a scorer without a model, with relations [2R, relation_floats(dim)]: relation r + R is the inverse of r, and (?,
-    /// r, t) is queried as (t, r + R, ?) (Lacroix et al., ICML 2018, §4).
+    /// Returns a scorer without a model, with relations [2R, relation_floats(dim)]: relation r + R is the inverse of r,
+    /// and (?, r, t) is queried as (t, r + R, ?) (Lacroix et al., ICML 2018, §4).
     template <class D>
     [[nodiscard]] static link_scorer reciprocal(D decode, matrix_view<const float> relations) {
-        if constexpr (decoder<D>) return {std::move(decode), relations, true};
-        else return link_scorer(std::move(decode)); // says what is missing
+        if constexpr (decoder<D>)
+            return {std::move(decode), relations, true};
+        else
+            return link_scorer(std::move(decode)); // says what is missing
     }
 
     [[nodiscard]] similarity compare() const noexcept { return compare_; }
@@ -69,16 +74,18 @@ public:
     /// Writes the query vector [dim] for q, whose known node has the row `known` [dim].
     void query(const link_query& q, std::span<const float> known, std::span<float> out) const {
         const bool turned = reciprocal_ && q.target_side == side::head;
-        const std::span<const float> relation =
-            relation_floats_(out.size()) == 0 ? std::span<const float>{}
-                                              : relations_[q.relation + (turned ? relations_.rows() / 2 : 0)];
+        const std::span<const float> relation = relation_floats_(out.size()) == 0
+            ? std::span<const float>{}
+            : relations_[q.relation + (turned ? relations_.rows() / 2 : 0)];
         query_(turned ? side::tail : q.target_side, known, relation, out);
     }
 
 private:
     template <decoder D>
     link_scorer(D decode, matrix_view<const float> relations, bool reversed)
-        : compare_(D::compare), relations_(relations), reciprocal_(reversed),
+        : compare_(D::compare),
+          relations_(relations),
+          reciprocal_(reversed),
           relation_floats_([decode](std::size_t dim) { return decode.relation_floats(dim); }),
           query_([decode](side target_side, std::span<const float> known, std::span<const float> relation,
                      std::span<float> out) { decode.query(target_side, known, relation, out); }) {}

@@ -19,7 +19,8 @@
 #include <gneiss/model/detail/vector_math.hpp>
 
 // Every loss models `ranking_loss`: one query, the score of its true answer against those of its negatives.
-// Cost: O(negatives), two or three vectorized passes and no allocation. Scores are never an error: a NaN gives a NaN loss.
+// Cost: O(negatives), two or three vectorized passes and no allocation. Scores are never an error: a NaN gives a NaN
+// loss.
 namespace gneiss {
 
 namespace detail {
@@ -41,7 +42,8 @@ void scale(std::span<T> x, T by) noexcept {
 template <class T>
 T unmasked(std::span<const T> x) noexcept {
     const T* in = x.data();
-    return lane_sum<T>(x.size(), [in](std::size_t i) { return in[i] == -std::numeric_limits<T>::infinity() ? T{0} : T{1}; });
+    return lane_sum<T>(
+        x.size(), [in](std::size_t i) { return in[i] == -std::numeric_limits<T>::infinity() ? T{0} : T{1}; });
 }
 
 } // namespace detail
@@ -56,12 +58,13 @@ struct softmax_loss {
         const T rest = detail::shifted_exponentials(detail::in_place<T>(negatives, gradient), gradient.size(), top);
         const T sum = rest + mine;
         detail::scale(gradient, T{1} / sum);
-        return {std::log(static_cast<double>(sum)) + static_cast<double>(top) - static_cast<double>(positive), -rest / sum};
+        return {
+            std::log(static_cast<double>(sum)) + static_cast<double>(top) - static_cast<double>(positive), -rest / sum};
     }
 };
 
-/// Equation (1) of the paper as printed: −(s⁺ − log Σ e^s⁻). The positive is outside the log-sum, so the loss has no lower
-/// bound. A query without an unmasked negative has no loss. Source: Marius, section 2.1.
+/// Equation (1) of the paper as printed: −(s⁺ − log Σ e^s⁻). The positive is outside the log-sum, so the loss has no
+/// lower bound. A query without an unmasked negative has no loss. Source: Marius, section 2.1.
 struct marius_loss {
     template <class T>
     loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const noexcept {
@@ -75,8 +78,8 @@ struct marius_loss {
     }
 };
 
-/// Binary cross-entropy: log(1 + e^−s⁺) + the mean of log(1 + e^s⁻) over the unmasked negatives, so that both classes have the
-/// same weight at any number of negatives.
+/// Binary cross-entropy: log(1 + e^−s⁺) + the mean of log(1 + e^s⁻) over the unmasked negatives, so that both classes
+/// have the same weight at any number of negatives.
 struct logistic_loss {
     template <class T>
     loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const noexcept {
@@ -107,7 +110,8 @@ struct logistic_loss {
             for (const T p : product) soft += std::log(static_cast<double>(p));
         }
         const T own = detail::exponential(-std::abs(positive));
-        const double mine = std::log1p(static_cast<double>(own)) + static_cast<double>(positive < T{0} ? -positive : T{0});
+        const double mine =
+            std::log1p(static_cast<double>(own)) + static_cast<double>(positive < T{0} ? -positive : T{0});
         const T wrong = positive > T{0} ? own / (T{1} + own) : T{1} / (T{1} + own); // 1 − σ(s⁺)
         return {mine + static_cast<double>(weight) * (soft + static_cast<double>(linear)), -wrong};
     }
@@ -139,15 +143,16 @@ struct margin_loss {
     }
 };
 
-/// Type-erased `ranking_loss`, so that models need not be compiled for each: one branch per query for the losses above, one
-/// indirect call for your own.
+/// Type-erased `ranking_loss`, so that models need not be compiled for each: one branch per query for the losses above,
+/// one indirect call for your own.
 class any_loss {
 public:
     /// Takes a loss over.
     template <class L>
         requires(!std::same_as<L, any_loss>)
     any_loss(L loss) : loss_(hold(std::move(loss))) { // NOLINT(google-explicit-constructor): stands for the loss
-        static_assert(ranking_loss<L>, "any_loss: the object must be a gneiss::ranking_loss, see gneiss/model/concepts.hpp");
+        static_assert(
+            ranking_loss<L>, "any_loss: the object must be a gneiss::ranking_loss, see gneiss/model/concepts.hpp");
     }
 
     /// Calls the loss. Your own computes in float: throws errc::unsupported for another T.
@@ -155,8 +160,8 @@ public:
     loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const {
         return std::visit([&](const auto& loss) { return loss(positive, negatives, gradient); }, loss_);
     }
-    /// Returns true if it has a log-sum over the candidates, which `log_q_correction_of` compensates. Your own loss declares it:
-    /// `static constexpr bool has_log_sum = true`.
+    /// Returns true if it has a log-sum over the candidates, which `log_q_correction_of` compensates. Your own loss
+    /// declares it: `static constexpr bool has_log_sum = true`.
     [[nodiscard]] bool has_log_sum() const noexcept {
         const own_loss* own = std::get_if<own_loss>(&loss_);
         if (own != nullptr) return own->has_log_sum;
@@ -170,8 +175,10 @@ private:
 
         template <class T>
         loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const {
-            if constexpr (std::same_as<T, float>) return call(positive, negatives, gradient);
-            else throw error(errc::unsupported, "your own loss computes in float");
+            if constexpr (std::same_as<T, float>)
+                return call(positive, negatives, gradient);
+            else
+                throw error(errc::unsupported, "your own loss computes in float");
         }
     };
     using any = std::variant<softmax_loss, marius_loss, logistic_loss, margin_loss, own_loss>;
@@ -179,13 +186,15 @@ private:
     template <class L>
     static any hold(L loss) {
         if constexpr (std::same_as<L, softmax_loss> || std::same_as<L, marius_loss> || std::same_as<L, logistic_loss> ||
-                      std::same_as<L, margin_loss>) {
+            std::same_as<L, margin_loss>) {
             return loss;
         } else if constexpr (ranking_loss<L>) {
-            own_loss own{[loss = std::move(loss)](float positive, std::span<const float> negatives, std::span<float> gradient) {
-                return loss(positive, negatives, gradient);
-            }};
-            if constexpr (requires { { L::has_log_sum } -> std::convertible_to<bool>; }) own.has_log_sum = L::has_log_sum;
+            own_loss own{[loss = std::move(loss)](float positive, std::span<const float> negatives,
+                             std::span<float> gradient) { return loss(positive, negatives, gradient); }};
+            if constexpr (requires {
+                              { L::has_log_sum } -> std::convertible_to<bool>;
+                          })
+                own.has_log_sum = L::has_log_sum;
             return own;
         } else {
             return {};
@@ -208,6 +217,6 @@ inline constexpr std::array<std::string_view, 4> loss_names = {"softmax", "mariu
 }
 
 static_assert(ranking_loss<softmax_loss> && ranking_loss<marius_loss> && ranking_loss<logistic_loss> &&
-              ranking_loss<margin_loss> && ranking_loss<any_loss>);
+    ranking_loss<margin_loss> && ranking_loss<any_loss>);
 
 } // namespace gneiss

@@ -47,7 +47,8 @@ struct adagrad {
     static constexpr std::size_t state_floats(std::size_t dim) noexcept { return dim; }
     static constexpr float initial_state() noexcept { return 0; }
 
-    void step(std::span<float> value, std::span<float> state, std::span<const float> gradient, std::uint64_t) const noexcept {
+    void step(
+        std::span<float> value, std::span<float> state, std::span<const float> gradient, std::uint64_t) const noexcept {
         float* const x = value.data();
         float* const s = state.data();
         const float* const g = gradient.data();
@@ -62,8 +63,8 @@ struct adagrad {
     }
 };
 
-/// Adam with both moments corrected by the batch's number t; a row that a batch does not use keeps its moments. The state is
-/// [first moments | second moments]. Source: Kingma and Ba, ICLR 2015.
+/// Adam with both moments corrected by the batch's number t; a row that a batch does not use keeps its moments. The
+/// state is [first moments | second moments]. Source: Kingma and Ba, ICLR 2015.
 struct adam {
     float rate = 0.001F;   ///< learning rate
     float beta1 = 0.9F;    ///< decay of first moments
@@ -73,7 +74,8 @@ struct adam {
     static constexpr std::size_t state_floats(std::size_t dim) noexcept { return 2 * dim; }
     static constexpr float initial_state() noexcept { return 0; }
 
-    void step(std::span<float> value, std::span<float> state, std::span<const float> gradient, std::uint64_t t) const noexcept {
+    void step(std::span<float> value, std::span<float> state, std::span<const float> gradient,
+        std::uint64_t t) const noexcept {
         const std::size_t dim = gradient.size();
         float* const x = value.data();
         float* const first = state.data();
@@ -95,7 +97,8 @@ struct adam {
             static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta2), n)))};
     }
     /// Steps one value with its moments.
-    GNEISS_HD void step_one(float& value, float& first, float& second, float gradient, const moments& inverse) const noexcept {
+    GNEISS_HD void step_one(
+        float& value, float& first, float& second, float gradient, const moments& inverse) const noexcept {
         const float m = beta1 * first + (1 - beta1) * gradient;
         const float v = beta2 * second + (1 - beta2) * gradient * gradient;
         first = m;
@@ -106,8 +109,8 @@ struct adam {
 
 static_assert(row_optimizer<sgd> && row_optimizer<adagrad> && row_optimizer<adam>);
 
-/// A row optimizer whose type is chosen at run time, at one virtual call per block of rows. Copies share it; it is immutable
-/// and thread-safe. A row is `dim` values, then `state_floats(dim)` floats of state (`row_layout`).
+/// A row optimizer whose type is chosen at run time, at one virtual call per block of rows. Copies share it; it is
+/// immutable and thread-safe. A row is `dim` values, then `state_floats(dim)` floats of state (`row_layout`).
 class any_row_optimizer {
 public:
     /// Takes the optimizer over.
@@ -126,15 +129,15 @@ public:
     }
 
     /// Steps row i of `rows` [n, dim + state] by row i of `gradients` [n, dim]. t ≥ 1 is the number of the batch.
-    void step_rows(matrix_view<float> rows, matrix_view<const float> gradients, std::uint64_t t, executor_ref executor) const {
+    void step_rows(
+        matrix_view<float> rows, matrix_view<const float> gradients, std::uint64_t t, executor_ref executor) const {
         check(rows.columns(), gradients.columns(), rows.rows() == gradients.rows());
-        parallel_for(executor, gradients.rows(), grain, [&](std::size_t begin, std::size_t end) {
-            self_->step(rows, {}, begin, end, 0, gradients, t);
-        });
+        parallel_for(executor, gradients.rows(), grain,
+            [&](std::size_t begin, std::size_t end) { self_->step(rows, {}, begin, end, 0, gradients, t); });
     }
 
-    /// Steps one row [dim + state] by its gradient [dim]. One virtual call. Throws errc::invalid_argument for a row without
-    /// room for the state.
+    /// Steps one row [dim + state] by its gradient [dim]. One virtual call. Throws errc::invalid_argument for a row
+    /// without room for the state.
     void step_row(std::span<float> row, std::span<const float> gradient, std::uint64_t t) const {
         self_->step({row.data(), 1, row.size()}, {}, 0, 1, 0, {gradient.data(), 1, gradient.size()}, t);
     }
@@ -143,9 +146,8 @@ public:
     void step_rows_at(matrix_view<float> table, std::span<const std::uint32_t> ids, matrix_view<const float> gradients,
         std::uint64_t t, executor_ref executor, std::uint64_t first = 0) const {
         check(table.columns(), gradients.columns(), ids.size() == gradients.rows());
-        parallel_for(executor, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
-            self_->step(table, ids, begin, end, first, gradients, t);
-        });
+        parallel_for(executor, ids.size(), grain,
+            [&](std::size_t begin, std::size_t end) { self_->step(table, ids, begin, end, first, gradients, t); });
     }
 
 private:
@@ -160,14 +162,16 @@ private:
     };
     template <class O>
     struct holder final : base {
-        static_assert(row_optimizer<O>, "any_row_optimizer: the object must be a gneiss::row_optimizer, see gneiss/model/concepts.hpp");
+        static_assert(row_optimizer<O>,
+            "any_row_optimizer: the object must be a gneiss::row_optimizer, see gneiss/model/concepts.hpp");
         explicit holder(const O& o) : optimizer(o) {}
         std::size_t state_floats(std::size_t dim) const override { return O::state_floats(dim); }
         float initial_state() const override { return optimizer.initial_state(); }
         void step(matrix_view<float> table, std::span<const std::uint32_t> ids, std::size_t begin, std::size_t end,
             std::uint64_t first, matrix_view<const float> gradients, std::uint64_t t) const override {
             const std::size_t dim = gradients.columns();
-            if (table.columns() < dim + O::state_floats(dim)) throw state_missing(table.columns(), dim, O::state_floats(dim));
+            if (table.columns() < dim + O::state_floats(dim))
+                throw state_missing(table.columns(), dim, O::state_floats(dim));
             for (std::size_t i = begin; i < end; ++i) {
                 const auto row = table[ids.empty() ? i : static_cast<std::size_t>(ids[i] - first)];
                 optimizer.step(row.first(dim), row.subspan(dim), gradients[i], t);
@@ -177,8 +181,9 @@ private:
     };
 
     [[nodiscard]] static error state_missing(std::size_t row_floats, std::size_t dim, std::size_t state) {
-        return {errc::invalid_argument, "a row of " + std::to_string(row_floats) + " floats cannot hold " + std::to_string(dim) +
-                                            " of value and " + std::to_string(state) + " of the optimizer's state"};
+        return {errc::invalid_argument,
+            "a row of " + std::to_string(row_floats) + " floats cannot hold " + std::to_string(dim) + " of value and " +
+                std::to_string(state) + " of the optimizer's state"};
     }
     void check(std::size_t row_floats, std::size_t dim, bool same) const {
         if (!same || row_floats != dim + state_floats(dim))
@@ -188,22 +193,24 @@ private:
     std::shared_ptr<const base> self_;
 };
 
-/// Throws errc::invalid_argument unless rows of `layout` have the state floats that the optimizer writes: with fewer it would
-/// write into the next row. \param rows their kind, for the message
+/// Throws errc::invalid_argument unless rows of `layout` have the state floats that the optimizer writes: with fewer it
+/// would write into the next row. \param rows their kind, for the message
 inline void check_state_floats(const any_row_optimizer& optimizer, const row_layout& layout, std::string_view rows) {
     if (const std::size_t needed = optimizer.state_floats(layout.dim); layout.state != needed)
-        throw error(errc::invalid_argument, "rows of " + std::string(rows) + " have " + std::to_string(layout.state) +
-                                                " floats of optimizer state, the optimizer needs " + std::to_string(needed) +
-                                                " for " + std::to_string(layout.dim) + " of value");
+        throw error(errc::invalid_argument,
+            "rows of " + std::string(rows) + " have " + std::to_string(layout.state) +
+                " floats of optimizer state, the optimizer needs " + std::to_string(needed) + " for " +
+                std::to_string(layout.dim) + " of value");
 }
 
 /// Names of the library's optimizers.
 inline constexpr std::array<std::string_view, 3> optimizer_names = {"sgd", "adagrad", "adam"};
 
-/// Returns the optimizer of that name at a learning rate, with default settings. Throws `invalid_argument` for an unknown name
-/// or a rate that is not positive.
+/// Returns the optimizer of that name at a learning rate, with default settings. Throws `invalid_argument` for an
+/// unknown name or a rate that is not positive.
 [[nodiscard]] inline any_row_optimizer make_row_optimizer(std::string_view name, float rate) {
-    if (!(rate > 0) || !std::isfinite(rate)) throw error(errc::invalid_argument, "a learning rate must be positive and finite");
+    if (!(rate > 0) || !std::isfinite(rate))
+        throw error(errc::invalid_argument, "a learning rate must be positive and finite");
     if (name == "sgd") return sgd{rate};
     if (name == "adagrad") return adagrad{.rate = rate};
     if (name == "adam") return adam{.rate = rate};

@@ -17,8 +17,8 @@ enum class norm_penalty : std::uint8_t {
     n3  ///< Σ |xᵢ|³, over moduli if rows are complex. Source: Lacroix, Usunier and Obozinski, ICML 2018
 };
 
-/// A penalty on the rows of the positives: head, relation and tail of every edge, once per edge for any number of sides. With
-/// reciprocal relations both relation rows of an edge count.
+/// A penalty on the rows of the positives: head, relation and tail of every edge, once per edge for any number of
+/// sides. With reciprocal relations both relation rows of an edge count.
 struct regularizer {
     norm_penalty penalty = norm_penalty::none; ///< kind of penalty
     double weight = 0;                         ///< λ
@@ -56,8 +56,9 @@ struct regularizer {
         }
         const auto magnitude = [x](std::size_t i) { return x[i] < T{0} ? -x[i] : x[i]; };
         for (std::size_t i = 0; i < row.size(); ++i) out[i] += thrice * magnitude(i) * x[i];
-        return scale * static_cast<double>(
-            detail::lane_sum<T>(row.size(), [x, magnitude](std::size_t i) { return x[i] * x[i] * magnitude(i); }));
+        return scale * static_cast<double>(detail::lane_sum<T>(row.size(), [x, magnitude](std::size_t i) {
+            return x[i] * x[i] * magnitude(i);
+        }));
     }
 };
 

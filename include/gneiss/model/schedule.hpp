@@ -22,8 +22,8 @@ namespace gneiss {
 ///     step      decay ^ ⌊pieces · t⌋                         the run in equal pieces, each slower than the last
 ///     plateau   1                                            times the factor of a `plateau_decay`
 ///
-/// With a warm-up of w steps, steps 0 … w − 1 have the factors 1 / (w + 1), …, w / (w + 1), and the curve begins after them.
-/// A pure function of the batch's number, so a resumed run continues identically.
+/// With a warm-up of w steps, steps 0 … w − 1 have the factors 1 / (w + 1), …, w / (w + 1), and the curve begins after
+/// them. A pure function of the batch's number, so a resumed run continues identically.
 struct schedule {
     /// Shape of the curve.
     enum class shape : std::uint8_t { constant, linear, cosine, step, plateau };
@@ -52,11 +52,11 @@ struct schedule {
     }
 };
 
-/// Learning-rate factor that falls when validations stop improving: after `patience` of them in a row without a better one it
-/// is multiplied by `decay`, and the count begins again.
+/// Learning-rate factor that falls when validations stop improving: after `patience` of them in a row without a better
+/// one it is multiplied by `decay`, and the count begins again.
 ///
-/// A pure function of the validations, so a resumed run that adds those of its records continues identically. Source: known as
-/// "reduce on plateau".
+/// A pure function of the validations, so a resumed run that adds those of its records continues identically. Source:
+/// known as "reduce on plateau".
 class plateau_decay {
 public:
     /// Starts with the factor 1. Throws `invalid_argument` unless 0 < decay ≤ 1 and patience > 0.
@@ -88,7 +88,8 @@ inline constexpr std::array<std::string_view, 5> schedule_names = {"constant", "
 [[nodiscard]] inline schedule make_schedule(std::string_view name) {
     for (std::size_t i = 0; i < schedule_names.size(); ++i)
         if (name == schedule_names[i]) return {.form = static_cast<schedule::shape>(i)};
-    throw error(errc::invalid_argument, "no schedule \"" + std::string(name) + "\": constant, linear, cosine, step or plateau");
+    throw error(
+        errc::invalid_argument, "no schedule \"" + std::string(name) + "\": constant, linear, cosine, step or plateau");
 }
 
 } // namespace gneiss

@@ -23,7 +23,8 @@ struct classification_statistics {
         correct += other.correct;
         return *this;
     }
-    friend classification_statistics operator+(classification_statistics a, const classification_statistics& b) noexcept {
+    friend classification_statistics operator+(
+        classification_statistics a, const classification_statistics& b) noexcept {
         return a += b;
     }
 };
@@ -55,7 +56,9 @@ struct link_statistics {
     std::uint64_t masked = 0;      ///< known true answers among them, which were ignored
 
     /// Returns the loss per query; 0 without queries.
-    [[nodiscard]] double mean_loss() const noexcept { return query_count == 0 ? 0 : loss / static_cast<double>(query_count); }
+    [[nodiscard]] double mean_loss() const noexcept {
+        return query_count == 0 ? 0 : loss / static_cast<double>(query_count);
+    }
     link_statistics& operator+=(const link_statistics& other) noexcept {
         loss += other.loss;
         penalty += other.penalty;

@@ -33,8 +33,10 @@ public:
     /// Says what is missing: any other type.
     template <class Order>
         requires(!std::same_as<Order, any_order> && !edge_bucket_order<Order>)
-    any_order(std::string /*name*/, Order /*order*/) : partitions_(0), resident_partitions_(0) {
-        static_assert(edge_bucket_order<Order>, "any_order: the object must be a gneiss::edge_bucket_order, see gneiss/order/concepts.hpp");
+    any_order(std::string /*name*/, Order /*order*/) : partitions_(0),
+                                                       resident_partitions_(0) {
+        static_assert(edge_bucket_order<Order>,
+            "any_order: the object must be a gneiss::edge_bucket_order, see gneiss/order/concepts.hpp");
     }
 
     /// Returns the name.
@@ -60,25 +62,28 @@ inline constexpr std::array<std::string_view, 10> order_names{"memory", "row-maj
 ///     const any_order order = make_order("comet", /*partitions*/ 32, /*resident*/ 8, seed);
 ///     const epoch_plan plan = order(epoch);
 ///
-/// `row-major` and the Hilbert curves are the same in every epoch and for every seed. Throws errc::invalid_argument for an
-/// unknown name (listing the known ones), a buffer in which two partitions cannot meet, or `memory` if not everything fits.
+/// `row-major` and the Hilbert curves are the same in every epoch and for every seed. Throws errc::invalid_argument for
+/// an unknown name (listing the known ones), a buffer in which two partitions cannot meet, or `memory` if not
+/// everything fits.
 [[nodiscard]] inline any_order make_order(
     std::string_view name, std::uint32_t partitions, std::uint32_t resident_partitions, std::uint64_t seed = 0) {
     const auto named = [&](auto order) { return any_order(std::string(name), std::move(order)); };
     if (name == "memory") {
         if (resident_partitions < partitions)
-            throw error(errc::invalid_argument, "order memory keeps all " + std::to_string(partitions) +
-                                                    " partitions resident, but the buffer has " +
-                                                    std::to_string(resident_partitions) + " slots");
+            throw error(errc::invalid_argument,
+                "order memory keeps all " + std::to_string(partitions) + " partitions resident, but the buffer has " +
+                    std::to_string(resident_partitions) + " slots");
         return named(in_memory_order(partitions, seed));
     }
     if (name == "row-major") return named(row_major_order(partitions, resident_partitions));
     if (name == "hilbert") return named(hilbert_order(partitions, resident_partitions));
     if (name == "hilbert-symmetric") return named(hilbert_order(partitions, resident_partitions, {.symmetric = true}));
     if (name == "beta") return named(beta_order(partitions, resident_partitions, seed));
-    if (name == "beta-randomized") return named(beta_order(partitions, resident_partitions, seed, {.randomize_bucket_states = true}));
+    if (name == "beta-randomized")
+        return named(beta_order(partitions, resident_partitions, seed, {.randomize_bucket_states = true}));
     if (name == "comet") return named(comet_order(partitions, resident_partitions, seed));
-    if (name == "comet-balanced") return named(comet_order(partitions, resident_partitions, seed, logical_order::balanced));
+    if (name == "comet-balanced")
+        return named(comet_order(partitions, resident_partitions, seed, logical_order::balanced));
     if (name == "comet-beta") return named(comet_order(partitions, resident_partitions, seed, logical_order::beta));
     if (name == "searched") return named(searched_order(partitions, resident_partitions, seed));
     std::string known;

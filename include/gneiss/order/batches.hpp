@@ -37,13 +37,14 @@ struct edge_position {
     return random_key{seed, random_domain::edge_shuffle}.with(epoch).with(state);
 }
 
-/// Shuffles the edges of one state and cuts them into batches, without a table of edges: a keyed permutation maps position k of
-/// the shuffled state to an edge, which is located among the buckets by their prefix sums.
+/// Shuffles the edges of one state and cuts them into batches, without a table of edges: a keyed permutation maps
+/// position k of the shuffled state to an edge, which is located among the buckets by their prefix sums.
 ///
-/// There are as few batches as `batch_edges` allows, and their sizes differ by at most one edge; with batch_scope::bucket those
-/// of each bucket. A rest would be a small batch with a step of full size: with such steps, GraphSAGE on an eighth of
-/// minesweeper lost .6 points of accuracy (docs/results/hanoi.md). Every edge is in exactly one batch. A batch is a pure function
-/// of (bucket sizes, batch size, key, number), so any thread can build any batch, also after a resume.
+/// There are as few batches as `batch_edges` allows, and their sizes differ by at most one edge; with
+/// batch_scope::bucket those of each bucket. A rest would be a small batch with a step of full size: with such steps,
+/// GraphSAGE on an eighth of minesweeper lost .6 points of accuracy (docs/results/hanoi.md). Every edge is in exactly
+/// one batch. A batch is a pure function of (bucket sizes, batch size, key, number), so any thread can build any batch,
+/// also after a resume.
 ///
 /// Memory: at most 40 bytes per bucket, none per edge. Thread-safe.
 class state_batches {
@@ -52,8 +53,8 @@ public:
     /// \param batch_edges   most edges of a batch
     /// \param key           `edge_shuffle_key`; with batch_scope::bucket, `key.with(b)` shuffles bucket b
     ///
-    /// Throws errc::invalid_argument for batch size 0, errc::out_of_range for 2³² edges in a bucket or too many buckets.
-    /// O(buckets).
+    /// Throws errc::invalid_argument for batch size 0, errc::out_of_range for 2³² edges in a bucket or too many
+    /// buckets. O(buckets).
     state_batches(std::span<const edge_index> bucket_edges, std::uint64_t batch_edges, random_key key,
         batch_scope from = batch_scope::state)
         : key_(key),
@@ -89,11 +90,12 @@ public:
     /// Number of batches.
     [[nodiscard]] std::uint64_t size() const noexcept { return batches_; }
 
-    /// Number of edges of batch `batch`. O(1), or O(log buckets) with batch_scope::bucket. Precondition: batch < size().
+    /// Number of edges of batch `batch`. O(1), or O(log buckets) with batch_scope::bucket. Precondition: batch <
+    /// size().
     [[nodiscard]] std::uint64_t batch_edges(std::uint64_t batch) const noexcept { return range_of(batch).size; }
 
-    /// Edge at `position` of batch `batch`. Precondition: batch < size(), position < batch_edges(batch). For many edges use
-    /// `fill`, which is several times as fast.
+    /// Edge at `position` of batch `batch`. Precondition: batch < size(), position < batch_edges(batch). For many edges
+    /// use `fill`, which is several times as fast.
     [[nodiscard]] edge_position at(std::uint64_t batch, std::uint64_t position) const noexcept {
         const range r = range_of(batch);
         GNEISS_ASSERT(position < r.size);
@@ -127,7 +129,8 @@ private:
     };
 
     /// Returns part `index` of `parts` parts of `edges` edges; the first ones have one edge more than the others.
-    [[nodiscard]] static range part_of(std::uint32_t bucket, std::uint64_t index, std::uint64_t edges, std::uint64_t parts) noexcept {
+    [[nodiscard]] static range part_of(
+        std::uint32_t bucket, std::uint64_t index, std::uint64_t edges, std::uint64_t parts) noexcept {
         const std::uint64_t size = edges / parts, more = edges % parts;
         return {bucket, index * size + std::min(index, more), size + (index < more ? 1 : 0)};
     }

@@ -19,11 +19,11 @@ namespace gneiss {
 
 /// Randomizations per epoch. None of them changes the number of swaps.
 struct beta_options {
-    bool shuffle_start = true;         ///< partitions that are in the buffer first
-    bool permute_each_round = true;    ///< buffer and disk set, before a round fixes slots − 1 of the buffer
-    bool permute_before_refill = true; ///< disk set, before the fixed partitions are replaced
-    bool shuffle_edge_buckets = true;  ///< order of the buckets inside a state
-    bool randomize_bucket_states = false;  ///< train a bucket in a random state that holds it, not the first; ours
+    bool shuffle_start = true;            ///< partitions that are in the buffer first
+    bool permute_each_round = true;       ///< buffer and disk set, before a round fixes slots − 1 of the buffer
+    bool permute_before_refill = true;    ///< disk set, before the fixed partitions are replaced
+    bool shuffle_edge_buckets = true;     ///< order of the buckets inside a state
+    bool randomize_bucket_states = false; ///< train a bucket in a random state that holds it, not the first; ours
 
     /// Order of the paper's listing, the same in every epoch.
     [[nodiscard]] static constexpr beta_options fixed() noexcept { return {false, false, false, false, false}; }
@@ -31,12 +31,14 @@ struct beta_options {
     friend bool operator==(const beta_options&, const beta_options&) = default;
 };
 
-/// Returns the buffer contents over one epoch. A round fixes slots − 1 partitions and passes all others through the last slot.
-/// Then the fixed partitions, which have met every other, are replaced with unfinished ones.
+/// Returns the buffer contents over one epoch. A round fixes slots − 1 partitions and passes all others through the
+/// last slot. Then the fixed partitions, which have met every other, are replaced with unfinished ones.
 ///
-/// \param key  key of the epoch; fields `.with(0)` start, `.with(1).with(round)` buffer, `.with(2).with(round)` disk set,
+/// \param key  key of the epoch; fields `.with(0)` start, `.with(1).with(round)` buffer, `.with(2).with(round)` disk
+/// set,
 ///             `.with(3).with(round)` disk set before the refill
-/// \return     beta_swaps(partitions, slots) + 1 sets of `resident_partitions` partitions; consecutive sets differ by one swap
+/// \return     beta_swaps(partitions, slots) + 1 sets of `resident_partitions` partitions; consecutive sets differ by
+/// one swap
 ///
 /// A buffer of at least `partitions` slots gives one set. Cost: O(swaps · slots).
 /// Throws errc::invalid_argument for a buffer in which two partitions cannot meet.
@@ -72,16 +74,17 @@ struct beta_options {
     return sequence;
 }
 
-/// Buffer-aware edge traversal algorithm (BETA): `beta_swaps` swaps, within a fifth of the lower bound for up to 128 partitions
-/// and slots = p/4.
+/// Buffer-aware edge traversal algorithm (BETA): `beta_swaps` swaps, within a fifth of the lower bound for up to 128
+/// partitions and slots = p/4.
 ///
-/// Every state trains at least one new pair of partitions. Throws errc::invalid_argument for a buffer in which two partitions
-/// cannot meet. Keyed by (seed, plan, epoch).
+/// Every state trains at least one new pair of partitions. Throws errc::invalid_argument for a buffer in which two
+/// partitions cannot meet. Keyed by (seed, plan, epoch).
 /// Source: Marius, OSDI'21, §4.1, Algorithms 3 and 4.
 class beta_order {
 public:
     /// Throws errc::invalid_argument for a buffer in which two partitions cannot meet.
-    beta_order(std::uint32_t partitions, std::uint32_t resident_partitions, std::uint64_t seed = 0, beta_options options = {})
+    beta_order(
+        std::uint32_t partitions, std::uint32_t resident_partitions, std::uint64_t seed = 0, beta_options options = {})
         : partitions_(partitions),
           resident_partitions_(resident_partitions),
           seed_(seed),
@@ -94,7 +97,8 @@ public:
 
     [[nodiscard]] epoch_plan operator()(std::uint64_t epoch) const {
         const random_key key = random_key{seed_, random_domain::plan}.with(epoch);
-        epoch_plan states = train_when_first_resident(beta_sequence(partitions_, resident_partitions_, key, options_), partitions_);
+        epoch_plan states =
+            train_when_first_resident(beta_sequence(partitions_, resident_partitions_, key, options_), partitions_);
         if (options_.randomize_bucket_states) gneiss::randomize_bucket_states(states, partitions_, key.with(5));
         if (options_.shuffle_edge_buckets) gneiss::shuffle_edge_buckets(states, key.with(4));
         return states;

@@ -21,11 +21,10 @@ namespace gneiss {
 
 /// Returns all pairs of n elements, each once, such that consecutive pairs share one: a balanced trail. Ours.
 ///
-/// Zigzags 0, 1, −1, 2, −2, … (mod n) and their rotations decompose the complete graph into n/2 Hamiltonian paths (Walecki).
-/// Every second path is reversed, so that each begins next to the end of the previous one. An element therefore appears once,
-/// for two pairs, in every n − 1 pairs; BETA keeps one of the two for a whole round. For odd n an additional element closes
-/// each path to a cycle.
-/// O(n²) time and space.
+/// Zigzags 0, 1, −1, 2, −2, … (mod n) and their rotations decompose the complete graph into n/2 Hamiltonian paths
+/// (Walecki). Every second path is reversed, so that each begins next to the end of the previous one. An element
+/// therefore appears once, for two pairs, in every n − 1 pairs; BETA keeps one of the two for a whole round. For odd n
+/// an additional element closes each path to a cycle. O(n²) time and space.
 [[nodiscard]] inline std::vector<std::pair<std::uint32_t, std::uint32_t>> balanced_trail(std::uint32_t n) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
     if (n < 2) return pairs;
@@ -49,18 +48,18 @@ enum class logical_order : std::uint8_t {
     beta      ///< BETA with four at a time, or all slots if fewer: fewer bytes; ours
 };
 
-/// COMET, COrrelation Minimizing Edge Traversal. Each epoch groups partitions at random into logical partitions. Pairs of
-/// logical partitions are resident; one is swapped at a time until every pair has met. An edge bucket trains in a random state
-/// that holds both its partitions.
+/// COMET, COrrelation Minimizing Edge Traversal. Each epoch groups partitions at random into logical partitions. Pairs
+/// of logical partitions are resident; one is swapped at a time until every pair has met. An edge bucket trains in a
+/// random state that holds both its partitions.
 ///
 ///     const comet_order order(64, 16, seed); // 16 of 64 partitions resident, 8 logical partitions
 ///     const epoch_plan states = order(epoch);
 ///
-/// With l logical partitions of g = ⌊slots/2⌋ partitions (the last has fewer if g does not divide p), an epoch has l(l − 1)/2
-/// states and l(l − 1)/2 − 1 swaps of logical partitions. A buffer of all partitions gives one state. With
-/// `logical_order::beta` the buffer holds four logical partitions, each a quarter of the slots, in BETA's sequence: the bytes
-/// of BETA over l = 4p/c partitions, whose members change every epoch.
-/// Keyed by (seed, plan, epoch, 6…): 6 grouping, 7 order of pairs, 8 spreading, 9 buckets within a state.
+/// With l logical partitions of g = ⌊slots/2⌋ partitions (the last has fewer if g does not divide p), an epoch has l(l
+/// − 1)/2 states and l(l − 1)/2 − 1 swaps of logical partitions. A buffer of all partitions gives one state. With
+/// `logical_order::beta` the buffer holds four logical partitions, each a quarter of the slots, in BETA's sequence: the
+/// bytes of BETA over l = 4p/c partitions, whose members change every epoch. Keyed by (seed, plan, epoch, 6…): 6
+/// grouping, 7 order of pairs, 8 spreading, 9 buckets within a state.
 /// Throws errc::invalid_argument for a buffer in which two partitions cannot meet. Cost: O(states · slots²).
 /// Source: MariusGNN, EuroSys'23, §5.1; l = 2p/c, c_l = 2 by §6.
 class comet_order {
@@ -91,8 +90,7 @@ public:
         if (resident_partitions_ >= partitions_) {
             std::ranges::sort(all);
             states.push_back({std::move(all), {}});
-        }
-        else
+        } else
             for (const auto& present : logical_sequence(key.with(7))) {
                 buffer_state s;
                 for (const partition_id l : present)

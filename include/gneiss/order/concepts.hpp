@@ -10,9 +10,9 @@ namespace gneiss {
 
 /// Order of edge buckets: plans what to train in an epoch before any data moves.
 ///
-/// Meaning: `order(epoch)` is a plan that trains each of the partitions()² edge buckets once, in a state that holds both its
-/// partitions, with at most resident_partitions() partitions resident. It is a pure function of the order and the epoch:
-/// repeated calls, also on other machines, return the same plan, so a run can resume inside it.
+/// Meaning: `order(epoch)` is a plan that trains each of the partitions()² edge buckets once, in a state that holds
+/// both its partitions, with at most resident_partitions() partitions resident. It is a pure function of the order and
+/// the epoch: repeated calls, also on other machines, return the same plan, so a run can resume inside it.
 /// Cost: O(p²) time and memory per epoch, up to logarithms. Thread-safe.
 ///
 /// From examples/01_edge_bucket_order.cpp:

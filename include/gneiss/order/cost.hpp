@@ -66,23 +66,22 @@ template <std::invocable<partition_id> BytesOf>
 /// Sums the traffic of `states`, for partitions of `partition_bytes` each.
 [[nodiscard]] constexpr plan_cost cost_of(
     std::span<const buffer_state> states, std::uint64_t partition_bytes, row_use access = row_use::updated) {
-    return cost_of(
-        states, [partition_bytes](partition_id) { return partition_bytes; }, access);
+    return cost_of(states, [partition_bytes](partition_id) { return partition_bytes; }, access);
 }
 
 /// Sums the traffic of `states`, with `bytes[p]` for partition p. Precondition: an entry for every resident partition.
 [[nodiscard]] constexpr plan_cost cost_of(
     std::span<const buffer_state> states, std::span<const std::uint64_t> bytes, row_use access = row_use::updated) {
-    return cost_of(
-        states, [bytes](partition_id p) { return bytes[p]; }, access);
+    return cost_of(states, [bytes](partition_id p) { return bytes[p]; }, access);
 }
 
 /// Lower bound on the swaps of any order, for `partitions` on disk and `resident_partitions` in the buffer.
 ///
-/// A swap brings one partition together with slots − 1 others, so it completes at most slots − 1 new pairs. For some (p, c) no
-/// order reaches the bound. 0 if everything fits; the maximum value if two partitions never meet (slots < 2).
+/// A swap brings one partition together with slots − 1 others, so it completes at most slots − 1 new pairs. For some
+/// (p, c) no order reaches the bound. 0 if everything fits; the maximum value if two partitions never meet (slots < 2).
 /// Source: Marius, equation (2).
-[[nodiscard]] constexpr std::uint64_t swap_lower_bound(std::uint32_t partitions, std::uint32_t resident_partitions) noexcept {
+[[nodiscard]] constexpr std::uint64_t swap_lower_bound(
+    std::uint32_t partitions, std::uint32_t resident_partitions) noexcept {
     if (resident_partitions >= partitions) return 0;
     if (resident_partitions < 2) return std::numeric_limits<std::uint64_t>::max();
     const auto pairs = [](std::uint64_t n) { return n * (n - 1) / 2; };
@@ -91,13 +90,14 @@ template <std::invocable<partition_id> BytesOf>
 
 /// Number of swaps of the BETA order in closed form; the oracle for `beta_order` under all randomizations.
 ///
-/// Paper's form: (p−c) + (x+1)·[(p−c) − x(c−1)/2] with x = ⌊(p−c)/(c−1)⌋, multiplied out to stay integral. Limits as for
-/// `swap_lower_bound`.
+/// Paper's form: (p−c) + (x+1)·[(p−c) − x(c−1)/2] with x = ⌊(p−c)/(c−1)⌋, multiplied out to stay integral. Limits as
+/// for `swap_lower_bound`.
 /// Source: Marius, equation (3).
 [[nodiscard]] constexpr std::uint64_t beta_swaps(std::uint32_t partitions, std::uint32_t resident_partitions) noexcept {
     if (resident_partitions >= partitions) return 0;
     if (resident_partitions < 2) return std::numeric_limits<std::uint64_t>::max();
-    const std::uint64_t on_disk = partitions - resident_partitions, fixed = resident_partitions - 1U, x = on_disk / fixed;
+    const std::uint64_t on_disk = partitions - resident_partitions, fixed = resident_partitions - 1U,
+                        x = on_disk / fixed;
     return on_disk + (x + 1) * on_disk - x * (x + 1) / 2 * fixed;
 }
 

@@ -17,12 +17,12 @@
 
 namespace gneiss {
 
-/// Plans training of `buckets` in the given order with a buffer of `resident_partitions` partitions, evicting the one needed
-/// furthest in the future. No other choice loads fewer partitions for this order.
+/// Plans training of `buckets` in the given order with a buffer of `resident_partitions` partitions, evicting the one
+/// needed furthest in the future. No other choice loads fewer partitions for this order.
 ///
-/// Consecutive buckets without a load between them share a state, so the first state is the first fill and every state has an
-/// edge bucket. A bucket may miss both its partitions; both loads then happen at once and count as two swaps. Among partitions
-/// that are not needed again, the lowest is evicted first.
+/// Consecutive buckets without a load between them share a state, so the first state is the first fill and every state
+/// has an edge bucket. A bucket may miss both its partitions; both loads then happen at once and count as two swaps.
+/// Among partitions that are not needed again, the lowest is evicted first.
 ///
 /// \param buckets              any list; each of the p² once for an epoch (see `validate`)
 /// \param partitions           p

@@ -25,8 +25,8 @@ class row_major_order : public bucket_list_order {
 public:
     /// Plans the walk; throws as `bucket_list_order`.
     row_major_order(std::uint32_t partitions, std::uint32_t resident_partitions)
-        : bucket_list_order(
-              (detail::check_buffer(partitions, resident_partitions), row_major_buckets(partitions)), partitions, resident_partitions) {}
+        : bucket_list_order((detail::check_buffer(partitions, resident_partitions), row_major_buckets(partitions)),
+              partitions, resident_partitions) {}
 };
 
 static_assert(edge_bucket_order<row_major_order>);
@@ -63,7 +63,8 @@ static_assert(edge_bucket_order<row_major_order>);
     return buckets;
 }
 
-/// Returns the same curve with (j, i) directly after (i, j) where it first meets either: about half the swaps. O(p² log p).
+/// Returns the same curve with (j, i) directly after (i, j) where it first meets either: about half the swaps. O(p² log
+/// p).
 [[nodiscard]] inline std::vector<edge_bucket> hilbert_symmetric_buckets(std::uint32_t partitions) {
     std::vector<edge_bucket> buckets;
     buckets.reserve(std::size_t{partitions} * partitions);
@@ -77,8 +78,8 @@ static_assert(edge_bucket_order<row_major_order>);
     return buckets;
 }
 
-/// Edge buckets along a Hilbert curve, which has locality but ignores the buffer, with Belady's eviction. The same in every
-/// epoch. The paper's baseline. Source: Marius, OSDI'21, §4.1 and Figure 7.
+/// Edge buckets along a Hilbert curve, which has locality but ignores the buffer, with Belady's eviction. The same in
+/// every epoch. The paper's baseline. Source: Marius, OSDI'21, §4.1 and Figure 7.
 class hilbert_order : public bucket_list_order {
 public:
     /// Options of the walk.
@@ -86,7 +87,8 @@ public:
         bool symmetric; ///< (j, i) directly after (i, j): `hilbert_symmetric_buckets`
     };
     /// Plans the walk; throws as `bucket_list_order`.
-    hilbert_order(std::uint32_t partitions, std::uint32_t resident_partitions, const options& walk = {.symmetric = false})
+    hilbert_order(
+        std::uint32_t partitions, std::uint32_t resident_partitions, const options& walk = {.symmetric = false})
         : bucket_list_order((detail::check_buffer(partitions, resident_partitions),
                                 walk.symmetric ? hilbert_symmetric_buckets(partitions) : hilbert_buckets(partitions)),
               partitions, resident_partitions) {}

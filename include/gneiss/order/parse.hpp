@@ -16,16 +16,16 @@
 
 namespace gneiss {
 
-/// Parses an epoch's list of edge buckets: one "i j" per line, separated by blanks, tabs or a comma, in training order. Skips
-/// empty lines and text after '#'; accepts CRLF.
+/// Parses an epoch's list of edge buckets: one "i j" per line, separated by blanks, tabs or a comma, in training order.
+/// Skips empty lines and text after '#'; accepts CRLF.
 ///
 /// \param text        the whole file
 /// \param partitions  p; the list must name each of the p² buckets once
 /// \param path        shown in errors
 ///
-/// Throws error with line and column: errc::invalid_format for text that is not a pair of numbers, errc::out_of_range for a
-/// partition that does not exist, errc::invalid_argument for a bucket named twice (with the line of the first) and, without a
-/// line, for a missing one. Cost: O(text + p²).
+/// Throws error with line and column: errc::invalid_format for text that is not a pair of numbers, errc::out_of_range
+/// for a partition that does not exist, errc::invalid_argument for a bucket named twice (with the line of the first)
+/// and, without a line, for a missing one. Cost: O(text + p²).
 [[nodiscard]] inline std::vector<edge_bucket> parse_buckets(
     std::string_view text, std::uint32_t partitions, const std::filesystem::path& path = {}) {
     detail::check_buffer(partitions, partitions);
@@ -50,7 +50,8 @@ namespace gneiss {
             const std::string word(line.substr(begin, line.find_first_of(" \t\r,", begin) - begin));
             at = static_cast<std::size_t>(end - line.data());
             if (problem == std::errc::invalid_argument || (problem == std::errc{} && at != begin + word.size()))
-                fail(errc::invalid_format, std::string("'").append(word).append("' is not a partition number"), begin + 1);
+                fail(errc::invalid_format, std::string("'").append(word).append("' is not a partition number"),
+                    begin + 1);
             if (problem != std::errc{} || field[fields] >= partitions)
                 fail(errc::out_of_range, "partition " + word + " of " + std::to_string(partitions), begin + 1);
         }

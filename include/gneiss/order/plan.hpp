@@ -33,7 +33,8 @@ struct batch_number {
     friend auto operator<=>(const batch_number&, const batch_number&) = default;
 };
 
-/// Position at which training resumes: exactly the batches before `next` in epoch `epoch` have been applied, in `steps` steps.
+/// Position at which training resumes: exactly the batches before `next` in epoch `epoch` have been applied, in `steps`
+/// steps.
 struct resume_position {
     std::uint64_t epoch = 0; ///< number of the epoch
     batch_number next{};     ///< first batch not applied

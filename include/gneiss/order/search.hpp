@@ -21,9 +21,9 @@
 
 namespace gneiss {
 
-/// Parses a sequence that begins with 0 … slots − 1 and swaps one partition at a time; two letters per swap, the partition
-/// evicted and the one loaded. Throws errc::invalid_format for an unknown letter, eviction of an absent partition, or loading
-/// of a resident one.
+/// Parses a sequence that begins with 0 … slots − 1 and swaps one partition at a time; two letters per swap, the
+/// partition evicted and the one loaded. Throws errc::invalid_format for an unknown letter, eviction of an absent
+/// partition, or loading of a resident one.
 [[nodiscard]] inline buffer_sequence parse_sequence(std::string_view text, std::uint32_t resident_partitions) {
     std::vector<partition_id> buffer(resident_partitions);
     std::iota(buffer.begin(), buffer.end(), partition_id{0});
@@ -41,19 +41,23 @@ namespace gneiss {
     return sequence;
 }
 
-/// Returns the best known sequence for a buffer, if it has fewer swaps than BETA. Independent of the seed. O(p · swaps).
-[[nodiscard]] inline std::optional<buffer_sequence> found_sequence(std::uint32_t partitions, std::uint32_t resident_partitions) {
+/// Returns the best known sequence for a buffer, if it has fewer swaps than BETA. Independent of the seed. O(p ·
+/// swaps).
+[[nodiscard]] inline std::optional<buffer_sequence> found_sequence(
+    std::uint32_t partitions, std::uint32_t resident_partitions) {
     for (const detail::found_sequence_row& row : detail::found_sequences)
-        if (row.partitions == partitions && row.resident_partitions == resident_partitions) return parse_sequence(row.swaps_text, resident_partitions);
+        if (row.partitions == partitions && row.resident_partitions == resident_partitions)
+            return parse_sequence(row.swaps_text, resident_partitions);
     return std::nullopt;
 }
 
-/// Order with fewer swaps than BETA: sequences found by a search, for the p and c listed in `detail/found_sequences.hpp`; BETA
-/// for all others. p = 8, c = 4: 8 swaps (BETA 9, bound 8); p = 16, c = 4: 39 (42, 38); p = 32, c = 8: 72 (78, 67). Ours.
+/// Order with fewer swaps than BETA: sequences found by a search, for the p and c listed in
+/// `detail/found_sequences.hpp`; BETA for all others. p = 8, c = 4: 8 swaps (BETA 9, bound 8); p = 16, c = 4: 39 (42,
+/// 38); p = 32, c = 8: 72 (78, 67). Ours.
 ///
-/// Every epoch renumbers the partitions at random and runs the sequence forwards or backwards. Buckets train where their
-/// partitions first meet, shuffled within a state. Keyed by (seed, plan, epoch): 0 numbers, 4 buckets within a state, 10
-/// direction. Throws as `beta_order`.
+/// Every epoch renumbers the partitions at random and runs the sequence forwards or backwards. Buckets train where
+/// their partitions first meet, shuffled within a state. Keyed by (seed, plan, epoch): 0 numbers, 4 buckets within a
+/// state, 10 direction. Throws as `beta_order`.
 class searched_order {
 public:
     /// Looks the sequence up; throws as `beta_order`.

@@ -22,9 +22,9 @@ using buffer_sequence = std::vector<std::vector<partition_id>>;
 /// \param partitions  p
 /// \return            the states in order, buckets ascending in each
 ///
-/// A set in which no pair meets for the first time gives no state: the next set loads the partitions of both, and skipping
-/// never loads more. So every state of the result has an edge bucket. Buckets whose partitions never meet are missing from the
-/// plan; `validate` reports them.
+/// A set in which no pair meets for the first time gives no state: the next set loads the partitions of both, and
+/// skipping never loads more. So every state of the result has an edge bucket. Buckets whose partitions never meet are
+/// missing from the plan; `validate` reports them.
 /// Cost: O(loads · slots + p² log p) time, p² bits.
 /// Source: Marius, Algorithm 4 without line 10, which is `shuffle_edge_buckets`.
 [[nodiscard]] inline epoch_plan train_when_first_resident(buffer_sequence sequence, std::uint32_t partitions) {
@@ -60,8 +60,9 @@ inline void shuffle_edge_buckets(epoch_plan& states, random_key key) {
 
 /// Moves every edge bucket of a plan to a random state that holds both its partitions.
 ///
-/// Loads are unchanged, so this moves no additional bytes. Buckets of partitions that stay together for long are trained
-/// throughout instead of at their first meeting. States without buckets remain, because their loads are needed later.
+/// Loads are unchanged, so this moves no additional bytes. Buckets of partitions that stay together for long are
+/// trained throughout instead of at their first meeting. States without buckets remain, because their loads are needed
+/// later.
 /// Cost: O(sum over states of resident²) time. Key: bucket (i, j) draws word i · p + j.
 /// Source: MariusGNN, EuroSys'23, §5.1, as COMET assigns buckets.
 inline void randomize_bucket_states(epoch_plan& states, std::uint32_t partitions, random_key key) {

@@ -75,7 +75,7 @@ struct plan_format {
     std::string text;
     for (const line& l : lines)
         text += right(l.number, number) + "  " + left(l.resident, resident) + "  " + left(l.load, load) + "  " +
-                right(l.count, count) + (l.buckets.empty() ? "" : " ") + l.buckets + "\n";
+            right(l.count, count) + (l.buckets.empty() ? "" : " ") + l.buckets + "\n";
     if (states.size() > show.states)
         text.append("… and ").append(std::to_string(states.size() - show.states)).append(" more states\n");
     return text;

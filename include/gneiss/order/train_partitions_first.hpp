@@ -25,29 +25,32 @@ namespace gneiss {
     return last == training_rows.end() ? 0 : rows.of(*last) + 1;
 }
 
-/// Plans an epoch of node classification: the k partitions that hold the training nodes stay resident, together with slots − k
-/// random others, drawn again each epoch. One state, so nothing is swapped within an epoch.
+/// Plans an epoch of node classification: the k partitions that hold the training nodes stay resident, together with
+/// slots − k random others, drawn again each epoch. One state, so nothing is swapped within an epoch.
 ///
 /// \param partitions           p
 /// \param resident_partitions  c
-/// \param training_partitions  k: training nodes are in the first k partitions (`gneiss-data reorder --training-first` moves
+/// \param training_partitions  k: training nodes are in the first k partitions (`gneiss-data reorder --training-first`
+/// moves
 ///                             them there); p if they are anywhere
 ///
-/// With k ≥ slots the training nodes do not fit. Partitions are then grouped at random into logical ones of ⌊slots/2⌋, as in
-/// COMET: two are resident, and a random one is replaced with a random unseen one until all were resident. Each partition's
-/// training nodes train in a random state that holds it. Every partition with training nodes is trained once per epoch; a
-/// buffer of all partitions gives one state.
+/// With k ≥ slots the training nodes do not fit. Partitions are then grouped at random into logical ones of ⌊slots/2⌋,
+/// as in COMET: two are resident, and a random one is replaced with a random unseen one until all were resident. Each
+/// partition's training nodes train in a random state that holds it. Every partition with training nodes is trained
+/// once per epoch; a buffer of all partitions gives one state.
 ///
-/// Pure function of its arguments. Key (seed, plan, epoch, 11…): 11 others, 12 grouping, 13 eviction, 14 the state in which a
-/// partition trains. Throws errc::invalid_argument for zero partitions or slots, and for k > p. Cost: O(p · slots).
+/// Pure function of its arguments. Key (seed, plan, epoch, 11…): 11 others, 12 grouping, 13 eviction, 14 the state in
+/// which a partition trains. Throws errc::invalid_argument for zero partitions or slots, and for k > p. Cost: O(p ·
+/// slots).
 /// Source: MariusGNN, EuroSys'23, §5.2.
 [[nodiscard]] inline node_plan train_partitions_first(std::uint32_t partitions, std::uint32_t resident_partitions,
     std::uint32_t training_partitions, std::uint64_t seed, std::uint64_t epoch) {
     if (resident_partitions == 0) throw error(errc::invalid_argument, "a buffer needs at least one slot");
     detail::check_buffer(partitions, std::max(resident_partitions, 2U)); // pairs of partitions need not meet
     if (training_partitions > partitions)
-        throw error(errc::invalid_argument, std::to_string(training_partitions) + " of " + std::to_string(partitions) +
-                                                " partitions cannot hold training nodes");
+        throw error(errc::invalid_argument,
+            std::to_string(training_partitions) + " of " + std::to_string(partitions) +
+                " partitions cannot hold training nodes");
     const random_key key = random_key{seed, random_domain::plan}.with(epoch);
     const std::uint32_t k = training_partitions, c = std::min(resident_partitions, partitions);
     std::vector<partition_id> all(partitions), first(k);

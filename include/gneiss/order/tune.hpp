@@ -34,7 +34,7 @@ struct tuning_input {
 struct tuned_partitions {
     std::uint32_t partitions = 1;                    ///< p
     std::uint32_t logical = 1;                       ///< l; 1: everything is resident
-    std::uint32_t resident_partitions = 1;                         ///< c, without the prefetched ones
+    std::uint32_t resident_partitions = 1;           ///< c, without the prefetched ones
     std::uint32_t prefetch = 0;                      ///< slots for the partitions of the next state
     std::uint64_t row_memory = 0, edge_memory = 0;   ///< [bytes]
     std::uint64_t states = 1;                        ///< per epoch
@@ -45,8 +45,9 @@ struct tuned_partitions {
 
 namespace detail {
 
-/// Up to this number, more partitions improve accuracy, which justifies smaller blocks: where reads of D reach 4/5 of the
-/// device's rate, those of D/16 reach 1/5, still many times the training rate of edges. Measured: docs/results/mariusgnn.md.
+/// Up to this number, more partitions improve accuracy, which justifies smaller blocks: where reads of D reach 4/5 of
+/// the device's rate, those of D/16 reach 1/5, still many times the training rate of edges. Measured:
+/// docs/results/mariusgnn.md.
 inline constexpr double few_partitions = 64;
 inline constexpr double small_block = 1. / 16;
 
@@ -65,8 +66,8 @@ inline constexpr double small_block = 1. / 16;
     const bool all = logical == 1, ahead = input.prefetch && !all;
     t.resident_partitions = all ? group : 2 * group;
     t.prefetch = ahead ? group : 0;
-    t.row_memory =
-        (std::uint64_t{t.resident_partitions} + t.prefetch) * round_up(rows * input.row_bytes, std::uint64_t{page_alignment});
+    t.row_memory = (std::uint64_t{t.resident_partitions} + t.prefetch) *
+        round_up(rows * input.row_bytes, std::uint64_t{page_alignment});
     // A state has four of the l² squares of blocks; the next state shares one of them.
     t.edge_memory = all ? input.edge_bytes : ceil_div(input.edge_bytes * (ahead ? 7 : 4), l * l);
     const std::uint64_t swaps = all ? 0 : l * (l - 1) / 2 - 1;
@@ -76,9 +77,9 @@ inline constexpr double small_block = 1. / 16;
     t.read_bytes = row_reads + (all ? input.edge_bytes : share(input.edge_bytes, 4 + 3 * swaps, l * l));
     t.written_bytes = input.access == row_use::updated ? row_reads : 0;
     const std::uint64_t row_read = rows * input.row_bytes, block_read = input.edge_bytes / input.edge_files / (p * p);
-    t.smallest_read = input.row_bytes == 0    ? block_read
-                      : input.edge_bytes == 0 ? row_read
-                                              : std::min(row_read, block_read);
+    t.smallest_read = input.row_bytes == 0 ? block_read
+        : input.edge_bytes == 0            ? row_read
+                                           : std::min(row_read, block_read);
     return t;
 }
 
@@ -89,28 +90,29 @@ inline constexpr double small_block = 1. / 16;
 ///     const tuned_partitions t = tune({.nodes = nodes, .row_bytes = 800, .edge_bytes = blocks, .memory = 2ULL << 30});
 ///     const comet_order order(t.partitions, t.resident_partitions, seed);
 ///
-/// More partitions make the order less biased, at no cost until a read is smaller than D: p is about min(NO / D, √(EO / D)),
-/// where NO is the size of all rows with their optimizer state and EO that of one block file. If that is less than 64, p grows
-/// up to 64 as far as blocks of D/16 allow. A larger buffer, i.e. fewer logical partitions, lowers bias, states and traffic: l
-/// is the smallest for which the rows and blocks of two logical partitions, those loaded ahead and everything else fit in
-/// memory. p is a multiple of l, and c = 2p/l.
+/// More partitions make the order less biased, at no cost until a read is smaller than D: p is about min(NO / D, √(EO /
+/// D)), where NO is the size of all rows with their optimizer state and EO that of one block file. If that is less than
+/// 64, p grows up to 64 as far as blocks of D/16 allow. A larger buffer, i.e. fewer logical partitions, lowers bias,
+/// states and traffic: l is the smallest for which the rows and blocks of two logical partitions, those loaded ahead
+/// and everything else fit in memory. p is a multiple of l, and c = 2p/l.
 ///
-/// The choice is monotonic in memory: more memory never gives more logical partitions or fewer slots. If all fits, everything
-/// stays resident: l = 1, c = p. If l exceeds what D allows, reads are smaller than D, and a reason says so. Blocks are assumed
-/// to be of equal size, as measured with another number of partitions; very many partitions make them larger. O(p). Throws
-/// over_budget if not even two partitions of p = 4096 (or of one node each) fit; errc::invalid_argument for zero nodes, neither
-/// rows nor edges, or D = 0. Source: MariusGNN, EuroSys'23, §6, corrected: includes optimizer state, measured blocks, and the
-/// next state.
+/// The choice is monotonic in memory: more memory never gives more logical partitions or fewer slots. If all fits,
+/// everything stays resident: l = 1, c = p. If l exceeds what D allows, reads are smaller than D, and a reason says so.
+/// Blocks are assumed to be of equal size, as measured with another number of partitions; very many partitions make
+/// them larger. O(p). Throws over_budget if not even two partitions of p = 4096 (or of one node each) fit;
+/// errc::invalid_argument for zero nodes, neither rows nor edges, or D = 0. Source: MariusGNN, EuroSys'23, §6,
+/// corrected: includes optimizer state, measured blocks, and the next state.
 [[nodiscard]] inline tuned_partitions tune(const tuning_input& input) {
     if (input.nodes == 0 || input.row_bytes + input.edge_bytes == 0 || input.read_bytes == 0 || input.edge_files == 0)
         throw error(errc::invalid_argument, "tuning needs nodes, rows or edges, and a size of reads");
     const auto d = static_cast<double>(input.read_bytes);
     const double row_limit = static_cast<double>(input.nodes) * static_cast<double>(input.row_bytes) / d,
                  full_reads = std::sqrt(static_cast<double>(input.edge_bytes) / input.edge_files / d),
-                 edge_limit = std::max(full_reads, std::min(full_reads / std::sqrt(detail::small_block), detail::few_partitions));
-    const double limit = input.row_bytes == 0    ? edge_limit
-                         : input.edge_bytes == 0 ? row_limit
-                                                 : std::min(row_limit, edge_limit);
+                 edge_limit = std::max(
+                     full_reads, std::min(full_reads / std::sqrt(detail::small_block), detail::few_partitions));
+    const double limit = input.row_bytes == 0 ? edge_limit
+        : input.edge_bytes == 0               ? row_limit
+                                              : std::min(row_limit, edge_limit);
     const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(input.nodes, detail::max_partitions));
     const auto wanted = static_cast<std::uint32_t>(std::clamp(limit, 1.0, static_cast<double>(most)));
     const auto total = [&](const tuned_partitions& t) { return t.row_memory + t.edge_memory + input.other_bytes; };
@@ -118,14 +120,16 @@ inline constexpr double small_block = 1. / 16;
     if (input.logical != 0) {
         chosen = detail::sized(input, input.logical, std::max(wanted / input.logical, 1U));
         if (total(chosen) > input.memory)
-            throw over_budget(input.memory, {{"rows", chosen.row_memory}, {"graph", chosen.edge_memory}, {"everything else", input.other_bytes}});
+            throw over_budget(input.memory,
+                {{"rows", chosen.row_memory}, {"graph", chosen.edge_memory}, {"everything else", input.other_bytes}});
     } else if (total(chosen) > input.memory) {
         std::uint32_t logical = 2; // two are resident, so two would be everything
         do {
             larger = std::move(chosen);
             if (++logical > most)
-                throw over_budget(input.memory, {{"rows", larger.row_memory}, {"graph", larger.edge_memory},
-                                                    {"everything else", input.other_bytes}});
+                throw over_budget(input.memory,
+                    {{"rows", larger.row_memory}, {"graph", larger.edge_memory},
+                        {"everything else", input.other_bytes}});
             chosen = detail::sized(input, logical, std::max(wanted / logical, 1U));
         } while (total(chosen) > input.memory);
     }
@@ -137,21 +141,22 @@ inline constexpr double small_block = 1. / 16;
                       l = std::to_string(chosen.logical);
     auto& why = chosen.reasons;
     why.push_back("p = " + p + ": reads of " + format_bytes(input.read_bytes) + " or more" +
-                  (edge_limit > full_reads ? ", of edges a sixteenth of it," : "") + " allow " + std::to_string(wanted) + " partitions (rows " + (input.row_bytes == 0 ? "none" : fixed(row_limit)) +
-                  ", edge buckets " + (input.edge_bytes == 0 ? "none" : fixed(edge_limit)) +
-                  "), rounded to a multiple of l" +
-                  (chosen.partitions > wanted ? "; memory asks for more, so reads are smaller" : ""));
-    why.push_back(
-        "c = " + c + ": rows " + format_bytes(chosen.row_memory) + " + graph " + format_bytes(chosen.edge_memory) +
-        " + everything else " + format_bytes(input.other_bytes) + " of " + format_bytes(input.memory) +
+        (edge_limit > full_reads ? ", of edges a sixteenth of it," : "") + " allow " + std::to_string(wanted) +
+        " partitions (rows " + (input.row_bytes == 0 ? "none" : fixed(row_limit)) + ", edge buckets " +
+        (input.edge_bytes == 0 ? "none" : fixed(edge_limit)) + "), rounded to a multiple of l" +
+        (chosen.partitions > wanted ? "; memory asks for more, so reads are smaller" : ""));
+    why.push_back("c = " + c + ": rows " + format_bytes(chosen.row_memory) + " + graph " +
+        format_bytes(chosen.edge_memory) + " + everything else " + format_bytes(input.other_bytes) + " of " +
+        format_bytes(input.memory) +
         (chosen.prefetch != 0 ? ", with " + std::to_string(chosen.prefetch) + " partitions loaded ahead" : ""));
     why.push_back(chosen.logical == 1 ? "l = 1: everything fits, nothing is swapped"
                                       : "l = " + l + " = 2p/c: " +
-                                            (input.logical != 0 ? std::string("as asked") : "the fewest that fit (" + std::to_string(larger.logical) +
-                                            " would take " + format_bytes(total(larger)) + ")") + "; " +
-                                            std::to_string(chosen.states) + " states an epoch");
+                (input.logical != 0 ? std::string("as asked")
+                                    : "the fewest that fit (" + std::to_string(larger.logical) + " would take " +
+                            format_bytes(total(larger)) + ")") +
+                "; " + std::to_string(chosen.states) + " states an epoch");
     why.push_back("an epoch reads " + format_bytes(chosen.read_bytes) + " and writes " +
-                  format_bytes(chosen.written_bytes) + ", at least " + format_bytes(chosen.smallest_read) + " at once");
+        format_bytes(chosen.written_bytes) + ", at least " + format_bytes(chosen.smallest_read) + " at once");
     return chosen;
 }
 

@@ -13,11 +13,11 @@
 
 namespace gneiss {
 
-/// Checks that `states` trains each of the partitions² edge buckets once, in states of at most `resident_partitions` partitions
-/// in ascending order that hold both partitions of each bucket.
+/// Checks that `states` trains each of the partitions² edge buckets once, in states of at most `resident_partitions`
+/// partitions in ascending order that hold both partitions of each bucket.
 ///
-/// A state without an edge bucket is valid: it only moves partitions. Throws errc::invalid_argument naming the first violation,
-/// in the order of the plan. Cost: O(p² log slots) time, p² bits.
+/// A state without an edge bucket is valid: it only moves partitions. Throws errc::invalid_argument naming the first
+/// violation, in the order of the plan. Cost: O(p² log slots) time, p² bits.
 inline void validate(const epoch_plan& states, std::uint32_t partitions, std::uint32_t resident_partitions) {
     detail::check_buffer(partitions, resident_partitions);
     bitmap trained(std::size_t{partitions} * partitions);
@@ -48,8 +48,9 @@ inline void validate(const epoch_plan& states, std::uint32_t partitions, std::ui
     while (trained[missing]) ++missing;
     const edge_bucket first{
         static_cast<partition_id>(missing / partitions), static_cast<partition_id>(missing % partitions)};
-    throw error(errc::invalid_argument, "the plan never trains " + detail::name_of(first) + ", one of " +
-                                            std::to_string(trained.size() - count) + " missing");
+    throw error(errc::invalid_argument,
+        "the plan never trains " + detail::name_of(first) + ", one of " + std::to_string(trained.size() - count) +
+            " missing");
 }
 
 } // namespace gneiss

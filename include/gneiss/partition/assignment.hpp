@@ -17,11 +17,13 @@
 
 namespace gneiss {
 
-/// Maximum weight of a part: max(⌈total/k⌉, ⌊(1 + imbalance) total/k⌋). Parts of this weight hold all nodes of weight 1 in any
-/// order. An infinite imbalance gives `total`. Throws errc::invalid_argument for 0 parts, or an imbalance that is not at least 0.
+/// Maximum weight of a part: max(⌈total/k⌉, ⌊(1 + imbalance) total/k⌋). Parts of this weight hold all nodes of weight 1
+/// in any order. An infinite imbalance gives `total`. Throws errc::invalid_argument for 0 parts, or an imbalance that
+/// is not at least 0.
 [[nodiscard]] inline std::uint64_t max_weight(std::uint64_t total, std::uint32_t parts, double imbalance) {
     if (parts == 0) throw error(errc::invalid_argument, "at least one part is needed", {.field = "parts"});
-    if (!(imbalance >= 0)) throw error(errc::invalid_argument, "a number of at least 0 is needed", {.field = "imbalance"});
+    if (!(imbalance >= 0))
+        throw error(errc::invalid_argument, "a number of at least 0 is needed", {.field = "imbalance"});
     if (total == 0) return 0;
     const double wanted = std::floor((1 + imbalance) * static_cast<double>(total) / parts);
     if (wanted >= static_cast<double>(total)) return total;
@@ -38,8 +40,8 @@ namespace gneiss {
     return balance == balance_by::nodes ? nodes : nodes + arcs;
 }
 
-/// Counts the nodes of each label: [L + 1], unlabeled nodes last; L = 0 without labels. O(nodes); 8 bytes for each label up to
-/// the largest.
+/// Counts the nodes of each label: [L + 1], unlabeled nodes last; L = 0 without labels. O(nodes); 8 bytes for each
+/// label up to the largest.
 [[nodiscard]] inline std::vector<std::uint64_t> label_counts(std::span<const class_id> labels) {
     std::vector<std::uint64_t> counts(1);
     for (const class_id label : labels) {
@@ -95,32 +97,37 @@ inline void check_stop(const std::stop_token& stop) {
 /// Throws errc::canceled if the request is to stop.
 inline void check_stop(const partition_request& request) { check_stop(request.stop); }
 
-/// Throws unless every node has a part below `parts`: errc::invalid_argument for a wrong number of nodes, errc::out_of_range
-/// for a part. O(nodes).
+/// Throws unless every node has a part below `parts`: errc::invalid_argument for a wrong number of nodes,
+/// errc::out_of_range for a part. O(nodes).
 inline void check_assignment(std::span<const partition_id16> assignment, std::uint32_t parts, std::uint64_t nodes) {
     if (assignment.size() != nodes)
         throw error(errc::invalid_argument,
             std::to_string(assignment.size()) + " nodes have a part, of " + std::to_string(nodes));
     for (std::size_t v = 0; v < assignment.size(); ++v)
         if (assignment[v] >= parts)
-            throw error(errc::out_of_range, "node " + std::to_string(v) + " is in part " +
-                                                std::to_string(assignment[v]) + " of " + std::to_string(parts));
+            throw error(errc::out_of_range,
+                "node " + std::to_string(v) + " is in part " + std::to_string(assignment[v]) + " of " +
+                    std::to_string(parts));
 }
 
 namespace detail {
 
-/// Adds the weight of a node to that of its part; a node without a part adds nothing. Throws errc::out_of_range for another part.
+/// Adds the weight of a node to that of its part; a node without a part adds nothing. Throws errc::out_of_range for
+/// another part.
 inline void add_weight(std::vector<std::uint64_t>& weights, partition_id16 part, std::uint64_t weight) {
-    if (part < weights.size()) weights[part] += weight;
+    if (part < weights.size())
+        weights[part] += weight;
     else if (part != no_partition)
-        throw error(errc::out_of_range, "a node is in part " + std::to_string(part) + " of " + std::to_string(weights.size()));
+        throw error(
+            errc::out_of_range, "a node is in part " + std::to_string(part) + " of " + std::to_string(weights.size()));
 }
 
 } // namespace detail
 
-/// Counts the nodes of each part: [parts]. Nodes without a part are not counted. Throws errc::out_of_range for a part beyond
-/// `parts`. O(nodes).
-[[nodiscard]] inline std::vector<std::uint64_t> part_sizes(std::span<const partition_id16> assignment, std::uint32_t parts) {
+/// Counts the nodes of each part: [parts]. Nodes without a part are not counted. Throws errc::out_of_range for a part
+/// beyond `parts`. O(nodes).
+[[nodiscard]] inline std::vector<std::uint64_t> part_sizes(
+    std::span<const partition_id16> assignment, std::uint32_t parts) {
     std::vector<std::uint64_t> sizes(parts);
     for (const partition_id16 p : assignment) detail::add_weight(sizes, p, 1);
     return sizes;
@@ -139,7 +146,8 @@ template <adjacency_stream Stream>
     stream.rewind();
     for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next())
         for (std::size_t i = 0; i < chunk.size(); ++i)
-            detail::add_weight(weights, assignment[chunk.node(i)], node_weight(balance, chunk.offsets[i + 1] - chunk.offsets[i]));
+            detail::add_weight(
+                weights, assignment[chunk.node(i)], node_weight(balance, chunk.offsets[i + 1] - chunk.offsets[i]));
     return weights;
 }
 

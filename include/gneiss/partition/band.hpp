@@ -24,8 +24,8 @@ namespace gneiss {
 
 namespace detail {
 
-/// Degree bands in descending order, from 0. Each band except the first is as wide as all lower ones together; the seventh
-/// begins at the mean.
+/// Degree bands in descending order, from 0. Each band except the first is as wide as all lower ones together; the
+/// seventh begins at the mean.
 class degree_bands {
 public:
     static constexpr std::uint32_t count = 11;
@@ -48,16 +48,16 @@ private:
 
 } // namespace detail
 
-/// Partitioner that places nodes in descending degree bands, each node where FENNEL's score is highest and nodes with at most
-/// one neighbor last, then refines. Hubs choose while every part has room, and their neighborhoods follow. Cuts are near the
-/// best known on graphs with heavy-tailed degrees, independent of the node order.
+/// Partitioner that places nodes in descending degree bands, each node where FENNEL's score is highest and nodes with
+/// at most one neighbor last, then refines. Hubs choose while every part has room, and their neighborhoods follow. Cuts
+/// are near the best known on graphs with heavy-tailed degrees, independent of the node order.
 ///
 ///     const std::vector<partition_id16> parts = band_partitioner{}(stream, {.parts = 64}, executor);
 ///
 /// Steps: one pass per non-empty band, at most 11, and `passes` of refinement.
-/// Cost: O(arcs) per pass that reads the lists of a band, and O(nodes log k) in total. Bands run on one thread, refinement on
-/// the threads of `executor`. Memory: 2 bytes per node (4 with a journal), 60 per part, 20 per part and label, and
-/// `refine_bytes`.
+/// Cost: O(arcs) per pass that reads the lists of a band, and O(nodes log k) in total. Bands run on one thread,
+/// refinement on the threads of `executor`. Memory: 2 bytes per node (4 with a journal), 60 per part, 20 per part and
+/// label, and `refine_bytes`.
 /// Caps: exact, including label caps; a node weighted by its list that fits nowhere goes to the lightest part.
 /// Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::canceled.
 /// Source: prioritized restreaming, Awadelkarim and Ugander, arXiv 2007.03131; the score: FENNEL, WSDM 2014.
@@ -65,7 +65,8 @@ struct band_partitioner {
     std::uint32_t passes = 4; ///< maximum passes of refinement
 
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E& executor) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(
+        Stream& stream, const partition_request& request, const E& executor) const {
         check_request(request, stream.nodes());
         const detail::pass_checkpoint journal(request, stream.nodes(), 1);
         std::vector<partition_id16> parts = journal.done() != 0 ? journal.load() : place(stream, request);
@@ -76,7 +77,7 @@ struct band_partitioner {
 
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const {
         return detail::greedy_bytes(nodes, detail::limits_of(nodes, arcs, request).groups(), request) +
-               refine_bytes(nodes, arcs, request);
+            refine_bytes(nodes, arcs, request);
     }
 
 private:

@@ -32,8 +32,8 @@ struct node_clusters {
 
 /// Limits on the clusters of `cluster_nodes`.
 struct clustering_limits {
-    std::uint64_t max_weight = 1;      ///< for a cluster of several nodes, in the unit of request.balance; below 2³²
-    std::uint32_t passes = 5;          ///< maximum
+    std::uint64_t max_weight = 1; ///< for a cluster of several nodes, in the unit of request.balance; below 2³²
+    std::uint32_t passes = 5;     ///< maximum
     std::span<const partition_id16> within{}; ///< [nodes] or empty: no cluster spans two of these parts
 };
 
@@ -70,8 +70,8 @@ public:
         of_[v] = to;
     }
 
-    /// Cluster with most of v's neighbors, among its own and those accepted by `may(c)`; ties among others are broken at
-    /// random.
+    /// Cluster with most of v's neighbors, among its own and those accepted by `may(c)`; ties among others are broken
+    /// at random.
     template <class May>
     [[nodiscard]] node_id best(cluster_counts& counts, std::size_t list, node_id v, May&& may) const {
         const random_key key = key_.with(v);
@@ -115,21 +115,21 @@ private:
 
 } // namespace detail
 
-/// Maximum memory of `cluster_nodes` [bytes]; lists as in `refine_bytes`, and without 16 to 32 bytes per neighbor of the longest
-/// list for each thread.
+/// Maximum memory of `cluster_nodes` [bytes]; lists as in `refine_bytes`, and without 16 to 32 bytes per neighbor of
+/// the longest list for each thread.
 [[nodiscard]] constexpr std::uint64_t cluster_bytes(std::uint64_t nodes, edge_index arcs) noexcept {
     const std::uint64_t usual = detail::proposal_block * ceil_div(arcs, std::max<std::uint64_t>(nodes, 1));
     return 12 * nodes + 8 * std::min(arcs, 4 * usual);
 }
 
-/// Clusters nodes by size-constrained label propagation: a node joins the cluster of most of its neighbors among those with
-/// room. Finally, nodes that are still alone and whose neighbors are mostly in the same cluster, such as leaves of a hub, join
-/// each other.
+/// Clusters nodes by size-constrained label propagation: a node joins the cluster of most of its neighbors among those
+/// with room. Finally, nodes that are still alone and whose neighbors are mostly in the same cluster, such as leaves of
+/// a hub, join each other.
 ///
-/// Cost: `passes` + 2 passes of the stream, O(arcs) each, parallel over the threads of `executor` except the first and the
-/// last. The result does not depend on threads or chunks. Memory: `cluster_bytes`, 12 bytes per node.
-/// Errors: errc::invalid_argument for limits out of range, or 2³² nodes; errc::canceled; errc::out_of_range for 2³² neighbors of the moving nodes among 8192. Stops early when a pass moves
-/// fewer than one node in 64.
+/// Cost: `passes` + 2 passes of the stream, O(arcs) each, parallel over the threads of `executor` except the first and
+/// the last. The result does not depend on threads or chunks. Memory: `cluster_bytes`, 12 bytes per node.
+/// Errors: errc::invalid_argument for limits out of range, or 2³² nodes; errc::canceled; errc::out_of_range for 2³²
+/// neighbors of the moving nodes among 8192. Stops early when a pass moves fewer than one node in 64.
 /// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV; lone nodes: KaMinPar, ESA 2021.
 template <adjacency_stream Stream, executor E>
 [[nodiscard]] node_clusters cluster_nodes(
@@ -140,7 +140,8 @@ template <adjacency_stream Stream, executor E>
     };
     check(stream.nodes() < no_cluster, "nodes", "fewer than 2^32 - 1 nodes are needed");
     check(limits.max_weight >> 32 == 0, "max_weight", "a number below 2^32 is needed");
-    check(limits.within.empty() || limits.within.size() == stream.nodes(), "within", "a part is needed for each node, or none");
+    check(limits.within.empty() || limits.within.size() == stream.nodes(), "within",
+        "a part is needed for each node, or none");
     const auto weight = [&](const adjacency_chunk& chunk, std::size_t i) {
         return node_weight(request.balance, chunk.offsets[i + 1] - chunk.offsets[i]);
     };

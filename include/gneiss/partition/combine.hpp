@@ -39,14 +39,15 @@ namespace detail {
 
 } // namespace detail
 
-/// Improves a partition using another one of the same nodes: nodes on whose parts both agree form clusters. The graph of these
-/// clusters fits into memory; `multilevel_refine` moves whole clusters on it, then single nodes are refined.
+/// Improves a partition using another one of the same nodes: nodes on whose parts both agree form clusters. The graph
+/// of these clusters fits into memory; `multilevel_refine` moves whole clusters on it, then single nodes are refined.
 ///
 /// \param parts       [nodes] parts that keep their caps; changed in place
 /// \param other       [nodes] may be `parts` itself
 /// \param most_edges  maximum edges of the graph of clusters; 0: nodes + arcs / 4
 ///
-/// Does nothing if labels have caps, if the graph of clusters has more edges, or if more than 65534 pairs of parts occur.
+/// Does nothing if labels have caps, if the graph of clusters has more edges, or if more than 65534 pairs of parts
+/// occur.
 /// Memory: 2 bytes per node, `cluster_bytes`, and the graph with its refinement.
 /// Cost: some 12 passes of the stream. Errors: those of `refine_parts`.
 /// Source: the combination of KaFFPaE (Sanders and Schulz, ALENEX 2012), over a stream.
@@ -64,8 +65,8 @@ void combine_parts(Stream& stream, std::span<partition_id16> parts, std::span<co
         .max_weight = std::clamp<std::uint64_t>(total / (20 * request.parts), 2, std::uint64_t{1} << 31),
         .within = *within};
     const node_clusters clusters = cluster_nodes(stream, request, limits, executor);
-    const auto graph = quotient_graph(
-        stream, clusters, most_edges != 0 ? most_edges : stream.nodes() + stream.arcs() / 4, request);
+    const auto graph =
+        quotient_graph(stream, clusters, most_edges != 0 ? most_edges : stream.nodes() + stream.arcs() / 4, request);
     if (!graph || graph->nodes() == 0) return;
     std::vector<partition_id16> of_cluster(clusters.count);
     std::vector<std::uint64_t> caps(request.parts, max_weight(total, request.parts, request.imbalance));
@@ -75,7 +76,9 @@ void combine_parts(Stream& stream, std::span<partition_id16> parts, std::span<co
         else if (caps[parts[v]] != 0)
             --caps[parts[v]]; // stays in place and weighs 1, by nodes and by edges
     multilevel_refine(*graph, of_cluster,
-        multilevel_options{.parts = request.parts, .max_weights = std::move(caps), .seed = request.seed, .stop = request.stop}, executor);
+        multilevel_options{
+            .parts = request.parts, .max_weights = std::move(caps), .seed = request.seed, .stop = request.stop},
+        executor);
     for (std::size_t v = 0; v < parts.size(); ++v)
         if (clusters.of[v] != no_cluster) parts[v] = of_cluster[clusters.of[v]];
     refine_parts(stream, parts, request, 4, executor);

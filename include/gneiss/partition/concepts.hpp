@@ -27,11 +27,11 @@ enum class balance_by : std::uint8_t {
     edges  ///< a node weighs the length of its list plus 1
 };
 
-/// State from which an interrupted run resumes. A partitioner is a sequence of steps, mostly passes, numbered from 1; after
-/// each it may save the input of the following ones.
+/// State from which an interrupted run resumes. A partitioner is a sequence of steps, mostly passes, numbered from 1;
+/// after each it may save the input of the following ones.
 ///
-/// Meaning: a run whose journal holds a state begins after that step, and its result equals that of an uninterrupted run, bit
-/// for bit. The caller ensures that graph, request and options are those of the saved run.
+/// Meaning: a run whose journal holds a state begins after that step, and its result equals that of an uninterrupted
+/// run, bit for bit. The caller ensures that graph, request and options are those of the saved run.
 struct partition_journal {
     virtual ~partition_journal() = default;
     /// Replaces the saved state. `state` is read before the call returns.
@@ -63,11 +63,11 @@ struct partition_request {
 ///
 ///     const std::vector<partition_id16> parts = ldg_partitioner{}(stream, {.parts = 64}, executor);
 ///
-/// Meaning: `p(stream, request, executor)` returns the part of each node, [nodes], below request.parts. It is a function of
-/// graph, request and options only, independent of the chunks of the stream and the threads of `executor`. `p.memory(nodes,
-/// arcs, request)` is its maximum memory, without the stream [bytes].
-/// Cost: sequential passes of the stream, O(arcs) each or more; each partitioner states their number and time. `memory` reads no
-/// stream.
+/// Meaning: `p(stream, request, executor)` returns the part of each node, [nodes], below request.parts. It is a
+/// function of graph, request and options only, independent of the chunks of the stream and the threads of `executor`.
+/// `p.memory(nodes, arcs, request)` is its maximum memory, without the stream [bytes].
+/// Cost: sequential passes of the stream, O(arcs) each or more; each partitioner states their number and time. `memory`
+/// reads no stream.
 /// Thread-safety: calls with different streams may run at once; one uses a stream at a time.
 /// Errors: errc::invalid_argument for an invalid request (`check_request`), errc::unsupported for a guarantee that this
 /// partitioner cannot give, errc::canceled. A graph without nodes gives an empty vector.

@@ -31,9 +31,9 @@ namespace gneiss {
 
 /// Bisects a graph in memory, as the start of GREM.
 ///
-/// Meaning: `s(graph, most, seed)` assigns side 0 or 1 to each node of `graph`. Both sides together hold all nodes; side i has
-/// at most `most[i]` nodes, or slightly more if it cannot guarantee that. An edge that occurs twice counts twice. A function of
-/// its arguments.
+/// Meaning: `s(graph, most, seed)` assigns side 0 or 1 to each node of `graph`. Both sides together hold all nodes;
+/// side i has at most `most[i]` nodes, or slightly more if it cannot guarantee that. An edge that occurs twice counts
+/// twice. A function of its arguments.
 template <class S>
 concept seed_bisector = requires(S& s, symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) {
     { s(std::move(graph), most, seed) } -> std::same_as<std::vector<partition_id16>>;
@@ -41,9 +41,10 @@ concept seed_bisector = requires(S& s, symmetric_csr graph, std::array<std::uint
 
 /// Options for streaming edges in GREM. The defaults are Armada's.
 struct grem_options {
-    double chunk = .1;   ///< share of the graph's edges in memory at once
-    double older = .5;   ///< weight of earlier chunks in an estimate; 1: a node keeps its first part, plain streaming greedy
-    bool shuffle = true; ///< false: the edges are already in random order
+    double chunk = .1; ///< share of the graph's edges in memory at once
+    double older =
+        .5; ///< weight of earlier chunks in an estimate; 1: a node keeps its first part, plain streaming greedy
+    bool shuffle = true;      ///< false: the edges are already in random order
     std::uint32_t passes = 1; ///< passes over all chunks of a bisection
 };
 
@@ -57,8 +58,9 @@ constexpr void check_options(const grem_options& options) {
     check(options.passes > 0, "passes", "at least one pass is needed");
 }
 
-/// Maximum memory of `grem`, without its streams and the seed partitioner [bytes]: 15 per node, 19 for more than two parts, and
-/// 24 per edge of a chunk; plus one piece of the shuffle and its 3 MiB of write buffers. Throws as `check_options`.
+/// Maximum memory of `grem`, without its streams and the seed partitioner [bytes]: 15 per node, 19 for more than two
+/// parts, and 24 per edge of a chunk; plus one piece of the shuffle and its 3 MiB of write buffers. Throws as
+/// `check_options`.
 [[nodiscard]] constexpr std::uint64_t grem_bytes(
     std::uint64_t nodes, edge_index edges, std::uint32_t parts, const grem_options& options) {
     check_options(options);
@@ -77,12 +79,18 @@ class grem_run {
 public:
     grem_run(std::uint64_t nodes, edge_index edges, Scratch& place, const partition_request& request,
         const grem_options& options, Seed& seed)
-        : place_(place), request_(request), options_(options), seed_(seed), nodes_(static_cast<std::size_t>(nodes)),
-          chunk_(std::max<edge_index>(1, static_cast<edge_index>(std::ceil(options.chunk * static_cast<double>(edges))))),
+        : place_(place),
+          request_(request),
+          options_(options),
+          seed_(seed),
+          nodes_(static_cast<std::size_t>(nodes)),
+          chunk_(
+              std::max<edge_index>(1, static_cast<edge_index>(std::ceil(options.chunk * static_cast<double>(edges))))),
           most_(max_weight(nodes, request.parts, request.imbalance)),
           state_(aligned_buffer<std::byte>::zeroed(counts_at() + 9 * nodes_)) {
         if (chunk_ >= edge_index{1} << 31)
-            throw error(errc::out_of_range, "a chunk of " + std::to_string(chunk_) + " edges: 2^31 are too many", {.field = "chunk"});
+            throw error(errc::out_of_range, "a chunk of " + std::to_string(chunk_) + " edges: 2^31 are too many",
+                {.field = "chunk"});
         if (request.parts > 2) {
             order_.resize(nodes_);
             for (std::size_t v = 0; v < nodes_; ++v) order_[v] = static_cast<node_id>(v);
@@ -122,7 +130,9 @@ private:
         std::uint32_t parts, saves;
     };
 
-    [[nodiscard]] std::size_t counts_at() const noexcept { return round_up(sizeof(header) + 2 * nodes_, std::size_t{8}); }
+    [[nodiscard]] std::size_t counts_at() const noexcept {
+        return round_up(sizeof(header) + 2 * nodes_, std::size_t{8});
+    }
     [[nodiscard]] std::span<partition_id16> parts() noexcept {
         return {reinterpret_cast<partition_id16*>(state_.data() + sizeof(header)), nodes_};
     }
@@ -141,12 +151,14 @@ private:
         const std::span<const std::byte> saved = request_.journal->state();
         header at{};
         if (saved.size() >= sizeof(at)) std::memcpy(&at, saved.data(), sizeof(at));
-        if (saved.size() < counts_at() || saved.size() > state_.size() || at.nodes != nodes_ || at.parts != request_.parts)
+        if (saved.size() < counts_at() || saved.size() > state_.size() || at.nodes != nodes_ ||
+            at.parts != request_.parts)
             throw error(errc::config_mismatch, "the checkpoint is of another graph or number of parts");
         std::ranges::copy(saved, state_.data());
         at_ = at;
         saved_nodes_ = (saved.size() - counts_at()) / 9;
-        need(at.step < request_.parts && std::ranges::all_of(parts(), [&](partition_id16 p) { return p < request_.parts; }));
+        need(at.step < request_.parts &&
+            std::ranges::all_of(parts(), [&](partition_id16 p) { return p < request_.parts; }));
     }
     static void need(bool holds) {
         if (!holds) throw error(errc::config_mismatch, "the checkpoint is inconsistent");
@@ -154,7 +166,8 @@ private:
     /// Checks that the interrupted bisection is of this group and that its sides match their counts.
     void check_saved(const group& g) {
         std::array<std::uint64_t, 3> sizes{};
-        need(saved_nodes_ == g.size && std::ranges::all_of(sides(g.size), [](std::uint8_t side) { return side <= grem_bisection::no_side; }));
+        need(saved_nodes_ == g.size &&
+            std::ranges::all_of(sides(g.size), [](std::uint8_t side) { return side <= grem_bisection::no_side; }));
         for (const std::uint8_t side : sides(g.size)) ++sizes[side];
         need(sizes[0] == at_.sizes[0] && sizes[1] == at_.sizes[1]);
     }
@@ -168,7 +181,8 @@ private:
     }
     void progress(const group& g, edge_index done, edge_index all) {
         if (request_.progress && all != 0)
-            request_.progress("bisection " + std::to_string(g.step + 1) + " of " + std::to_string(request_.parts - 1), done, all);
+            request_.progress(
+                "bisection " + std::to_string(g.step + 1) + " of " + std::to_string(request_.parts - 1), done, all);
     }
 
     /// Bisects a group, unless done before an interruption, and gives each half its edges.
@@ -218,7 +232,8 @@ private:
                 }
             }
             // The stream counts loops that it does not return.
-            while (number < chunks * (pass + 1)) end_chunk(); // NOLINT(bugprone-infinite-loop): end_chunk() increments `number`
+            while (number < chunks * (pass + 1))
+                end_chunk(); // NOLINT(bugprone-infinite-loop): end_chunk() increments `number`
         }
         sides_of.finish();
         for (std::size_t i = 0; i < g.size; ++i)
@@ -243,18 +258,20 @@ private:
     [[nodiscard]] std::array<std::uint64_t, 2> most_of(const group& g) const {
         std::array<std::uint64_t, 2> most{};
         const auto levels = static_cast<std::uint32_t>(std::bit_width(g.parts - 1));
-        const double fair = static_cast<double>(g.size) / g.parts, slack = std::pow(static_cast<double>(most_) / fair, 1. / levels);
+        const double fair = static_cast<double>(g.size) / g.parts,
+                     slack = std::pow(static_cast<double>(most_) / fair, 1. / levels);
         for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
             const std::uint64_t parts = g.parts_of(side), all = parts * most_;
             const double wanted = fair * static_cast<double>(parts) * slack;
             most[side] = levels == 1 || wanted >= static_cast<double>(all)
-                             ? all
-                             : std::max(ceil_div(g.size * parts, std::uint64_t{g.parts}), static_cast<std::uint64_t>(wanted));
+                ? all
+                : std::max(ceil_div(g.size * parts, std::uint64_t{g.parts}), static_cast<std::uint64_t>(wanted));
         }
         return most;
     }
 
-    /// Sorts the nodes of a group by side, and writes its edges within a side to two new sets, in the numbering of the halves.
+    /// Sorts the nodes of a group by side, and writes its edges within a side to two new sets, in the numbering of the
+    /// halves.
     template <edge_stream Stream>
     halves split(Stream& edges, const group& g) {
         halves result;
@@ -293,10 +310,10 @@ private:
         if (g.parts == 2) return;
         const std::uint32_t border = g.first + g.parts_of(0);
         const auto nodes = std::span(order_).subspan(g.begin, g.size);
-        const auto middle = std::ranges::stable_partition(nodes, [&](node_id v) { return parts()[v] < border; }).begin();
+        const auto middle =
+            std::ranges::stable_partition(nodes, [&](node_id v) { return parts()[v] < border; }).begin();
         const auto left = static_cast<std::size_t>(middle - nodes.begin());
-        const std::array<group, 2> half{
-            group{g.first, g.parts_of(0), g.step + 1, g.begin, left},
+        const std::array<group, 2> half{group{g.first, g.parts_of(0), g.step + 1, g.begin, left},
             group{border, g.parts_of(1), g.step + g.parts_of(0), g.begin + left, g.size - left}};
         for (const std::size_t side : {std::size_t{0}, std::size_t{1}})
             if (edges[side]) divide(*std::exchange(edges[side], std::nullopt), half[side]);
@@ -304,7 +321,9 @@ private:
     void divide(edges_type edges, const group& g) {
         if (at_.step >= g.step + g.parts - 1) return; // all of it was done before
         halves result = halve(edges, g);
-        { const edges_type gone = std::move(edges); }
+        {
+            const edges_type gone = std::move(edges);
+        }
         divide_halves(std::move(result), g);
     }
 
@@ -319,13 +338,13 @@ private:
     std::vector<node_id> order_; ///< nodes by group; empty for a single bisection
     header at_{};
     std::size_t saved_nodes_ = 0; ///< nodes of the group whose counts and sides were saved
-    edge_index streamed_ = 0; ///< since the last save
+    edge_index streamed_ = 0;     ///< since the last save
 };
 
 /// See `grem`.
 template <edge_stream Stream, scratch Scratch, seed_bisector Seed>
-[[nodiscard]] std::vector<partition_id16> partition_edges(Stream& edges, Scratch& place, const partition_request& request,
-    const grem_options& options, Seed& seed) {
+[[nodiscard]] std::vector<partition_id16> partition_edges(
+    Stream& edges, Scratch& place, const partition_request& request, const grem_options& options, Seed& seed) {
     check_request(request, edges.nodes());
     check_options(options);
     if (request.balance != balance_by::nodes || request.label_cap != 0)
@@ -343,37 +362,39 @@ template <edge_stream Stream, scratch Scratch, seed_bisector Seed>
 
 } // namespace detail
 
-/// GREM: a streaming partitioner that processes one chunk of randomly ordered edges at a time and may move a node whenever it
-/// appears.
+/// GREM: a streaming partitioner that processes one chunk of randomly ordered edges at a time and may move a node
+/// whenever it appears.
 ///
 ///     memory_scratch<> place;
 ///     const std::vector<partition_id16> part = grem(edges, place, {.parts = 8}, {.chunk = .1}, multilevel_bisector{&on});
 ///
-/// Two parts need one bisection. The seed partitioner cuts the first chunk. In every later chunk each node, ascending, counts
-/// its neighbors on both sides, averages the counts with its estimate and joins the larger side. On a tie it stays; a new node
-/// goes where there is more room. Nodes without an edge are placed at the end. More parts are made recursively, ⌈p/2⌉ : ⌊p/2⌋,
-/// each half with its own set of edges and chunks of the same number of edges, so deeper chunks hold a larger share. The slack
-/// of parts above the mean is spread over the levels, so no part exceeds `max_weight`. After several chunks, a chunk of share x
-/// of the edges places a node about as well as a share 3x seen once, and (1 + older)/(1 − older) times x in general. GREM
-/// therefore suits dense graphs, where a chunk shows some neighbors of every node; `older` = .65 and a second pass recover most
-/// of the gap to the seed partitioner's cut on all edges.
+/// Two parts need one bisection. The seed partitioner cuts the first chunk. In every later chunk each node, ascending,
+/// counts its neighbors on both sides, averages the counts with its estimate and joins the larger side. On a tie it
+/// stays; a new node goes where there is more room. Nodes without an edge are placed at the end. More parts are made
+/// recursively, ⌈p/2⌉ : ⌊p/2⌋, each half with its own set of edges and chunks of the same number of edges, so deeper
+/// chunks hold a larger share. The slack of parts above the mean is spread over the levels, so no part exceeds
+/// `max_weight`. After several chunks, a chunk of share x of the edges places a node about as well as a share 3x seen
+/// once, and (1 + older)/(1 − older) times x in general. GREM therefore suits dense graphs, where a chunk shows some
+/// neighbors of every node; `older` = .65 and a second pass recover most of the gap to the seed partitioner's cut on
+/// all edges.
 ///
 /// \param edges  directed or not: both ends are neighbors, once per occurrence; self loops are ignored
 /// \param place  for the shuffle and, beyond two parts, for the edges of groups: at most three times the edges
-/// \return       [nodes] the part of each node; a function of the stream, the request, the options and the seed partitioner
+/// \return       [nodes] the part of each node; a function of the stream, the request, the options and the seed
+/// partitioner
 ///
 /// Cost: a shuffle; then edges are read at most (passes + 1) ⌈log₂ p⌉ − 1 times and written ⌈log₂ p⌉ − 1 times. Memory:
-/// `grem_bytes`. A journal holds 11 bytes per node and is written at most once per n streamed edges, n the number of nodes. A
-/// resume shuffles and splits again, but only reads over processed chunks.
-/// Errors: errc::invalid_argument for an invalid request or options, or a seed partitioner that does not return two sides;
-/// errc::unsupported for label caps or balance by edges; errc::out_of_range for an edge beyond the nodes, or 2³¹ edges in a
-/// chunk; errc::config_mismatch for a journal of another graph or an inconsistent one; errc::canceled; errors of streams and
-/// scratch.
-/// Source: Armada (Waleffe et al.), section 4, Algorithms 1 and 2. As printed, `fix_sizes` lacks its minus sign, and `assign`
-/// counts the node itself in its old part, so a full part expels its own nodes; both are corrected here.
+/// `grem_bytes`. A journal holds 11 bytes per node and is written at most once per n streamed edges, n the number of
+/// nodes. A resume shuffles and splits again, but only reads over processed chunks.
+/// Errors: errc::invalid_argument for an invalid request or options, or a seed partitioner that does not return two
+/// sides; errc::unsupported for label caps or balance by edges; errc::out_of_range for an edge beyond the nodes, or 2³¹
+/// edges in a chunk; errc::config_mismatch for a journal of another graph or an inconsistent one; errc::canceled;
+/// errors of streams and scratch.
+/// Source: Armada (Waleffe et al.), section 4, Algorithms 1 and 2. As printed, `fix_sizes` lacks its minus sign, and
+/// `assign` counts the node itself in its old part, so a full part expels its own nodes; both are corrected here.
 template <class Stream, class Scratch, class Seed>
-[[nodiscard]] std::vector<partition_id16> grem(Stream& edges, Scratch& place, const partition_request& request,
-    const grem_options& options, Seed&& seed) {
+[[nodiscard]] std::vector<partition_id16> grem(
+    Stream& edges, Scratch& place, const partition_request& request, const grem_options& options, Seed&& seed) {
     static_assert(edge_stream<Stream>, "grem: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
     static_assert(scratch<Scratch>, "grem: Scratch must be a gneiss::scratch, see gneiss/graph/concepts.hpp");
     static_assert(seed_bisector<Seed>, "grem: Seed must be a gneiss::seed_bisector, see gneiss/partition/grem.hpp");

@@ -18,13 +18,15 @@
 
 namespace gneiss {
 
-/// Effective number of chunks in an estimate that averages the `seen` latest ones, where earlier chunks have weight `older` in
-/// each average: 1/Σw² of the weights. 1 for one chunk; (1 + older)/(1 − older) for many, 3 for halving. Throws
-/// errc::invalid_argument unless seen ≥ 1, 0 ≤ older < 1. O(1).
+/// Effective number of chunks in an estimate that averages the `seen` latest ones, where earlier chunks have weight
+/// `older` in each average: 1/Σw² of the weights. 1 for one chunk; (1 + older)/(1 − older) for many, 3 for halving.
+/// Throws errc::invalid_argument unless seen ≥ 1, 0 ≤ older < 1. O(1).
 [[nodiscard]] inline double effective_chunks(double older, double seen) {
-    if (!(older >= 0 && older < 1)) throw error(errc::invalid_argument, "a share from 0 to below 1 is needed", {.field = "older"});
+    if (!(older >= 0 && older < 1))
+        throw error(errc::invalid_argument, "a share from 0 to below 1 is needed", {.field = "older"});
     if (!(seen >= 1)) throw error(errc::invalid_argument, "at least one chunk is needed", {.field = "seen"});
-    const double first = std::pow(older * older, seen - 1); // squared weight of the first chunk; the others form a series
+    const double first =
+        std::pow(older * older, seen - 1); // squared weight of the first chunk; the others form a series
     return 1 / (first + (1 - older) / (1 + older) * (1 - first));
 }
 
@@ -32,11 +34,13 @@ namespace gneiss {
 struct wrong_or_tie {
     double wrong = 0, tie = 0; ///< both probabilities
 };
-/// Probability that fewer than half of `drawn` out of k neighbors, k₀ of which are in the first part, are in it; and that
-/// exactly half are. Hypergeometric. Throws errc::invalid_argument unless k₀ ≤ k, drawn ≤ k. O(drawn).
+/// Probability that fewer than half of `drawn` out of k neighbors, k₀ of which are in the first part, are in it; and
+/// that exactly half are. Hypergeometric. Throws errc::invalid_argument unless k₀ ≤ k, drawn ≤ k. O(drawn).
 [[nodiscard]] inline wrong_or_tie wrong_side(std::uint64_t k, std::uint64_t k0, std::uint64_t drawn) {
     if (k0 > k || drawn > k)
-        throw error(errc::invalid_argument, std::to_string(drawn) + " drawn neighbors, " + std::to_string(k0) + " in the first part, of " + std::to_string(k));
+        throw error(errc::invalid_argument,
+            std::to_string(drawn) + " drawn neighbors, " + std::to_string(k0) + " in the first part, of " +
+                std::to_string(k));
     const auto log_choose = [](std::uint64_t n, std::uint64_t r) {
         const auto a = static_cast<double>(n), b = static_cast<double>(r);
         return std::lgamma(a + 1) - std::lgamma(b + 1) - std::lgamma(a - b + 1);
@@ -44,8 +48,8 @@ struct wrong_or_tie {
     wrong_or_tie found;
     const std::uint64_t least = drawn > k - k0 ? drawn - (k - k0) : 0;
     for (std::uint64_t in_first = least; 2 * in_first <= drawn && in_first <= k0; ++in_first) {
-        const double p = std::exp(
-            log_choose(k0, in_first) + log_choose(k - k0, drawn - in_first) - log_choose(k, drawn));
+        const double p =
+            std::exp(log_choose(k0, in_first) + log_choose(k - k0, drawn - in_first) - log_choose(k, drawn));
         (2 * in_first < drawn ? found.wrong : found.tie) += p;
     }
     return found;
@@ -57,8 +61,8 @@ enum class greedy_tie : std::uint8_t {
     even   ///< either part, as happens when ties are broken by size
 };
 
-/// Expected share of edges cut by a greedy partitioner that places each node by a random share x of the edges after all others
-/// have parts: equation 1 over the number of edges, halved because it counts a cut edge at both ends.
+/// Expected share of edges cut by a greedy partitioner that places each node by a random share x of the edges after all
+/// others have parts: equation 1 over the number of edges, halved because it counts a cut edge at both ends.
 ///
 /// With refinement, estimates are as for `effective_chunks` times the chunk: 2x after two, 3x in the limit.
 ///
@@ -73,7 +77,8 @@ template <adjacency_stream Stream>
 [[nodiscard]] double expected_greedy_cut(
     Stream& stream, std::span<const partition_id16> assignment, double share, greedy_tie tie = greedy_tie::right) {
     check_assignment(assignment, 2, stream.nodes());
-    if (!(share >= 0 && share <= 1)) throw error(errc::invalid_argument, "a share from 0 to 1 is needed", {.field = "share"});
+    if (!(share >= 0 && share <= 1))
+        throw error(errc::invalid_argument, "a share from 0 to 1 is needed", {.field = "share"});
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> kinds; // nodes by (k, k0)
     stream.rewind();
     for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next())

@@ -22,8 +22,8 @@
 
 namespace gneiss {
 
-/// Seed partitioner for GREM by the library's multilevel partitioner, which keeps caps. The executor must outlive it. Throws
-/// errc::invalid_argument without one.
+/// Seed partitioner for GREM by the library's multilevel partitioner, which keeps caps. The executor must outlive it.
+/// Throws errc::invalid_argument without one.
 template <executor E>
 struct multilevel_bisector {
     const E* on;                                          ///< executor of the bisection
@@ -37,8 +37,8 @@ struct multilevel_bisector {
         symmetric_stream lists(graph);
         const weighted_graph weighted = make_weighted_graph(lists);
         graph = {};
-        return multilevel_partition(
-            weighted, {.parts = 2, .max_weights = {most[0], most[1]}, .effort = effort, .seed = seed, .stop = stop}, *on);
+        return multilevel_partition(weighted,
+            {.parts = 2, .max_weights = {most[0], most[1]}, .effort = effort, .seed = seed, .stop = stop}, *on);
     }
 };
 
@@ -61,7 +61,8 @@ struct grem_partitioner {
         const edge_index edges = arcs / 2;
         const auto chunk = static_cast<edge_index>(options.chunk * static_cast<double>(edges)) + 1;
         const std::uint64_t resumed = request.journal == nullptr ? 0 : 11 * nodes; // until the first save
-        return grem_bytes(nodes, edges, request.parts, options) + 56 * std::min(nodes, 2 * chunk) + 32 * chunk + resumed;
+        return grem_bytes(nodes, edges, request.parts, options) + 56 * std::min(nodes, 2 * chunk) + 32 * chunk +
+            resumed;
     }
 };
 

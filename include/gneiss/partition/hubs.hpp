@@ -33,8 +33,8 @@ struct influence_options {
 
 namespace detail {
 
-/// Makes one pass per step: `move(step, node, neighbors without loops, value there, next)` distributes a node's value to
-/// others.
+/// Makes one pass per step: `move(step, node, neighbors without loops, value there, next)` distributes a node's value
+/// to others.
 template <class T, adjacency_stream Stream, class Move>
 [[nodiscard]] std::vector<T> walk(
     Stream& stream, std::span<const node_id> training_nodes, const influence_options& options, T each, Move&& move) {
@@ -73,19 +73,20 @@ template <class T, adjacency_stream Stream, class Move>
 
 } // namespace detail
 
-/// Influence of each node on the predictions of an L-layer model for the training nodes: the probability that an L-step reverse
-/// lazy random walk from a training node ends in it, summed over all training nodes, [nodes]. The sum is their number.
+/// Influence of each node on the predictions of an L-layer model for the training nodes: the probability that an L-step
+/// reverse lazy random walk from a training node ends in it, summed over all training nodes, [nodes]. The sum is their
+/// number.
 ///
 ///     symmetric_stream lists(graph); // or an adjacency_file_stream
 ///     const std::vector<float> score = influence(lists, training_nodes, {.steps = 2});
 ///
-/// One propagation ÃᴸE for all training nodes at once. Scores are linear in them, so this equals the sum of the scores per
-/// partition. On undirected graphs a reverse walk is a walk; a neighbor is chosen in proportion to its edges.
+/// One propagation ÃᴸE for all training nodes at once. Scores are linear in them, so this equals the sum of the scores
+/// per partition. On undirected graphs a reverse walk is a walk; a neighbor is chosen in proportion to its edges.
 ///
 /// \param training_nodes  below nodes(); a repeated node counts each time
 ///
-/// Cost: L passes of the stream, O(arcs) each with one random access per arc; only nodes that a walk can have reached read
-/// their lists. Memory: two `Real` per node.
+/// Cost: L passes of the stream, O(arcs) each with one random access per arc; only nodes that a walk can have reached
+/// read their lists. Memory: two `Real` per node.
 /// Errors: errc::out_of_range for a training node beyond the graph; errc::canceled; errors of the stream.
 /// Source: Hanoi (thesis), equation 4.1 and section 4.3.3.
 template <std::floating_point Real = float, adjacency_stream Stream>
@@ -100,11 +101,11 @@ template <std::floating_point Real = float, adjacency_stream Stream>
         });
 }
 
-/// Estimates `influence` by `walks` walks from each training node: the number of walks that end in each node, [nodes]. The
-/// score is this number over `walks`; its variance is at most the score over `walks`.
+/// Estimates `influence` by `walks` walks from each training node: the number of walks that end in each node, [nodes].
+/// The score is this number over `walks`; its variance is at most the score over `walks`.
 ///
-/// Walks at the same node are interchangeable, so only their number is kept. All walks take one step per pass, and only nodes
-/// with walks read their lists. Step s draws for node v from key (seed, partition, 8, s, v).
+/// Walks at the same node are interchangeable, so only their number is kept. All walks take one step per pass, and only
+/// nodes with walks read their lists. Step s draws for node v from key (seed, partition, 8, s, v).
 ///
 /// Cost: L passes and O(walks) per step, instead of O(arcs). Memory: 8 bytes per node. Errors: as `influence`;
 /// errc::out_of_range for 2³² walks or more in total.
@@ -112,11 +113,13 @@ template <adjacency_stream Stream>
 [[nodiscard]] std::vector<std::uint32_t> sampled_influence(Stream& stream, std::span<const node_id> training_nodes,
     std::uint32_t walks, std::uint64_t seed, const influence_options& options = {}) {
     if (walks != 0 && training_nodes.size() > ~std::uint32_t{0} / walks)
-        throw error(errc::out_of_range, std::to_string(walks) + " walks from each of " +
-                                            std::to_string(training_nodes.size()) + " nodes: 2^32 are too many");
+        throw error(errc::out_of_range,
+            std::to_string(walks) + " walks from each of " + std::to_string(training_nodes.size()) +
+                " nodes: 2^32 are too many");
     const random_key key = random_key{seed, random_domain::partition}.with(8);
     return detail::walk<std::uint32_t>(stream, training_nodes, options, walks,
-        [&](std::uint32_t step, node_id v, std::span<const node_id> list, std::uint32_t here, std::vector<std::uint32_t>& next) {
+        [&](std::uint32_t step, node_id v, std::span<const node_id> list, std::uint32_t here,
+            std::vector<std::uint32_t>& next) {
             random_stream draw(key.with(step).with(v));
             const std::uint64_t choices = options.lazy == lazy_walk::half ? 2 * list.size() : list.size() + 1;
             for (std::uint32_t walk = 0; walk < here; ++walk) {
@@ -127,8 +130,8 @@ template <adjacency_stream Stream>
 }
 
 /// Returns the `count` nodes with the highest scores, highest first, ties by id; fewer if there are fewer nodes.
-/// Cost: O(nodes log count); memory O(count). Throws errc::not_finite for a score that is NaN; errc::out_of_range for more than
-/// 2³² scores.
+/// Cost: O(nodes log count); memory O(count). Throws errc::not_finite for a score that is NaN; errc::out_of_range for
+/// more than 2³² scores.
 template <class Score>
 [[nodiscard]] std::vector<node_id> most_influential(std::span<const Score> scores, std::size_t count) {
     if (scores.size() > std::size_t{1} << 32) throw error(errc::out_of_range, "scores of more than 2^32 nodes");

@@ -15,8 +15,8 @@
 
 namespace gneiss {
 
-/// Linear deterministic greedy (LDG) partitioner: a node goes where neighbors · (1 − weight / cap) is highest. Ties go to the
-/// lightest part, then to the first. Nodes are placed in the order of their numbers.
+/// Linear deterministic greedy (LDG) partitioner: a node goes where neighbors · (1 − weight / cap) is highest. Ties go
+/// to the lightest part, then to the first. Nodes are placed in the order of their numbers.
 ///
 ///     const std::vector<partition_id16> parts = ldg_partitioner{.passes = 5}(stream, {.parts = 64}, executor);
 ///
@@ -27,19 +27,21 @@ namespace gneiss {
 /// From examples/28_partition.cpp:
 /// \snippet 28_partition.cpp partition
 struct ldg_partitioner {
-    std::uint32_t passes = 1;            ///< later passes move nodes one by one
-    std::span<const partition_id16> initial{};  ///< [nodes] or empty: initial parts
+    std::uint32_t passes = 1;                  ///< later passes move nodes one by one
+    std::span<const partition_id16> initial{}; ///< [nodes] or empty: initial parts
 
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E&) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(
+        Stream& stream, const partition_request& request, const E&) const {
         check_request(request, stream.nodes());
         check_without_labels(request, "ldg");
-        const std::uint64_t cap = max_weight(
-            total_weight(request.balance, stream.nodes(), stream.arcs()), request.parts, request.imbalance);
+        const std::uint64_t cap =
+            max_weight(total_weight(request.balance, stream.nodes(), stream.arcs()), request.parts, request.imbalance);
         return detail::run_greedy(stream, request, rule{static_cast<double>(cap)}, {.cap = cap}, initial, passes);
     }
 
-    [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index, const partition_request& request) const noexcept {
+    [[nodiscard]] std::uint64_t memory(
+        std::uint64_t nodes, edge_index, const partition_request& request) const noexcept {
         return detail::greedy_bytes(nodes, 1, request);
     }
 

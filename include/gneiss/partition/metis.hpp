@@ -51,18 +51,20 @@ namespace detail {
 ///
 ///     const std::vector<partition_id16> parts = metis_partition(make_weighted_graph(stream), {.parts = 64});
 ///
-/// Balance is best effort: with labels (one constraint for node weights and one per label) METIS may exceed the request by far.
-/// With fewer nodes than parts each node gets its own part, without calling METIS. Cost and memory: METIS's, some 10 to 20
-/// times the graph, plus 4 bytes per node and constraint. A function of graph and options for a given build of METIS. METIS
-/// sets signal handlers without synchronization: make one call at a time. Errors: errc::invalid_argument for zero or too many
-/// parts, a wrong number of labels, an imbalance that is not at least 0, or a graph with inconsistent arrays; errc::unsupported
-/// for more than 65535 labels or sums of weights beyond METIS's integers, and if METIS fails; std::bad_alloc.
+/// Balance is best effort: with labels (one constraint for node weights and one per label) METIS may exceed the request
+/// by far. With fewer nodes than parts each node gets its own part, without calling METIS. Cost and memory: METIS's,
+/// some 10 to 20 times the graph, plus 4 bytes per node and constraint. A function of graph and options for a given
+/// build of METIS. METIS sets signal handlers without synchronization: make one call at a time. Errors:
+/// errc::invalid_argument for zero or too many parts, a wrong number of labels, an imbalance that is not at least 0, or
+/// a graph with inconsistent arrays; errc::unsupported for more than 65535 labels or sums of weights beyond METIS's
+/// integers, and if METIS fails; std::bad_alloc.
 /// Source: Karypis and Kumar, SIAM J. Sci. Comput. 20(1), 1998; the constraints: SC'98.
 [[nodiscard]] inline std::vector<partition_id16> metis_partition(weighted_graph graph, const metis_options& options) {
     check_graph(graph);
     const std::size_t nodes = graph.nodes();
     check_request({.parts = options.parts, .imbalance = options.imbalance, .labels = options.labels}, nodes);
-    if (!(options.label_imbalance >= 0)) throw error(errc::invalid_argument, "a number of at least 0 is needed", {.field = "label_imbalance"});
+    if (!(options.label_imbalance >= 0))
+        throw error(errc::invalid_argument, "a number of at least 0 is needed", {.field = "label_imbalance"});
     if (options.parts == 1) return std::vector<partition_id16>(nodes);
     std::vector<partition_id16> result(nodes);
     if (nodes <= options.parts) {
@@ -76,7 +78,9 @@ namespace detail {
     class_id labels = 0;
     for (const class_id label : options.labels)
         if (label != unlabeled) labels = std::max(labels, label + 1);
-    if (labels > 65535) throw error(errc::unsupported, "METIS balances at most 65535 labels, not " + std::to_string(labels), {.field = "labels"});
+    if (labels > 65535)
+        throw error(errc::unsupported, "METIS balances at most 65535 labels, not " + std::to_string(labels),
+            {.field = "labels"});
     auto constraints = static_cast<idx_t>(1 + labels);
     std::vector<idx_t> weights;
     if (labels != 0) {

@@ -70,8 +70,9 @@ public:
         parts_.assign(coarsest().nodes(), 0);
         return refine_to_finest();
     }
-    /// Partitions from scratch without coarsening: separates the core, the most closely linked nodes that fill half of the
-    /// parts, from the rest, recursively. Low cuts if hubs hold most edges, where clusters are too small. Copies the graph.
+    /// Partitions from scratch without coarsening: separates the core, the most closely linked nodes that fill half of
+    /// the parts, from the rest, recursively. Low cuts if hubs hold most edges, where clusters are too small. Copies
+    /// the graph.
     [[nodiscard]] std::vector<partition_id16> peel() {
         blocks_ = {{0, options_.parts}};
         parts_.assign(graph_.nodes(), 0);
@@ -101,7 +102,7 @@ public:
 private:
     static constexpr std::size_t coarse_nodes = 1000; // a graph of at most twice this size is not coarsened
     static constexpr std::size_t block_nodes = 300;   // a block with more nodes on average is split
-    static constexpr double most_shrinkage = 128;    // per level: a heavier cluster leaves no level at which to split it
+    static constexpr double most_shrinkage = 128; // per level: a heavier cluster leaves no level at which to split it
 
     struct level {
         std::vector<node_id> cluster; ///< cluster of each node of the finer graph
@@ -140,8 +141,9 @@ private:
             const double blocks =
                 std::clamp(static_cast<double>(fine.nodes()) / coarse_nodes, 2.0, std::max(2.0, 1.0 * options_.parts));
             const double share = std::min(.03 / blocks, most_shrinkage / static_cast<double>(fine.nodes()));
-            const cluster_options limit{.max_weight = std::clamp<std::uint64_t>(
-                                            static_cast<std::uint64_t>(share * static_cast<double>(total_)), 1, ~std::uint32_t{0}),
+            const cluster_options limit{
+                .max_weight = std::clamp<std::uint64_t>(
+                    static_cast<std::uint64_t>(share * static_cast<double>(total_)), 1, ~std::uint32_t{0}),
                 .parts = parts};
             clustering result = cluster_maker(fine, limit, key_.with(levels_.size())).make();
             if (result.clusters * 20 > fine.nodes() * 19) break;
@@ -160,15 +162,15 @@ private:
     /// Refines from the coarsest level down, splits blocks once the graph is fine enough, and frees the levels.
     [[nodiscard]] std::vector<partition_id16> refine_to_finest() {
         const bisection_effort effort = options_.effort == multilevel_effort::fast
-                                            ? bisection_effort{.repeats = 1, .attempts = 4}
-                                            : bisection_effort{.repeats = 3, .attempts = 8};
+            ? bisection_effort{.repeats = 1, .attempts = 4}
+            : bisection_effort{.repeats = 3, .attempts = 8};
         for (;;) {
             const weighted_graph& graph = coarsest();
             const random_key key = key_.with(100 + levels_.size());
             const bool finest = levels_.empty();
             if (blocks_.size() > 1 || options_.parts == 1) refine_level(graph, block_caps(blocks_, caps_, total_), key);
             for (std::uint64_t i = 1;
-                 blocks_.size() < options_.parts && (finest || blocks_.size() * block_nodes < graph.nodes()); ++i) {
+                blocks_.size() < options_.parts && (finest || blocks_.size() * block_nodes < graph.nodes()); ++i) {
                 split_blocks(graph, parts_, blocks_, caps_, effort, key.with(i), executor_);
                 refine_level(graph, block_caps(blocks_, caps_, total_), key.with(i));
             }
@@ -193,21 +195,21 @@ private:
     const E& executor_;
     std::vector<std::uint64_t> caps_; // [parts]; checks the graph
     std::uint64_t total_;
-    std::vector<level> levels_;       // from fine to coarse
+    std::vector<level> levels_; // from fine to coarse
     std::vector<block> blocks_;
     std::vector<partition_id16> parts_; // block of each node of the coarsest level
 };
 
 } // namespace detail
 
-/// Improves a partition: brings overweight parts under their caps, then moves nodes to reduce the cut, under the caps. With
-/// effort high also moves groups of nodes.
+/// Improves a partition: brings overweight parts under their caps, then moves nodes to reduce the cut, under the caps.
+/// With effort high also moves groups of nodes.
 ///
 /// \param parts  [nodes] below options.parts; improved in place
 /// Caps, cost, memory, errors and determinism as `multilevel_partition`; errors also those of `check_assignment`.
 template <executor E>
-void multilevel_refine(
-    const weighted_graph& graph, std::vector<partition_id16>& parts, const multilevel_options& options, const E& executor) {
+void multilevel_refine(const weighted_graph& graph, std::vector<partition_id16>& parts,
+    const multilevel_options& options, const E& executor) {
     check_graph(graph);
     check_assignment(parts, options.parts, graph.nodes());
     const random_key key = random_key{options.seed, random_domain::partition}.with(21);
@@ -219,25 +221,25 @@ void multilevel_refine(
 ///
 ///     const std::vector<partition_id16> parts = multilevel_partition(make_weighted_graph(stream), {.parts = 64}, executor);
 ///
-/// Size-constrained label propagation coarsens the graph to some 2000 nodes; hubs take their leaves with them, and leaves of
-/// full clusters join each other. Blocks are then bisected until there are k (uneven ones ⌈k/2⌉ : ⌊k/2⌋), as soon as a block
-/// has some 300 nodes on the way back, so many parts cost little more than few. Label propagation and localized
-/// Fiduccia–Mattheyses searches refine every level.
+/// Size-constrained label propagation coarsens the graph to some 2000 nodes; hubs take their leaves with them, and
+/// leaves of full clusters join each other. Blocks are then bisected until there are k (uneven ones ⌈k/2⌉ : ⌊k/2⌋), as
+/// soon as a block has some 300 nodes on the way back, so many parts cost little more than few. Label propagation and
+/// localized Fiduccia–Mattheyses searches refine every level.
 ///
 /// If hubs hold a quarter of the arcs and more than a quarter of the edges was cut, a second method is tried: without
 /// coarsening, the core that fills half of the parts is separated from the rest, recursively. It copies the graph.
 ///
 /// Caps are hard: with nodes of weight 1 and sufficient caps, no part exceeds its cap. With other weights nodes leave
-/// overweight parts in the order of least loss. If a node outweighs every cap, or caps are too tight to pack, the result
-/// exceeds them by the nodes that could not be placed. That is not an error: check `part_weights`.
+/// overweight parts in the order of least loss. If a node outweighs every cap, or caps are too tight to pack, the
+/// result exceeds them by the nodes that could not be placed. That is not an error: check `part_weights`.
 ///
 /// \returns the part of each node, [nodes]. A pure function of graph and options, independent of the executor.
-/// Cost: O(arcs · log k) expected, on one thread except for contractions and bisections of different blocks. Memory in addition
-/// to the graph: some 25 bytes per node, and the coarse graphs with 8 bytes per arc; one and a half to three times the graph in
-/// total.
-/// Errors: errc::invalid_argument for zero or too many parts, a wrong number of caps, or a graph with inconsistent arrays;
-/// errc::canceled. Thread-safe. Source: Gottesbüren, Heuer, Sanders, Schulz and Seemaier, ESA 2021 (deep multilevel); Sanders
-/// and Schulz, ESA 2011 (localized searches).
+/// Cost: O(arcs · log k) expected, on one thread except for contractions and bisections of different blocks. Memory in
+/// addition to the graph: some 25 bytes per node, and the coarse graphs with 8 bytes per arc; one and a half to three
+/// times the graph in total.
+/// Errors: errc::invalid_argument for zero or too many parts, a wrong number of caps, or a graph with inconsistent
+/// arrays; errc::canceled. Thread-safe. Source: Gottesbüren, Heuer, Sanders, Schulz and Seemaier, ESA 2021 (deep
+/// multilevel); Sanders and Schulz, ESA 2011 (localized searches).
 template <executor E>
 [[nodiscard]] std::vector<partition_id16> multilevel_partition(
     const weighted_graph& graph, const multilevel_options& options, const E& executor) {

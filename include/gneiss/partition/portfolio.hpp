@@ -24,25 +24,27 @@
 
 namespace gneiss {
 
-/// Partitioner that runs several candidates and combines the two results with the fewest cut edges (`combine_parts`), counted
-/// over the stream; ties go to the first. The result cuts no more edges than any candidate's.
+/// Partitioner that runs several candidates and combines the two results with the fewest cut edges (`combine_parts`),
+/// counted over the stream; ties go to the first. The result cuts no more edges than any candidate's.
 ///
 ///     const std::vector<partition_id16> parts = default_portfolio{}(stream, {.parts = 64}, executor);
 ///
-/// A step is one candidate. Candidates run concurrently on the threads of `executor` if the stream can be copied and there is
-/// no journal, else in turn, with the same result. Calls of request.progress never overlap. Cost: that of all candidates, one
-/// pass for each, and the combination. Memory: the sum over the candidates, and 4 bytes per node. Errors: those of the
-/// candidates.
+/// A step is one candidate. Candidates run concurrently on the threads of `executor` if the stream can be copied and
+/// there is no journal, else in turn, with the same result. Calls of request.progress never overlap. Cost: that of all
+/// candidates, one pass for each, and the combination. Memory: the sum over the candidates, and 4 bytes per node.
+/// Errors: those of the candidates.
 template <class... Candidates>
 struct portfolio_partitioner {
     static_assert(sizeof...(Candidates) != 0, "portfolio_partitioner: at least one of Candidates is needed");
-    static_assert((partitioner<Candidates> && ...), "portfolio_partitioner: each of Candidates must be a gneiss::partitioner, see gneiss/partition/concepts.hpp");
+    static_assert((partitioner<Candidates> && ...),
+        "portfolio_partitioner: each of Candidates must be a gneiss::partitioner, see gneiss/partition/concepts.hpp");
 
     std::tuple<Candidates...> candidates{}; ///< partitioners to run, in order
     std::uint64_t most_edges = 0; ///< maximum edges of the graph that combines two results; 0: nodes + arcs / 4
 
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E& executor) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(
+        Stream& stream, const partition_request& request, const E& executor) const {
         check_request(request, stream.nodes());
         if (stream.nodes() == 0) return {};
         const detail::pass_checkpoint journal(request, stream.nodes(), sizeof...(Candidates), 2);
@@ -98,13 +100,14 @@ private:
         }
     }
     template <class Stream, class E>
-    void run_in_turn(Stream& stream, const partition_request& request, const E& executor, const detail::pass_checkpoint& journal,
-        two_best& best) const {
+    void run_in_turn(Stream& stream, const partition_request& request, const E& executor,
+        const detail::pass_checkpoint& journal, two_best& best) const {
         if (journal.done() != 0) {
             const std::vector<partition_id16> both = journal.load();
             const auto middle = both.begin() + static_cast<std::ptrdiff_t>(stream.nodes());
             best.add(measured({both.begin(), middle}, stream, request));
-            if (journal.done() > 1) best.add(measured({middle, both.end()}, stream, request)); // else a copy of the first
+            if (journal.done() > 1)
+                best.add(measured({middle, both.end()}, stream, request)); // else a copy of the first
         }
         for (std::size_t i = journal.done(); i < sizeof...(Candidates); ++i) {
             visit(i, [&](const auto& candidate) { best.add(run(candidate, stream, request, executor)); });

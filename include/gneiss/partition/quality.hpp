@@ -18,30 +18,34 @@ namespace gneiss {
 
 /// Location of the neighbors of some nodes in a partitioned graph.
 struct neighbor_counts {
-    std::uint64_t nodes = 0;   ///< nodes counted
+    std::uint64_t nodes = 0;  ///< nodes counted
     edge_index neighbors = 0; ///< their neighbors, once per edge
-    edge_index in_part = 0;    ///< those in the node's own part
-    edge_index pinned = 0;     ///< those in another part that is pinned
-    edge_index at_home = 0;    ///< those of a node in a pinned part, in its home
-    edge_index of_pinned = 0;  ///< those of a node without a home in a pinned part, in another part that is not pinned
+    edge_index in_part = 0;   ///< those in the node's own part
+    edge_index pinned = 0;    ///< those in another part that is pinned
+    edge_index at_home = 0;   ///< those of a node in a pinned part, in its home
+    edge_index of_pinned = 0; ///< those of a node without a home in a pinned part, in another part that is not pinned
 
     /// Mean number of neighbors per node; 0 without nodes.
     [[nodiscard]] double mean() const noexcept { return per_node(static_cast<double>(neighbors)); }
-    /// Mean number of resident neighbors while the part of a node and `together` − 1 others, drawn at random from the `parts`
-    /// that are not pinned, are in memory along with the pinned ones. The part of a node of a pinned part is its home, if it
-    /// has one; else `together` are drawn at random. Exact: the mean over all choices. Throws errc::invalid_argument unless
-    /// 1 ≤ together ≤ parts.
+    /// Mean number of resident neighbors while the part of a node and `together` − 1 others, drawn at random from the
+    /// `parts` that are not pinned, are in memory along with the pinned ones. The part of a node of a pinned part is
+    /// its home, if it has one; else `together` are drawn at random. Exact: the mean over all choices. Throws
+    /// errc::invalid_argument unless 1 ≤ together ≤ parts.
     [[nodiscard]] double kept(std::uint32_t together, std::uint32_t parts) const {
         if (together == 0 || together > parts)
-            throw error(errc::invalid_argument, std::to_string(together) + " resident partitions of " + std::to_string(parts));
-        const double there = parts == 1 ? 1 : (together - 1.) / (parts - 1.); // probability that another given part is drawn
+            throw error(
+                errc::invalid_argument, std::to_string(together) + " resident partitions of " + std::to_string(parts));
+        const double there =
+            parts == 1 ? 1 : (together - 1.) / (parts - 1.); // probability that another given part is drawn
         const edge_index others = neighbors - in_part - pinned - at_home - of_pinned;
         return per_node(static_cast<double>(in_part + pinned + at_home) + there * static_cast<double>(others) +
-                        static_cast<double>(together) / parts * static_cast<double>(of_pinned));
+            static_cast<double>(together) / parts * static_cast<double>(of_pinned));
     }
 
 private:
-    [[nodiscard]] double per_node(double sum) const noexcept { return nodes == 0 ? 0 : sum / static_cast<double>(nodes); }
+    [[nodiscard]] double per_node(double sum) const noexcept {
+        return nodes == 0 ? 0 : sum / static_cast<double>(nodes);
+    }
 };
 
 /// Quality of a partition. Imbalances are 0 for equal parts and for graphs with nothing to balance.
@@ -64,8 +68,8 @@ struct partition_quality {
 /// \param homes       [nodes] or empty: part with which a node of a pinned part trains, or a pinned one for none
 ///
 /// Cost: O(nodes + arcs), a random read of two bytes per arc. Memory: 16 bytes per part, 8 per part and label. Errors:
-/// errc::invalid_argument for a wrong number of parts or labels, or for zero parts; errc::out_of_range for a part beyond
-/// `parts`; errors of the stream.
+/// errc::invalid_argument for a wrong number of parts or labels, or for zero parts; errc::out_of_range for a part
+/// beyond `parts`; errors of the stream.
 /// Source: `kept` is Table 4.3 of the Hanoi thesis, which draws nodes and not parts.
 ///
 /// From examples/28_partition.cpp:
@@ -101,7 +105,8 @@ template <adjacency_stream Stream>
                 on_pinned += assignment[u] < pinned;
                 loops += u == v;
             }
-            neighbor_counts node{.nodes = 1, .neighbors = chunk.list(i).size() - loops, .in_part = in_part - loops, .pinned = on_pinned};
+            neighbor_counts node{
+                .nodes = 1, .neighbors = chunk.list(i).size() - loops, .in_part = in_part - loops, .pinned = on_pinned};
             if (mine < pinned) {
                 node.pinned -= in_part;
                 if (!homes.empty() && homes[v] >= pinned)
@@ -129,8 +134,8 @@ template <adjacency_stream Stream>
     for (std::size_t i = 0; i < label_sizes.size(); ++i) {
         const std::uint64_t total = of_label[i % classes], fair = ceil_div(total, std::uint64_t{parts});
         if (label_sizes[i] > fair)
-            seen.label_imbalance = std::max(seen.label_imbalance,
-                static_cast<double>(label_sizes[i] - fair) * parts / static_cast<double>(total));
+            seen.label_imbalance = std::max(
+                seen.label_imbalance, static_cast<double>(label_sizes[i] - fair) * parts / static_cast<double>(total));
     }
     return seen;
 }

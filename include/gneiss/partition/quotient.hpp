@@ -86,7 +86,8 @@ private:
     return 12 * clusters + 36 * edges + 16 * edges + (1 << 16); // a table that doubles, then the lists
 }
 
-/// Returns the graph of clusters: a node weighs the sum of its members, an edge the number of edges between the two clusters.
+/// Returns the graph of clusters: a node weighs the sum of its members, an edge the number of edges between the two
+/// clusters.
 /// Returns nullopt if it has more than `most_edges`, because there are too many clusters.
 ///
 /// \param clusters  from `cluster_nodes` on this stream
@@ -95,7 +96,8 @@ private:
 template <adjacency_stream Stream>
 [[nodiscard]] std::optional<weighted_graph> quotient_graph(
     Stream& stream, const node_clusters& clusters, std::uint64_t most_edges, const partition_request& request) {
-    if (clusters.of.size() != stream.nodes() || std::ranges::any_of(clusters.of, [&](node_id c) { return c >= clusters.count && c != no_cluster; }))
+    if (clusters.of.size() != stream.nodes() ||
+        std::ranges::any_of(clusters.of, [&](node_id c) { return c >= clusters.count && c != no_cluster; }))
         throw error(errc::invalid_argument, "clusters are not of the nodes of this stream");
     weighted_graph result;
     std::vector<std::uint64_t> weights(clusters.count);

@@ -21,16 +21,17 @@ namespace gneiss {
 ///
 ///     const std::vector<partition_id16> parts = random_partitioner{}(stream, {.parts = 64}, executor);
 ///
-/// Balanced by nodes, it deals out a random permutation, so parts differ by at most one node; the edges are not read. Balanced
-/// by edges, it draws a part per node and takes the first part with room from there, cyclically; if none has room, the
-/// lightest.
+/// Balanced by nodes, it deals out a random permutation, so parts differ by at most one node; the edges are not read.
+/// Balanced by edges, it draws a part per node and takes the first part with room from there, cyclically; if none has
+/// room, the lightest.
 /// Key: (seed, partition, 1), and the node when balanced by edges.
 ///
-/// Cost: O(nodes); by edges one pass, and O(k) for a node that meets full parts. Memory: 2 bytes per node, 8 per part. Errors:
-/// errc::unsupported for a label cap.
+/// Cost: O(nodes); by edges one pass, and O(k) for a node that meets full parts. Memory: 2 bytes per node, 8 per part.
+/// Errors: errc::unsupported for a label cap.
 struct random_partitioner {
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E&) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(
+        Stream& stream, const partition_request& request, const E&) const {
         const std::uint64_t nodes = stream.nodes();
         check_request(request, nodes);
         check_without_labels(request, "random");
@@ -38,7 +39,8 @@ struct random_partitioner {
         std::vector<partition_id16> part(static_cast<std::size_t>(nodes));
         if (request.balance == balance_by::nodes) {
             const keyed_permutation order(nodes, key);
-            for (std::size_t v = 0; v < part.size(); ++v) part[v] = static_cast<partition_id16>(order(v) % request.parts);
+            for (std::size_t v = 0; v < part.size(); ++v)
+                part[v] = static_cast<partition_id16>(order(v) % request.parts);
             return part;
         }
         const std::uint64_t cap =
@@ -50,7 +52,8 @@ struct random_partitioner {
                 const node_id v = chunk.node(i);
                 const std::uint64_t weight = node_weight(request.balance, chunk.list(i).size());
                 std::uint32_t p = static_cast<std::uint32_t>(below(key[v], request.parts)), tried = 0;
-                for (; tried < request.parts && weights[p] + weight > cap; ++tried) p = p + 1 == request.parts ? 0 : p + 1;
+                for (; tried < request.parts && weights[p] + weight > cap; ++tried)
+                    p = p + 1 == request.parts ? 0 : p + 1;
                 if (tried == request.parts)
                     p = static_cast<std::uint32_t>(std::ranges::min_element(weights) - weights.begin());
                 weights[p] += weight;
@@ -62,7 +65,8 @@ struct random_partitioner {
         return part;
     }
 
-    [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index, const partition_request& request) const noexcept {
+    [[nodiscard]] std::uint64_t memory(
+        std::uint64_t nodes, edge_index, const partition_request& request) const noexcept {
         return 2 * nodes + 8 * std::uint64_t{request.parts};
     }
 };

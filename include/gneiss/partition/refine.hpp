@@ -28,14 +28,15 @@ namespace detail {
 
 /// Computes the capacity left by given parts. One pass of the stream if nodes weigh their lists.
 template <adjacency_stream Stream>
-[[nodiscard]] partition_capacity room_of(Stream& stream, std::span<const partition_id16> parts, const partition_request& request) {
+[[nodiscard]] partition_capacity room_of(
+    Stream& stream, std::span<const partition_id16> parts, const partition_request& request) {
     partition_capacity room(request, stream.nodes(), stream.arcs());
     room.fill(part_weights(stream, parts, request.parts, request.balance), parts);
     return room;
 }
 
-/// Best part of a node, among its own and those it fits into: the one with most of its neighbors; on a tie its own, unless
-/// another one is lighter even with the node.
+/// Best part of a node, among its own and those it fits into: the one with most of its neighbors; on a tie its own,
+/// unless another one is lighter even with the node.
 struct best_part {
     partition_id16 part;
     std::uint32_t neighbors, at_home;
@@ -49,7 +50,7 @@ struct best_part {
         if (p == home)
             best.at_home = n;
         else if ((n > best.neighbors || (n == best.neighbors && room.weight(p) < room.weight(best.part))) &&
-                 room.fits(p, v, weight))
+            room.fits(p, v, weight))
             best = {p, n, best.at_home};
     });
     if (best.neighbors < best.at_home ||
@@ -60,31 +61,32 @@ struct best_part {
 
 } // namespace detail
 
-/// Maximum memory of `refine_parts`, without the parts [bytes], on up to eight threads, provided that the moving nodes of a
-/// block have at most four times the usual number of neighbors.
+/// Maximum memory of `refine_parts`, without the parts [bytes], on up to eight threads, provided that the moving nodes
+/// of a block have at most four times the usual number of neighbors.
 [[nodiscard]] inline std::uint64_t refine_bytes(
     std::uint64_t nodes, edge_index arcs, const partition_request& request) {
     const std::uint64_t usual = detail::proposal_block * ceil_div(arcs, std::max<std::uint64_t>(nodes, 1));
     const std::uint64_t labels =
         request.labels.empty() || request.label_cap == 0 ? 0 : label_counts(request.labels).size();
     return 8 * detail::neighbor_counts::bytes(request.parts) + 8 * request.parts * (1 + labels) +
-           8 * std::min(arcs, 4 * usual) + 9 * detail::proposal_block;
+        8 * std::min(arcs, 4 * usual) + 9 * detail::proposal_block;
 }
 
-/// Refines given parts by label propagation: each node goes to the part with most of its neighbors, among those it fits into;
-/// on a tie to a lighter one. A move never raises the cut and never breaks a cap. Stops early when a pass changes fewer than
-/// one node in 2¹⁰.
+/// Refines given parts by label propagation: each node goes to the part with most of its neighbors, among those it fits
+/// into; on a tie to a lighter one. A move never raises the cut and never breaks a cap. Stops early when a pass changes
+/// fewer than one node in 2¹⁰.
 ///
 /// \param parts  [nodes], below request.parts; changed in place
 ///
 /// A self loop keeps a node in place. Ignores request.journal.
-/// Cost: a pass reads the stream once, O(arcs), parallel over the threads of `executor`; the result does not depend on their
-/// number. Memory: `refine_bytes`: 256 KiB per thread, 8 bytes per part and label, and the lists of moving nodes among 8192.
-/// Errors: those of `check_request` and `check_assignment`; errc::canceled; errc::out_of_range for 2³² neighbors of the moving
-/// nodes among 8192. Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV.
+/// Cost: a pass reads the stream once, O(arcs), parallel over the threads of `executor`; the result does not depend on
+/// their number. Memory: `refine_bytes`: 256 KiB per thread, 8 bytes per part and label, and the lists of moving nodes
+/// among 8192.
+/// Errors: those of `check_request` and `check_assignment`; errc::canceled; errc::out_of_range for 2³² neighbors of the
+/// moving nodes among 8192. Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV.
 template <adjacency_stream Stream, executor E>
-refinement refine_parts(
-    Stream& stream, std::span<partition_id16> parts, const partition_request& request, std::uint32_t passes, const E& executor) {
+refinement refine_parts(Stream& stream, std::span<partition_id16> parts, const partition_request& request,
+    std::uint32_t passes, const E& executor) {
     check_request(request, stream.nodes());
     check_assignment(parts, request.parts, stream.nodes());
     detail::partition_capacity room = detail::room_of(stream, parts, request);

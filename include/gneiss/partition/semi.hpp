@@ -35,7 +35,8 @@ namespace detail {
     std::vector<partition_id16> result(clusters.of.size());
     load_table lightest(1, parts);
     std::vector<std::uint64_t> weight(weights.begin(), weights.end());
-    for (std::uint32_t p = 0; p < parts; ++p) lightest.set(0, static_cast<partition_id16>(p), static_cast<double>(weight[p]));
+    for (std::uint32_t p = 0; p < parts; ++p)
+        lightest.set(0, static_cast<partition_id16>(p), static_cast<double>(weight[p]));
     for (std::size_t v = 0; v < result.size(); ++v)
         if (clusters.of[v] != no_cluster) {
             result[v] = of_cluster[clusters.of[v]];
@@ -48,16 +49,18 @@ namespace detail {
 
 } // namespace detail
 
-/// Semi-external multilevel partitioner: streaming clustering reduces the graph to one of clusters that fits into memory,
-/// `multilevel_partition` partitions it, and its parts are refined over the stream. On graphs with communities, meshes and the
-/// web, cuts match those of programs that hold all edges; if hubs dominate, `band_partitioner` is better.
+/// Semi-external multilevel partitioner: streaming clustering reduces the graph to one of clusters that fits into
+/// memory, `multilevel_partition` partitions it, and its parts are refined over the stream. On graphs with communities,
+/// meshes and the web, cuts match those of programs that hold all edges; if hubs dominate, `band_partitioner` is
+/// better.
 ///
 ///     const std::vector<partition_id16> parts = semi_partitioner{}(stream, {.parts = 64}, executor);
 ///
 /// Clusters weigh at most 1/(20 k) of the total. If the graph of clusters has more than `most_edges`, the limit doubles
 /// repeatedly. If even 1/k does not suffice, or if labels have caps, the parts are those of `band_partitioner`.
 ///
-/// Steps: `clustering_passes` + 2 of the stream, one for the graph of clusters, one to check caps, and `passes` of refinement.
+/// Steps: `clustering_passes` + 2 of the stream, one for the graph of clusters, one to check caps, and `passes` of
+/// refinement.
 /// Cost: O(arcs) per pass, and the multilevel method on the graph of clusters. Memory: `memory`.
 /// Caps: exact, including label caps; a node weighted by its list that fits nowhere goes to the lightest part.
 /// Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::canceled.
@@ -71,11 +74,13 @@ struct semi_partitioner {
     std::uint64_t most_edges = 0;        ///< maximum edges of the graph of clusters; 0: nodes + arcs / 4
 
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E& executor) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(
+        Stream& stream, const partition_request& request, const E& executor) const {
         check_request(request, stream.nodes());
         if (stream.nodes() == 0) return {};
         const detail::pass_checkpoint journal(request, stream.nodes(), 1);
-        std::vector<partition_id16> parts = journal.done() != 0 ? journal.load() : by_clusters(stream, request, executor);
+        std::vector<partition_id16> parts =
+            journal.done() != 0 ? journal.load() : by_clusters(stream, request, executor);
         if (journal.done() == 0) journal.save(1, parts);
         refine_parts(stream, parts, request, passes, executor);
         return parts;
@@ -84,8 +89,9 @@ struct semi_partitioner {
     /// Maximum memory of the passes, and of the graph of clusters with its partitioning [bytes].
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const {
         const std::uint64_t edges = limit(nodes, arcs);
-        return 6 * nodes + std::max({cluster_bytes(nodes, arcs), quotient_bytes(nodes, edges) + 40 * edges,
-                               refine_bytes(nodes, arcs, request), band_partitioner{}.memory(nodes, arcs, request)});
+        return 6 * nodes +
+            std::max({cluster_bytes(nodes, arcs), quotient_bytes(nodes, edges) + 40 * edges,
+                refine_bytes(nodes, arcs, request), band_partitioner{}.memory(nodes, arcs, request)});
     }
 
 private:
@@ -111,7 +117,9 @@ private:
             if (!graph) continue;
             const std::vector<std::uint32_t> weights = graph->node_weights;
             const std::vector<partition_id16> of_cluster = multilevel_partition(*std::move(graph),
-                multilevel_options{.parts = request.parts, .max_weights = caps, .seed = request.seed, .stop = request.stop}, executor);
+                multilevel_options{
+                    .parts = request.parts, .max_weights = caps, .seed = request.seed, .stop = request.stop},
+                executor);
             std::vector<std::uint64_t> held(request.parts);
             for (std::size_t c = 0; c < weights.size(); ++c) held[of_cluster[c]] += weights[c];
             std::vector<partition_id16> parts = detail::project_parts(clusters, of_cluster, held, request.parts);

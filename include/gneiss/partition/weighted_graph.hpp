@@ -19,14 +19,14 @@
 
 namespace gneiss {
 
-/// Undirected graph in memory with node and edge weights. Plain data; `check_graph` validates it. Members check nothing: offsets
-/// are not empty, and nodes exist.
+/// Undirected graph in memory with node and edge weights. Plain data; `check_graph` validates it. Members check
+/// nothing: offsets are not empty, and nodes exist.
 ///
-/// Invariant: the lists of both ends contain an edge u–v once, with the same weight; no loops. Weights are positive. Weights
-/// that are all 1 need not be stored. Sums of weights are 64-bit; a single weight beyond 32 bits saturates.
+/// Invariant: the lists of both ends contain an edge u–v once, with the same weight; no loops. Weights are positive.
+/// Weights that are all 1 need not be stored. Sums of weights are 64-bit; a single weight beyond 32 bits saturates.
 struct weighted_graph {
     std::vector<edge_index> offsets{0};      ///< [nodes + 1]
-    std::vector<node_id> neighbors;         ///< [arcs], two per edge
+    std::vector<node_id> neighbors;          ///< [arcs], two per edge
     std::vector<std::uint32_t> edge_weights; ///< [arcs] or empty: all 1
     std::vector<std::uint32_t> node_weights; ///< [nodes] or empty: all 1
 
@@ -47,7 +47,7 @@ struct weighted_graph {
     [[nodiscard]] std::uint64_t total_edge_weight() const noexcept {
         return (edge_weights.empty() ? arcs()
                                      : std::accumulate(edge_weights.begin(), edge_weights.end(), std::uint64_t{0})) /
-               2;
+            2;
     }
     /// Memory of the arrays [bytes].
     [[nodiscard]] std::uint64_t bytes() const noexcept {
@@ -66,14 +66,14 @@ struct weighted_graph {
     }
 };
 
-/// Throws errc::invalid_argument unless the arrays of `graph` are consistent and ids are below its nodes. The caller ensures
-/// symmetry and the absence of loops. O(nodes + arcs).
+/// Throws errc::invalid_argument unless the arrays of `graph` are consistent and ids are below its nodes. The caller
+/// ensures symmetry and the absence of loops. O(nodes + arcs).
 inline void check_graph(const weighted_graph& graph) {
     const auto check = [](bool good, const char* what) {
         if (!good) throw error(errc::invalid_argument, what);
     };
     check(!graph.offsets.empty() && graph.offsets.front() == 0 && graph.offsets.back() == graph.neighbors.size() &&
-              std::ranges::is_sorted(graph.offsets),
+            std::ranges::is_sorted(graph.offsets),
         "the offsets of a graph do not cut its neighbors into lists");
     check(graph.nodes() <= std::size_t{1} << 31, "a weighted graph has at most 2^31 nodes");
     check(graph.edge_weights.empty() || graph.edge_weights.size() == graph.neighbors.size(),
@@ -90,14 +90,15 @@ namespace detail {
 inline void check_part_count(std::span<const partition_id16> parts, const weighted_graph& graph) {
     if (graph.offsets.empty() || parts.size() != graph.nodes() ||
         (!graph.node_weights.empty() && graph.node_weights.size() != graph.nodes()))
-        throw error(errc::invalid_argument, std::to_string(parts.size()) + " nodes have a part, of " +
-                                                std::to_string(graph.offsets.empty() ? 0 : graph.nodes()));
+        throw error(errc::invalid_argument,
+            std::to_string(parts.size()) + " nodes have a part, of " +
+                std::to_string(graph.offsets.empty() ? 0 : graph.nodes()));
 }
 
 } // namespace detail
 
-/// Returns the weight of the edges between parts, each once. O(arcs). Throws errc::invalid_argument unless every node has a
-/// part, and as `check_graph`.
+/// Returns the weight of the edges between parts, each once. O(arcs). Throws errc::invalid_argument unless every node
+/// has a part, and as `check_graph`.
 [[nodiscard]] inline std::uint64_t edge_cut(const weighted_graph& graph, std::span<const partition_id16> parts) {
     check_graph(graph);
     detail::check_part_count(parts, graph);
@@ -108,35 +109,40 @@ inline void check_part_count(std::span<const partition_id16> parts, const weight
     return twice / 2;
 }
 
-/// Returns the weight of each part: [parts]. A node without a part is not counted. Throws errc::out_of_range for a part beyond
-/// `parts`; errc::invalid_argument unless every node has a part or `no_partition`, and for a graph without offsets. O(nodes).
+/// Returns the weight of each part: [parts]. A node without a part is not counted. Throws errc::out_of_range for a part
+/// beyond `parts`; errc::invalid_argument unless every node has a part or `no_partition`, and for a graph without
+/// offsets. O(nodes).
 [[nodiscard]] inline std::vector<std::uint64_t> part_weights(
     const weighted_graph& graph, std::span<const partition_id16> assignment, std::uint32_t parts) {
     detail::check_part_count(assignment, graph);
     std::vector<std::uint64_t> weights(parts);
-    for (std::size_t v = 0; v < graph.nodes(); ++v) detail::add_weight(weights, assignment[v], graph.weight(static_cast<node_id>(v)));
+    for (std::size_t v = 0; v < graph.nodes(); ++v)
+        detail::add_weight(weights, assignment[v], graph.weight(static_cast<node_id>(v)));
     return weights;
 }
 
-/// Contracts clusters: a node of the result stands for the nodes of one cluster, an edge for all edges between two of them.
-/// Edges inside a cluster vanish.
+/// Contracts clusters: a node of the result stands for the nodes of one cluster, an edge for all edges between two of
+/// them. Edges inside a cluster vanish.
 ///
 /// \param cluster   [nodes] below `clusters`; each cluster has a node
-/// Cost: O(nodes + arcs), two parallel passes over the arcs. Memory in addition to the result: 4 bytes per node and 4 · min(16,
-/// threads + 1) per cluster. Lists are unordered, but the same for any number of threads.
-/// Errors: those of `check_graph`; errc::invalid_argument unless every node has a cluster; errc::out_of_range for one beyond
-/// `clusters`.
+/// Cost: O(nodes + arcs), two parallel passes over the arcs. Memory in addition to the result: 4 bytes per node and 4 ·
+/// min(16, threads + 1) per cluster. Lists are unordered, but the same for any number of threads.
+/// Errors: those of `check_graph`; errc::invalid_argument unless every node has a cluster; errc::out_of_range for one
+/// beyond `clusters`.
 template <executor E>
 [[nodiscard]] weighted_graph contract(
     const weighted_graph& graph, std::span<const node_id> cluster, std::size_t clusters, const E& executor) {
     check_graph(graph);
     if (cluster.size() != graph.nodes() || clusters > graph.nodes())
-        throw error(errc::invalid_argument, std::to_string(cluster.size()) + " nodes are in " + std::to_string(clusters) +
-                                                " clusters, the graph has " + std::to_string(graph.nodes()) + " nodes");
+        throw error(errc::invalid_argument,
+            std::to_string(cluster.size()) + " nodes are in " + std::to_string(clusters) + " clusters, the graph has " +
+                std::to_string(graph.nodes()) + " nodes");
     std::vector<node_id> members(graph.nodes());
     std::vector<std::uint32_t> first(clusters + 1);
     for (const node_id c : cluster) {
-        if (c >= clusters) throw error(errc::out_of_range, "a node is in cluster " + std::to_string(c) + " of " + std::to_string(clusters));
+        if (c >= clusters)
+            throw error(
+                errc::out_of_range, "a node is in cluster " + std::to_string(c) + " of " + std::to_string(clusters));
         ++first[c + std::size_t{1}];
     }
     std::partial_sum(first.begin(), first.end(), first.begin());
@@ -154,8 +160,10 @@ template <executor E>
     const auto saturated = [](std::uint64_t w) {
         return static_cast<std::uint32_t>(std::min<std::uint64_t>(w, std::numeric_limits<std::uint32_t>::max()));
     };
-    // Threads share the clusters in runs. Each run records the positions of neighbors in the list of the current cluster.
-    const std::size_t runs = std::min<std::size_t>({executor.concurrency() == 1 ? 1 : executor.concurrency() + 1, 16, clusters});
+    // Threads share the clusters in runs. Each run records the positions of neighbors in the list of the current
+    // cluster.
+    const std::size_t runs =
+        std::min<std::size_t>({executor.concurrency() == 1 ? 1 : executor.concurrency() + 1, 16, clusters});
     if (runs == 0) return coarse;
     const std::size_t grain = ceil_div(clusters, runs);
     parallel_for(executor, clusters, grain, [&](std::size_t begin, std::size_t end) {
@@ -203,11 +211,12 @@ template <executor E>
     return coarse;
 }
 
-/// Builds the graph of a stream in memory. `balance` sets node weights; repeated edges become one, weighted by their number;
-/// loops are dropped.
+/// Builds the graph of a stream in memory. `balance` sets node weights; repeated edges become one, weighted by their
+/// number; loops are dropped.
 ///
-/// Cost: one pass of the stream and O(arcs log degree). Memory: 8 bytes per node and 4 per arc, at most 8 if edges repeat;
-/// grows like `std::vector` if the stream does not know its arcs. Neighbors are not checked here; `check_graph` does.
+/// Cost: one pass of the stream and O(arcs log degree). Memory: 8 bytes per node and 4 per arc, at most 8 if edges
+/// repeat; grows like `std::vector` if the stream does not know its arcs. Neighbors are not checked here; `check_graph`
+/// does.
 template <adjacency_stream Stream>
 [[nodiscard]] weighted_graph make_weighted_graph(Stream& stream, balance_by balance = balance_by::nodes) {
     weighted_graph graph;

@@ -9,10 +9,10 @@
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/types.hpp>
+#include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/neighbor.hpp>
-#include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/storage/adjacency/resident_graph.hpp>
 
 namespace gneiss {
@@ -30,7 +30,8 @@ concept makes_graph_sampler = std::copy_constructible<Make> && std::invocable<co
 ///     .own_sampler = [] { return my_sampler{.k = 5}; }
 ///     .own_sampler = [=] { return weighted(neighbor_sampler<>(options, seed), weight); }
 ///
-/// Copies are used concurrently, one per thread, each with its own sampler from `make`; threads may call `make` concurrently.
+/// Copies are used concurrently, one per thread, each with its own sampler from `make`; threads may call `make`
+/// concurrently.
 /// Cost: one indirect call per batch.
 class any_graph_sampler {
 public:
@@ -44,10 +45,12 @@ public:
         requires(!std::same_as<Make, any_graph_sampler> && !detail::makes_graph_sampler<Make>)
     any_graph_sampler(Make /*make*/) { // NOLINT(google-explicit-constructor): as above
         static_assert(std::copy_constructible<Make> && std::invocable<const Make&>,
-            "any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, see gneiss/sample/any_sampler.hpp");
+            "any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, "
+            "see gneiss/sample/any_sampler.hpp");
         if constexpr (std::invocable<const Make&>)
             static_assert(sampler_of<std::invoke_result_t<const Make&>, resident_graph>,
-                "any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sample/any_sampler.hpp");
+                "any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see "
+                "gneiss/sample/any_sampler.hpp");
     }
 
     /// Copies the sampler: one copy per thread.
@@ -61,10 +64,11 @@ public:
     any_graph_sampler& operator=(any_graph_sampler&&) noexcept = default;
     ~any_graph_sampler() = default;
 
-    /// Draws the sample of a batch into `arena`, without the excluded edges, and lays out its layers. Errors of the sampler and
-    /// of `layer_stack::assign`.
-    drawn_sample draw(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds, const executor_ref& executor,
-        mini_batch_arena& arena, std::span<const excluded_edge<>> excluded, layer_stack& layers) {
+    /// Draws the sample of a batch into `arena`, without the excluded edges, and lays out its layers. Errors of the
+    /// sampler and of `layer_stack::assign`.
+    drawn_sample draw(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds,
+        const executor_ref& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded,
+        layer_stack& layers) {
         return self_->draw(key, graph, seeds, executor, arena, excluded, layers);
     }
 
@@ -72,8 +76,9 @@ private:
     struct interface {
         virtual ~interface() = default;
         virtual std::unique_ptr<interface> clone() const = 0;
-        virtual drawn_sample draw(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds, const executor_ref& executor,
-            mini_batch_arena& arena, std::span<const excluded_edge<>> excluded, layer_stack& layers) = 0;
+        virtual drawn_sample draw(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds,
+            const executor_ref& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded,
+            layer_stack& layers) = 0;
     };
     template <class Make>
     struct model final : interface {
@@ -81,8 +86,9 @@ private:
 
         explicit model(Make factory) : make(std::move(factory)), sampler(make()) {}
         std::unique_ptr<interface> clone() const override { return std::make_unique<model>(make); }
-        drawn_sample draw(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds, const executor_ref& executor,
-            mini_batch_arena& arena, std::span<const excluded_edge<>> excluded, layer_stack& layers) override {
+        drawn_sample draw(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds,
+            const executor_ref& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded,
+            layer_stack& layers) override {
             return lay_out(sampler.sample(key, graph, seeds, executor, arena, excluded), layers, executor);
         }
 

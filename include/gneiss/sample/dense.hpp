@@ -24,10 +24,11 @@ namespace gneiss {
 
 /// DENSE, the delta encoding of neighborhood samples: spans into a mini-batch.
 ///
-/// With k hops there are k + 1 deltas. Δ_k are the seeds; Δ_{i−1} are the nodes that first appear among the neighbors sampled
-/// for Δ_i. They are stored newest first, from Δ₀ to the seeds; Δ₀ has no neighbors. The rows of H⁰ follow the order of
-/// node_ids. The neighbors of node_ids[v], v ≥ node_id_offsets[1], are nbrs[nbr_offsets[v − node_id_offsets[1]] …]. Both offset
-/// lists have one more element than in the paper, their end. Source: MariusGNN, section 4.
+/// With k hops there are k + 1 deltas. Δ_k are the seeds; Δ_{i−1} are the nodes that first appear among the neighbors
+/// sampled for Δ_i. They are stored newest first, from Δ₀ to the seeds; Δ₀ has no neighbors. The rows of H⁰ follow the
+/// order of node_ids. The neighbors of node_ids[v], v ≥ node_id_offsets[1], are nbrs[nbr_offsets[v −
+/// node_id_offsets[1]] …]. Both offset lists have one more element than in the paper, their end. Source: MariusGNN,
+/// section 4.
 template <node_id_type NodeId = node_id>
 struct dense_sample {
     batch_key key{};                                ///< batch that the sample belongs to
@@ -48,8 +49,8 @@ struct dense_sample {
 
     /// Returns the number of layers, one per hop.
     [[nodiscard]] std::size_t layers() const noexcept { return hops(); }
-    /// Input of layer `i`, from 0: the arrays after i advances (Algorithm 2), written to the two buffers if i > 0. Layer i maps
-    /// the rows of Δ_i, Δ_{i+1}, … to those of Δ_{i+1}, …. O(layer).
+    /// Input of layer `i`, from 0: the arrays after i advances (Algorithm 2), written to the two buffers if i > 0.
+    /// Layer i maps the rows of Δ_i, Δ_{i+1}, … to those of Δ_{i+1}, …. O(layer).
     [[nodiscard]] layer_view layer(
         std::size_t i, std::vector<std::uint32_t>& offsets_buffer, std::vector<std::uint32_t>& neighbors_buffer) const {
         const std::uint32_t gone = node_id_offsets[i];
@@ -74,24 +75,28 @@ struct dense_sample {
         return result;
     }
 
-    /// Throws errc::invalid_argument unless the array sizes are those of a sample. O(hops); `layer_stack::assign` checks the
-    /// contents.
+    /// Throws errc::invalid_argument unless the array sizes are those of a sample. O(hops); `layer_stack::assign`
+    /// checks the contents.
     void check() const {
-        bool holds = node_id_offsets.size() >= 2 && node_id_offsets.front() == 0 && std::ranges::is_sorted(node_id_offsets) &&
-                     node_id_offsets.back() == node_ids.size() &&
-                     nbr_offsets.size() == node_ids.size() - node_id_offsets[1] + std::size_t{1} && repr_map.size() == nbrs.size() &&
-                     (relations.empty() || relations.size() == nbrs.size()) && (edge_ids.empty() || edge_ids.size() == nbrs.size());
+        bool holds = node_id_offsets.size() >= 2 && node_id_offsets.front() == 0 &&
+            std::ranges::is_sorted(node_id_offsets) && node_id_offsets.back() == node_ids.size() &&
+            nbr_offsets.size() == node_ids.size() - node_id_offsets[1] + std::size_t{1} &&
+            repr_map.size() == nbrs.size() && (relations.empty() || relations.size() == nbrs.size()) &&
+            (edge_ids.empty() || edge_ids.size() == nbrs.size());
         for (std::size_t i = 0; holds && i < layers(); ++i)
             holds = nbr_offsets[node_id_offsets[i + 1] - node_id_offsets[1]] <= nbrs.size();
-        if (!holds) throw error(errc::invalid_argument, "the arrays of " + to_string(key) + " are not a sample of a DENSE sampler: their sizes differ");
+        if (!holds)
+            throw error(errc::invalid_argument,
+                "the arrays of " + to_string(key) + " are not a sample of a DENSE sampler: their sizes differ");
     }
 
-    /// Returns the sample that `dense_sampler`, or another writer of these arrays, wrote into a mini-batch. Valid while its
-    /// bytes are. Throws as `check` and `mini_batch::get`.
+    /// Returns the sample that `dense_sampler`, or another writer of these arrays, wrote into a mini-batch. Valid while
+    /// its bytes are. Throws as `check` and `mini_batch::get`.
     [[nodiscard]] static dense_sample of(const mini_batch& batch) {
-        const dense_sample result{batch.key(), batch.get<std::uint32_t>("node_id_offsets"), batch.get<NodeId>("node_ids"),
-            batch.get<std::uint32_t>("nbr_offsets"), batch.get<NodeId>("nbrs"), batch.get<std::uint32_t>("repr_map"),
-            batch.get<relation_id>("edge_relations"), batch.get<edge_index>("edge_ids")};
+        const dense_sample result{batch.key(), batch.get<std::uint32_t>("node_id_offsets"),
+            batch.get<NodeId>("node_ids"), batch.get<std::uint32_t>("nbr_offsets"), batch.get<NodeId>("nbrs"),
+            batch.get<std::uint32_t>("repr_map"), batch.get<relation_id>("edge_relations"),
+            batch.get<edge_index>("edge_ids")};
         result.check();
         return result;
     }
@@ -102,12 +107,12 @@ struct dense_sample {
 ///     dense_sampler<> sampler({.fanout = parse_fanout("10,10")}, seed);
 ///     const dense_sample<> sample = sampler.sample(key, graph, seeds, executor, arena);
 ///
-/// A sample is a pure function of (seed, batch key, seeds, graph, options), bit for bit on any executor. A node's neighbors are
-/// drawn with the fan-out of the first hop that needs them, each set equally likely, independently of other nodes. Bias: within
-/// a batch the neighborhood is less random than in the layered sampler. A node reached at several hops shows the same neighbors
-/// at each, so the outputs of its layers are correlated, and fewer distinct nodes are seen. Batches are independent. Cost:
-/// O(sampled edges) time, scratch and arena; weighted O(degrees of the visited nodes). Scratch is kept: use one sampler per
-/// thread; the executor works inside a batch.
+/// A sample is a pure function of (seed, batch key, seeds, graph, options), bit for bit on any executor. A node's
+/// neighbors are drawn with the fan-out of the first hop that needs them, each set equally likely, independently of
+/// other nodes. Bias: within a batch the neighborhood is less random than in the layered sampler. A node reached at
+/// several hops shows the same neighbors at each, so the outputs of its layers are correlated, and fewer distinct nodes
+/// are seen. Batches are independent. Cost: O(sampled edges) time, scratch and arena; weighted O(degrees of the visited
+/// nodes). Scratch is kept: use one sampler per thread; the executor works inside a batch.
 ///
 /// From examples/29_sample.cpp:
 /// \snippet 29_sample.cpp sample
@@ -124,8 +129,9 @@ public:
 
     /// Draws and writes a sample into `arena`, alone. Valid until the arena is used again.
     template <neighbor_source G, executor E, class Weight = equal_weights>
-    dense_sample<NodeId> sample(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& executor,
-        mini_batch_arena& arena, std::span<const excluded_edge<NodeId>> excluded = {}, const Weight& weight = {}) {
+    dense_sample<NodeId> sample(const batch_key& batch, const G& graph, std::span<const NodeId> seeds,
+        const E& executor, mini_batch_arena& arena, std::span<const excluded_edge<NodeId>> excluded = {},
+        const Weight& weight = {}) {
         draw(batch, graph, seeds, executor, excluded, weight);
         mini_batch result = mini_batch::format(arena.reserve(mini_batch::header_bytes() + bytes_needed()), batch);
         return write(result, executor);
@@ -142,8 +148,10 @@ public:
             const std::size_t delta = starts_.back();
             starts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
             const neighbor_direction direction = options_.fanout[hop].direction();
-            if (hop == 0 || direction != options_.fanout[hop - 1].direction()) excluded_.find(graph, excluded, direction);
-            sampler_.sample(graph, delta, options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor, numbering_, hops_[hop]);
+            if (hop == 0 || direction != options_.fanout[hop - 1].direction())
+                excluded_.find(graph, excluded, direction);
+            sampler_.sample(graph, delta, options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor,
+                numbering_, hops_[hop]);
         }
         starts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
     }
@@ -153,10 +161,10 @@ public:
         check_drawn();
         const std::size_t nodes = starts_.back(), edges = edge_count();
         const auto bytes = [](std::size_t count, std::size_t width) { return mini_batch::array_bytes(count, width); };
-        return bytes(starts_.size(), 4) + bytes(nodes, sizeof(NodeId)) + bytes(starts_[hops_.size()] + std::size_t{1}, 4) +
-               bytes(edges, sizeof(NodeId)) + bytes(edges, 4) +
-               bytes(options_.relations ? edges : 0, sizeof(relation_id)) +
-               bytes(options_.edge_ids ? edges : 0, sizeof(edge_index));
+        return bytes(starts_.size(), 4) + bytes(nodes, sizeof(NodeId)) +
+            bytes(starts_[hops_.size()] + std::size_t{1}, 4) + bytes(edges, sizeof(NodeId)) + bytes(edges, 4) +
+            bytes(options_.relations ? edges : 0, sizeof(relation_id)) +
+            bytes(options_.edge_ids ? edges : 0, sizeof(edge_index));
     }
 
     /// Adds the drawn sample's arrays to a mini-batch, named like the members of `dense_sample`, with relations as
@@ -178,7 +186,8 @@ public:
         for (std::size_t d = 0; d <= hops; ++d) { // the d-th from the seeds is Δ_{hops − d}
             const std::uint32_t begin = nodes - starts_[d + 1];
             node_id_offsets[hops - d] = begin;
-            std::ranges::copy(numbering_.nodes().subspan(starts_[d], starts_[d + 1] - starts_[d]), node_ids.begin() + begin);
+            std::ranges::copy(
+                numbering_.nodes().subspan(starts_[d], starts_[d + 1] - starts_[d]), node_ids.begin() + begin);
         }
         node_id_offsets[hops + 1] = nodes;
         std::size_t first = 0;
@@ -209,7 +218,8 @@ public:
 private:
     /// Throws unless `draw` ended well.
     void check_drawn() const {
-        if (starts_.size() != hops_.size() + 2) throw error(errc::invalid_argument, "a DENSE sampler writes a sample before it drew one");
+        if (starts_.size() != hops_.size() + 2)
+            throw error(errc::invalid_argument, "a DENSE sampler writes a sample before it drew one");
     }
     [[nodiscard]] std::size_t edge_count() const noexcept {
         std::size_t edges = 0;

@@ -18,8 +18,8 @@ namespace gneiss {
 /// Fan-out that takes every neighbor.
 inline constexpr std::uint32_t all_neighbors = std::numeric_limits<std::uint32_t>::max();
 
-/// Number of neighbors sampled per node at one hop: `in` incoming and `out` outgoing ones, drawn separately; or `both` from the
-/// combined list, and nothing else.
+/// Number of neighbors sampled per node at one hop: `in` incoming and `out` outgoing ones, drawn separately; or `both`
+/// from the combined list, and nothing else.
 struct hop_fanout {
     std::uint32_t in = 0;   ///< incoming neighbors
     std::uint32_t out = 0;  ///< outgoing neighbors
@@ -69,7 +69,8 @@ struct hop_fanout {
     return hops;
 }
 
-/// Formats a fan-out for display. `parse_fanout` reads it back if all hops of one number have the direction passed to it.
+/// Formats a fan-out for display. `parse_fanout` reads it back if all hops of one number have the direction passed to
+/// it.
 [[nodiscard]] inline std::string to_string(const std::vector<hop_fanout>& hops) {
     const auto word = [](std::uint32_t count) { return count == all_neighbors ? "all" : std::to_string(count); };
     std::string text;
@@ -86,8 +87,9 @@ struct hop_fanout {
 /// Throws `invalid_argument` unless there is exactly one usable hop for each of `layers` layers.
 inline void validate(const std::vector<hop_fanout>& hops, std::size_t layers) {
     if (hops.size() != layers)
-        throw error(errc::invalid_argument, "fan-out " + to_string(hops) + " has " + std::to_string(hops.size()) +
-                                                " hops, the model has " + std::to_string(layers) + " layers");
+        throw error(errc::invalid_argument,
+            "fan-out " + to_string(hops) + " has " + std::to_string(hops.size()) + " hops, the model has " +
+                std::to_string(layers) + " layers");
     for (const hop_fanout& hop : hops)
         if (hop == hop_fanout{} || (hop.both != 0 && (hop.in != 0 || hop.out != 0)))
             throw error(errc::invalid_argument, "a hop takes neighbors of both lists together or of each alone");

@@ -18,8 +18,8 @@ namespace gneiss {
 /// Input of one GNN layer from a sample: a bipartite graph from source rows to target rows, in CSR form by target.
 ///
 /// Output row t belongs to target t, whose own row is source `first_target + t`. Its neighbors are source rows
-/// neighbors[offsets[t] …]. The output rows of a layer are the source rows of the next. The transposed lists let a backward
-/// pass sum the contributions to each source in a fixed order, without atomics; they are empty if not needed.
+/// neighbors[offsets[t] …]. The output rows of a layer are the source rows of the next. The transposed lists let a
+/// backward pass sum the contributions to each source in a fixed order, without atomics; they are empty if not needed.
 struct layer_view {
     std::size_t targets = 0;                            ///< number of output rows
     std::size_t sources = 0;                            ///< number of input rows
@@ -35,21 +35,25 @@ struct layer_view {
     [[nodiscard]] std::size_t edges() const noexcept { return neighbors.size(); }
 };
 
-/// Throws errc::invalid_argument unless the lists form a valid layer, which its readers rely on. O(targets + edges): a few
-/// percent of building the lists of a backward pass. That targets are rows of the sources is not checked: in lists of entries
+/// Throws errc::invalid_argument unless the lists form a valid layer, which its readers rely on. O(targets + edges): a
+/// few percent of building the lists of a backward pass. That targets are rows of the sources is not checked: in lists
+/// of entries
 /// they are not. \param layer  its number, for the message
 inline void check_layer(const layer_view& view, std::size_t layer) {
     const auto refuse = [layer](const std::string& what) {
         throw error(errc::invalid_argument, "layer " + std::to_string(layer) + " of a sample " + what);
     };
     if (view.offsets.empty() || view.offsets.size() - 1 != view.targets)
-        refuse("has " + std::to_string(view.offsets.size()) + " offsets for " + std::to_string(view.targets) + " targets");
+        refuse(
+            "has " + std::to_string(view.offsets.size()) + " offsets for " + std::to_string(view.targets) + " targets");
     if (!view.relations.empty() && view.relations.size() != view.edges())
-        refuse("has " + std::to_string(view.relations.size()) + " relations for " + std::to_string(view.edges()) + " edges");
+        refuse("has " + std::to_string(view.relations.size()) + " relations for " + std::to_string(view.edges()) +
+            " edges");
     // Differences of values below 2³¹ set the highest bit only if negative: no comparison, works in any vector unit.
     constexpr std::uint32_t highest = std::uint32_t{1} << 31;
     std::uint32_t bits = 0;
-    for (std::size_t t = 0; t < view.targets; ++t) bits |= (view.offsets[t + 1] - view.offsets[t]) | view.offsets[t + 1];
+    for (std::size_t t = 0; t < view.targets; ++t)
+        bits |= (view.offsets[t + 1] - view.offsets[t]) | view.offsets[t + 1];
     if ((bits & highest) != 0 && !std::ranges::is_sorted(view.offsets)) refuse("has offsets that fall");
     if (view.offsets.front() != 0 || view.offsets.back() != view.edges())
         refuse("has offsets that do not lead from 0 to its " + std::to_string(view.edges()) + " edges");
@@ -73,8 +77,8 @@ public:
     /// Lists to build: forward only, or those of a backward pass too.
     enum class lists { forward, both };
 
-    /// Builds the layers of a sample. O(sample), layers in parallel on the executor. Throws errc::invalid_argument, naming the
-    /// layer, for lists that do not form a sample; the views are then unspecified.
+    /// Builds the layers of a sample. O(sample), layers in parallel on the executor. Throws errc::invalid_argument,
+    /// naming the layer, for lists that do not form a sample; the views are then unspecified.
     template <class Sample, executor E>
     void assign(const Sample& sample, const E& executor, lists wanted = lists::both) {
         if constexpr (requires { sample.check(); }) sample.check();
@@ -96,7 +100,8 @@ public:
     [[nodiscard]] std::size_t memory_bytes() const noexcept {
         std::size_t sum = 0;
         for (const buffers& b : memory_)
-            for (const auto* list : {&b.offsets, &b.neighbors, &b.by_source_offsets, &b.by_source_edges, &b.edge_target})
+            for (const auto* list :
+                {&b.offsets, &b.neighbors, &b.by_source_offsets, &b.by_source_edges, &b.edge_target})
                 sum += list->size() * sizeof(std::uint32_t);
         return sum;
     }

@@ -20,8 +20,9 @@ struct id_range {
     friend bool operator==(const id_range&, const id_range&) = default;
 };
 
-/// Per-query logit correction for negatives drawn from resident partitions: `own` is added to the scores of the listed columns,
-/// those in the partitions of the query's two ends, and `positive` to the score of the true answer. See `log_q_correction_of`.
+/// Per-query logit correction for negatives drawn from resident partitions: `own` is added to the scores of the listed
+/// columns, those in the partitions of the query's two ends, and `positive` to the score of the true answer. See
+/// `log_q_correction_of`.
 struct negative_correction {
     std::uint32_t head_begin = 0, head_end = 0; ///< columns in the head's partition
     std::uint32_t tail_begin = 0, tail_end = 0; ///< in the tail's; empty if it is the same partition
@@ -40,9 +41,9 @@ struct negative_correction {
 ///     [B, 2B)        tail of positive i
 ///     [2B, …)        2B + (chunk · |sides| + side position) · negatives_per_list + column
 ///
-/// `nodes` are the distinct ids, ascending; the rows of a batch follow that order and all other arrays hold positions in it.
-/// The transposed lists give the occurrences of each node, and of each relation among the positives, ascending: summing in that
-/// order is deterministic and needs no atomics.
+/// `nodes` are the distinct ids, ascending; the rows of a batch follow that order and all other arrays hold positions
+/// in it. The transposed lists give the occurrences of each node, and of each relation among the positives, ascending:
+/// summing in that order is deterministic and needs no atomics.
 struct link_batch {
     batch_key key{};                                     ///< the batch within the run
     std::span<const node_id> nodes;                      ///< [U] distinct ids, ascending
@@ -74,36 +75,43 @@ struct link_batch {
         return negatives.subspan((chunk * sides.size() + side_position) * negatives_per_list, negatives_per_list);
     }
     /// Columns masked for a positive. Precondition, not checked: mask_offsets is not empty.
-    [[nodiscard]] std::span<const std::uint32_t> masked(std::size_t side_position, std::size_t positive) const noexcept {
+    [[nodiscard]] std::span<const std::uint32_t> masked(
+        std::size_t side_position, std::size_t positive) const noexcept {
         const std::size_t at = side_position * positives() + positive;
         return mask_columns.subspan(static_cast<std::size_t>(mask_offsets[at]),
             static_cast<std::size_t>(mask_offsets[at + 1] - mask_offsets[at]));
     }
 
-    /// Throws errc::invalid_argument unless the sizes of the arrays are those of a batch. O(1): positions in arrays are as
-    /// `link_batch_builder` wrote them, and are not checked.
+    /// Throws errc::invalid_argument unless the sizes of the arrays are those of a batch. O(1): positions in arrays are
+    /// as `link_batch_builder` wrote them, and are not checked.
     void check() const {
         const std::size_t queries = sides.size() * positives(), lists = chunks * sides.size() * negatives_per_list;
         const bool holds = chunks != 0 && !sides.empty() && sides.size() <= 2 && tails.size() == positives() &&
-                           relation_of.size() == positives() && relation_occurrences.size() == positives() &&
-                           relation_offsets.size() == relations.size() + 1 && negatives.size() == lists &&
-                           node_offsets.size() == nodes.size() + 1 && node_occurrences.size() == 2 * positives() + lists &&
-                           (mask_offsets.empty() || mask_offsets.size() == queries + 1) && (corrections.empty() || corrections.size() == queries);
-        if (!holds) throw error(errc::invalid_argument, "the arrays of " + to_string(key) + " are not a link batch: their sizes differ");
+            relation_of.size() == positives() && relation_occurrences.size() == positives() &&
+            relation_offsets.size() == relations.size() + 1 && negatives.size() == lists &&
+            node_offsets.size() == nodes.size() + 1 && node_occurrences.size() == 2 * positives() + lists &&
+            (mask_offsets.empty() || mask_offsets.size() == queries + 1) &&
+            (corrections.empty() || corrections.size() == queries);
+        if (!holds)
+            throw error(errc::invalid_argument,
+                "the arrays of " + to_string(key) + " are not a link batch: their sizes differ");
     }
 
-    /// Returns the link batch in a mini-batch made by `link_batch_builder`. Valid while its bytes are. Throws as `check` and
-    /// `mini_batch::get`.
+    /// Returns the link batch in a mini-batch made by `link_batch_builder`. Valid while its bytes are. Throws as
+    /// `check` and `mini_batch::get`.
     [[nodiscard]] static link_batch of(const mini_batch& batch) {
         const auto shape = batch.get<std::uint32_t>("shape");
-        if (shape.size() != 2) throw error(errc::invalid_argument, "the arrays of " + to_string(batch.key()) + " are not a link batch: it has no shape");
+        if (shape.size() != 2)
+            throw error(errc::invalid_argument,
+                "the arrays of " + to_string(batch.key()) + " are not a link batch: it has no shape");
         const link_batch result{batch.key(), batch.get<node_id>("nodes"), batch.get<std::uint32_t>("node_offsets"),
             batch.get<std::uint32_t>("node_occurrences"), batch.get<std::uint32_t>("heads"),
             batch.get<std::uint32_t>("tails"), batch.get<relation_id>("relations"),
             batch.get<std::uint32_t>("relation_of"), batch.get<std::uint32_t>("relation_offsets"),
             batch.get<std::uint32_t>("relation_occurrences"), batch.get<std::uint32_t>("negatives"),
             batch.get<std::uint64_t>("mask_offsets"), batch.get<std::uint32_t>("mask_columns"),
-            batch.get<negative_correction>("corrections"), batch.get<id_range>("resident"), batch.get<std::uint32_t>("sides"), shape[0], shape[1]};
+            batch.get<negative_correction>("corrections"), batch.get<id_range>("resident"),
+            batch.get<std::uint32_t>("sides"), shape[0], shape[1]};
         result.check();
         return result;
     }

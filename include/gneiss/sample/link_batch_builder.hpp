@@ -24,8 +24,8 @@ namespace gneiss {
 
 /// Empty source of known edges: `filtered` negatives then exclude only the positives themselves.
 ///
-/// A source of known edges is called as `source(missing, known, relation, visit)` and calls `visit(node)` for every resident
-/// true answer to (known end, relation), in any order.
+/// A source of known edges is called as `source(missing, known, relation, visit)` and calls `visit(node)` for every
+/// resident true answer to (known end, relation), in any order.
 struct no_known_edges {
     /// Visits nothing.
     template <class Visit>
@@ -34,8 +34,8 @@ struct no_known_edges {
 
 /// Groups equal 32-bit keys: distinct values ascending, and for each its positions, ascending.
 ///
-/// Least significant digit radix sort of (key, position) words over the digits that occur. O(n) time and scratch, which is kept
-/// between calls.
+/// Least significant digit radix sort of (key, position) words over the digits that occur. O(n) time and scratch, which
+/// is kept between calls.
 class key_grouping {
 public:
     /// Throws errc::out_of_range for 2³² keys.
@@ -64,12 +64,15 @@ public:
     /// Returns the number of distinct keys.
     [[nodiscard]] std::size_t distinct() const noexcept { return distinct_; }
 
-    /// Writes values [distinct], offsets [distinct + 1], positions [size], and the rank of the key at each position [size]. Throws
-    /// errc::invalid_argument for outputs of other sizes.
+    /// Writes values [distinct], offsets [distinct + 1], positions [size], and the rank of the key at each position
+    /// [size]. Throws errc::invalid_argument for outputs of other sizes.
     void write(std::span<std::uint32_t> values, std::span<std::uint32_t> offsets, std::span<std::uint32_t> positions,
         std::span<std::uint32_t> rank_of) const {
-        if (values.size() != distinct_ || offsets.size() != distinct_ + 1 || positions.size() != size() || rank_of.size() != size())
-            throw error(errc::invalid_argument, "outputs of other sizes than " + std::to_string(distinct_) + " groups of " + std::to_string(size()) + " keys");
+        if (values.size() != distinct_ || offsets.size() != distinct_ + 1 || positions.size() != size() ||
+            rank_of.size() != size())
+            throw error(errc::invalid_argument,
+                "outputs of other sizes than " + std::to_string(distinct_) + " groups of " + std::to_string(size()) +
+                    " keys");
         std::size_t rank = 0;
         for (std::size_t i = 0; i < words_.size(); ++i) {
             if (i == 0 || key(i) != key(i - 1)) {
@@ -88,7 +91,9 @@ private:
     static constexpr std::size_t digits = std::size_t{1} << digit_bits;
 
     static std::size_t digit(std::uint64_t word, unsigned shift) noexcept { return (word >> (32 + shift)) % digits; }
-    [[nodiscard]] std::uint32_t key(std::size_t i) const noexcept { return static_cast<std::uint32_t>(words_[i] >> 32); }
+    [[nodiscard]] std::uint32_t key(std::size_t i) const noexcept {
+        return static_cast<std::uint32_t>(words_[i] >> 32);
+    }
 
     std::vector<std::uint64_t> words_, other_;
     std::size_t distinct_ = 0;
@@ -99,35 +104,39 @@ private:
 ///     link_batch_builder builder({.per_chunk = 100}, seed);          // the library's negatives
 ///     link_batch_builder own({.per_chunk = 100}, my_negatives{});    // any `negative_source`
 ///
-/// A batch is a pure function of (seed, key, positives, resident nodes). O(positives + negatives) time and scratch, and a
-/// binary search per known true answer for filtered negatives. Scratch is kept, so the steady state does not allocate: use one
-/// builder per thread.
+/// A batch is a pure function of (seed, key, positives, resident nodes). O(positives + negatives) time and scratch, and
+/// a binary search per known true answer for filtered negatives. Scratch is kept, so the steady state does not
+/// allocate: use one builder per thread.
 ///
 /// From examples/11_negatives.cpp:
 /// \snippet 11_negatives.cpp negatives
 template <class Negatives = negative_sampler>
 class link_batch_builder {
-    static_assert(negative_source<Negatives>, "link_batch_builder: Negatives must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
+    static_assert(negative_source<Negatives>,
+        "link_batch_builder: Negatives must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
 
 public:
     /// Throws `invalid_argument` for invalid options.
     link_batch_builder(const negative_options& options, std::uint64_t seed)
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
-        : options_(options), source_(options, seed) {}
+        : options_(options),
+          source_(options, seed) {}
     /// Draws negatives from a source of your own.
-    link_batch_builder(const negative_options& options, std::type_identity_t<Negatives> from) : options_(options), source_(std::move(from)) {
+    link_batch_builder(const negative_options& options, std::type_identity_t<Negatives> from)
+        : options_(options),
+          source_(std::move(from)) {
         validate(options);
     }
 
     [[nodiscard]] const negative_options& options() const noexcept { return options_; }
 
-    /// Builds the batch in `arena`. The result is valid until the arena is used again, and is contained in `bytes()` of the
-    /// mini-batch there. `known`: see `no_known_edges`. Throws `out_of_range` for 2³² occurrences or more, for a negative that is
-    /// not resident and, where negatives are corrected, for an end of a positive that is not; `invalid_argument` for zero
-    /// positives or nodes, or for lists longer than the options allow.
+    /// Builds the batch in `arena`. The result is valid until the arena is used again, and is contained in `bytes()` of
+    /// the mini-batch there. `known`: see `no_known_edges`. Throws `out_of_range` for 2³² occurrences or more, for a
+    /// negative that is not resident and, where negatives are corrected, for an end of a positive that is not;
+    /// `invalid_argument` for zero positives or nodes, or for lists longer than the options allow.
     template <class KnownEdges = no_known_edges>
-    link_batch build(const batch_key& batch, std::span<const edge> positives, const negative_pool& resident, mini_batch_arena& arena,
-        const KnownEdges& known = {}) {
+    link_batch build(const batch_key& batch, std::span<const edge> positives, const negative_pool& resident,
+        mini_batch_arena& arena, const KnownEdges& known = {}) {
         if (positives.empty()) throw error(errc::invalid_argument, "a batch needs a positive edge");
         const shape of = shape_for(positives.size(), resident);
         draw(batch, positives, resident, of);
@@ -136,7 +145,9 @@ public:
         if (options().filtered) mask(positives, of, known);
         corrections_.clear();
         if (corrects(resident)) correct(positives, of, resident);
-        listed_ = options().name_resident && resident.ranges().size() < resident.partitions() ? resident.ranges() : std::span<const id_range>{};
+        listed_ = options().name_resident && resident.ranges().size() < resident.partitions()
+            ? resident.ranges()
+            : std::span<const id_range>{};
         return link_batch::of(pack(batch, of, arena));
     }
 
@@ -158,10 +169,14 @@ private:
         if (options().sides != corrupted_sides::head) sides_.push_back(static_cast<std::uint32_t>(side::tail));
         if (options().sides != corrupted_sides::tail) sides_.push_back(static_cast<std::uint32_t>(side::head));
         constexpr std::uint64_t limit = std::numeric_limits<std::uint32_t>::max();
-        const std::uint64_t list = source_.list_size(resident), most = options().all ? resident.size() : options().per_chunk;
+        const std::uint64_t list = source_.list_size(resident),
+                            most = options().all ? resident.size() : options().per_chunk;
         if (list > most || (list == 0 && most != 0))
-            throw error(errc::invalid_argument, "lists of " + std::to_string(list) + " negatives, where the options allow 1 to " + std::to_string(most));
-        const std::size_t chunks = options().all ? 1 : std::min<std::size_t>(with_chunks(options(), positives).chunks, positives);
+            throw error(errc::invalid_argument,
+                "lists of " + std::to_string(list) + " negatives, where the options allow 1 to " +
+                    std::to_string(most));
+        const std::size_t chunks =
+            options().all ? 1 : std::min<std::size_t>(with_chunks(options(), positives).chunks, positives);
         if (positives > limit / 4 || list > limit / 4 / chunks / sides_.size())
             throw error(errc::out_of_range, "too many positives or negatives for one batch");
         return {positives, chunks, static_cast<std::size_t>(list), &sides_};
@@ -178,7 +193,8 @@ private:
         for (std::size_t c = 0; c < of.chunks; ++c) {
             const std::size_t begin = c * of.positives / of.chunks, end = (c + 1) * of.positives / of.chunks;
             for (std::size_t s = 0; s < sides_.size(); ++s)
-                detail::draw_resident(source_, batch, c, static_cast<side>(sides_[s]), positives.subspan(begin, end - begin), resident, list(of, c, s));
+                detail::draw_resident(source_, batch, c, static_cast<side>(sides_[s]),
+                    positives.subspan(begin, end - begin), resident, list(of, c, s));
         }
         if (corrects(resident)) // sort by partition
             for (std::size_t c = 0; c < of.chunks; ++c)
@@ -229,7 +245,7 @@ private:
                 const auto add = [this](node_id node) {
                     const std::uint64_t first = std::uint64_t{node} << 32;
                     for (auto at = std::lower_bound(columns_.begin(), columns_.end(), first);
-                         at != columns_.end() && *at >> 32 == node; ++at)
+                        at != columns_.end() && *at >> 32 == node; ++at)
                         mask_columns_.push_back(static_cast<std::uint32_t>(*at));
                 };
                 for (std::size_t i = c * of.positives / of.chunks; i < (c + 1) * of.positives / of.chunks; ++i) {

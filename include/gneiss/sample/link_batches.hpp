@@ -24,11 +24,12 @@ namespace gneiss {
 /// Data shared by the link batches of one state: its edges, how they are cut, and the candidate negatives.
 struct link_state {
     /// \param index  position of the state in its plan
-    /// Throws errc::invalid_argument without edges, for batches without edges, and for a state that names a partition beyond
-    /// `rows`. That edges are of these partitions is not checked; `edge_buffer` checks it.
+    /// Throws errc::invalid_argument without edges, for batches without edges, and for a state that names a partition
+    /// beyond `rows`. That edges are of these partitions is not checked; `edge_buffer` checks it.
     link_state(const buffer_state& s, const row_partitioning& rows, std::shared_ptr<const state_edges> from,
         std::uint64_t batch_edges, batch_scope cut, std::uint64_t seed, std::uint64_t epoch, std::uint32_t index)
-        : edges(checked(std::move(from), s, rows)), batches(edges->sizes(), batch_edges, edge_shuffle_key(seed, epoch, index), cut) {
+        : edges(checked(std::move(from), s, rows)),
+          batches(edges->sizes(), batch_edges, edge_shuffle_key(seed, epoch, index), cut) {
         std::vector<id_range> ranges;
         for (const partition_id p : s.resident) ranges.push_back({rows.begin(p), rows.begin(p + 1)});
         std::size_t with_nodes = 0;
@@ -49,7 +50,8 @@ private:
         if (from == nullptr) throw error(errc::invalid_argument, "link batches need the edges of their state");
         for (const partition_id p : s.resident)
             if (p >= rows.partitions)
-                throw error(errc::invalid_argument, "a state names partition " + std::to_string(p) + " of " + std::to_string(rows.partitions));
+                throw error(errc::invalid_argument,
+                    "a state names partition " + std::to_string(p) + " of " + std::to_string(rows.partitions));
         return from;
     }
 };
@@ -58,18 +60,21 @@ private:
 struct link_batch_bound {
     std::uint64_t bytes = 0, nodes = 0; ///< bounds
 };
-/// Upper bounds on the bytes of a link batch of `batch_edges` edges, without rows, and on its distinct nodes. With `filtered`,
-/// masks of a few columns per edge are counted: many positives of one query in a chunk have more.
+/// Upper bounds on the bytes of a link batch of `batch_edges` edges, without rows, and on its distinct nodes. With
+/// `filtered`, masks of a few columns per edge are counted: many positives of one query in a chunk have more.
 [[nodiscard]] constexpr link_batch_bound bound_link_batch(
     const negative_options& n, std::uint64_t batch_edges, std::uint64_t nodes) noexcept {
     const std::uint64_t lists = n.all ? 2 * nodes : std::uint64_t{2} * with_chunks(n, batch_edges).chunks * n.per_chunk;
     const std::uint64_t occurrences = 2 * batch_edges + lists;
-    return {occurrences * 44 + batch_edges * ((n.filtered ? 64U : 40U) + (n.log_q_correction.value_or(false) ? 2 * sizeof(negative_correction) : 0U)),
+    return {occurrences * 44 +
+            batch_edges *
+                ((n.filtered ? 64U : 40U) +
+                    (n.log_q_correction.value_or(false) ? 2 * sizeof(negative_correction) : 0U)),
         std::min(occurrences, nodes)};
 }
 
-/// Draws link batches of a state: edges, negatives, distinct nodes. A pure function of the batch's number. Scratch is kept: use
-/// one per thread. `Negatives`: any `negative_source`.
+/// Draws link batches of a state: edges, negatives, distinct nodes. A pure function of the batch's number. Scratch is
+/// kept: use one per thread. `Negatives`: any `negative_source`.
 ///
 ///     link_sampler sampler(negatives, seed);
 ///     const link_batch batch = sampler.sample(key, state, arena);
@@ -81,17 +86,21 @@ public:
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
         : builder_(negatives, seed) {}
     /// Draws negatives from a source of your own.
-    link_sampler(const negative_options& negatives, std::type_identity_t<Negatives> from) : builder_(negatives, std::move(from)) {}
+    link_sampler(const negative_options& negatives, std::type_identity_t<Negatives> from)
+        : builder_(negatives, std::move(from)) {}
 
     /// Draws batch `key` into `arena`; valid until the arena is used again. Errors as in `link_batch_builder::build`;
     /// errc::out_of_range for a batch beyond those of the state.
     link_batch sample(const batch_key& key, const link_state& of, mini_batch_arena& arena) {
         const std::uint64_t index = key.number.index;
-        if (index >= of.size()) throw error(errc::out_of_range, "batch " + std::to_string(index) + " of a state of " + std::to_string(of.size()));
+        if (index >= of.size())
+            throw error(
+                errc::out_of_range, "batch " + std::to_string(index) + " of a state of " + std::to_string(of.size()));
         positions_.resize(of.batches.batch_edges(index));
         of.batches.fill(index, positions_);
         if (builder_.options().by_relation)
-            std::ranges::stable_sort(positions_, {}, [&](const edge_position& at) { return of.edges->bucket(at.bucket)[at.edge].relation; });
+            std::ranges::stable_sort(
+                positions_, {}, [&](const edge_position& at) { return of.edges->bucket(at.bucket)[at.edge].relation; });
         positives_.resize(positions_.size());
         for (std::size_t i = 0; i < positions_.size(); ++i)
             positives_[i] = of.edges->bucket(positions_[i].bucket)[positions_[i].edge];

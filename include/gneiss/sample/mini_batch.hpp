@@ -29,16 +29,16 @@ struct batch_key {
 /// Formats a key for messages: "epoch 3, state 1, pass 0, batch 17".
 [[nodiscard]] inline std::string to_string(const batch_key& key) {
     return "epoch " + std::to_string(key.epoch) + ", state " + std::to_string(key.number.state) + ", pass " +
-           std::to_string(key.number.pass) + ", batch " + std::to_string(key.number.index);
+        std::to_string(key.number.pass) + ", batch " + std::to_string(key.number.index);
 }
 
 /// Header and named arrays in one block of memory supplied by the caller.
 ///
-/// Positions are offsets from the start of the block and it contains no pointers. A batch may be copied as bytes, to pinned
-/// memory, a network frame or a file, and attached there. The view is one pointer; copies are shallow.
+/// Positions are offsets from the start of the block and it contains no pointers. A batch may be copied as bytes, to
+/// pinned memory, a network frame or a file, and attached there. The view is one pointer; copies are shallow.
 ///
-/// The block must be aligned to `alignment`. Not thread-safe while arrays are added; elements may be written concurrently. All but
-/// `empty` throw errc::invalid_argument for a batch without memory.
+/// The block must be aligned to `alignment`. Not thread-safe while arrays are added; elements may be written
+/// concurrently. All but `empty` throw errc::invalid_argument for a batch without memory.
 class mini_batch {
 public:
     static constexpr std::size_t alignment = 64;  ///< alignment of the block and of each array [bytes]
@@ -54,8 +54,8 @@ public:
 
     mini_batch() = default;
 
-    /// Starts an empty batch in `arena`, overwriting it. Throws `invalid_argument` if the arena is misaligned or smaller than
-    /// the header.
+    /// Starts an empty batch in `arena`, overwriting it. Throws `invalid_argument` if the arena is misaligned or
+    /// smaller than the header.
     [[nodiscard]] static mini_batch format(std::span<std::byte> arena, const batch_key& key) {
         check(arena);
         mini_batch batch(arena.data());
@@ -68,7 +68,8 @@ public:
         return batch;
     }
 
-    /// Attaches to the batch in `block`, wherever it was made. Throws `invalid_format` if there is none or it is truncated.
+    /// Attaches to the batch in `block`, wherever it was made. Throws `invalid_format` if there is none or it is
+    /// truncated.
     [[nodiscard]] static mini_batch attach(std::span<std::byte> block) {
         check(block);
         mini_batch batch(block.data());
@@ -76,16 +77,18 @@ public:
         bool sound = h.magic == magic && h.used <= block.size() && h.used >= header_bytes() && h.arrays <= max_arrays;
         for (std::size_t i = 0; sound && i < h.arrays; ++i) {
             const array_record& a = h.records[i];
-            sound = a.name[max_name] == '\0' && a.element_bytes != 0 && a.count <= a.capacity && a.offset >= header_bytes() && a.offset <= h.used &&
-                    a.offset % alignment == 0 && a.capacity <= (h.used - a.offset) / a.element_bytes;
+            sound = a.name[max_name] == '\0' && a.element_bytes != 0 && a.count <= a.capacity &&
+                a.offset >= header_bytes() && a.offset <= h.used && a.offset % alignment == 0 &&
+                a.capacity <= (h.used - a.offset) / a.element_bytes;
         }
         if (!sound) throw error(errc::invalid_format, "these bytes are not a mini-batch");
-        if (h.capacity != block.size()) batch.head().capacity = block.size(); // capacity of this block, not of the original one
+        if (h.capacity != block.size())
+            batch.head().capacity = block.size(); // capacity of this block, not of the original one
         return batch;
     }
 
-    /// Adds an array of `count` uninitialized elements. Throws `out_of_range` if the arena is full, `already_exists` for a name
-    /// in use.
+    /// Adds an array of `count` uninitialized elements. Throws `out_of_range` if the arena is full, `already_exists`
+    /// for a name in use.
     template <class T>
         requires std::is_trivially_copyable_v<T>
     std::span<T> add(std::string_view name, std::size_t count) {
@@ -109,7 +112,8 @@ public:
     template <class T>
     [[nodiscard]] std::span<T> get(std::string_view name) const {
         const array_record& a = record(name);
-        if (a.element_bytes != sizeof(T)) throw error(errc::invalid_format, "element size of array " + std::string(name));
+        if (a.element_bytes != sizeof(T))
+            throw error(errc::invalid_format, "element size of array " + std::string(name));
         return {reinterpret_cast<T*>(base_ + a.offset), static_cast<std::size_t>(a.count)};
     }
 
@@ -126,16 +130,14 @@ public:
     /// Returns the key of the batch.
     [[nodiscard]] const batch_key& key() const { return head().key; }
     /// Header and arrays: the bytes to copy when moving the batch.
-    [[nodiscard]] std::span<const std::byte> bytes() const {
-        return {base_, static_cast<std::size_t>(head().used)};
-    }
+    [[nodiscard]] std::span<const std::byte> bytes() const { return {base_, static_cast<std::size_t>(head().used)}; }
     /// True if no memory is attached.
     [[nodiscard]] bool empty() const noexcept { return base_ == nullptr; }
 
 private:
     struct array_record {
         char name[max_name + 1] = {};
-        std::uint64_t offset = 0; ///< bytes from the start of the header
+        std::uint64_t offset = 0;   ///< bytes from the start of the header
         std::uint64_t capacity = 0; ///< elements that fit
         std::uint64_t count = 0;    ///< elements
         std::uint32_t element_bytes = 0;
@@ -183,7 +185,8 @@ public:
     struct full : error {
         /// States the bytes of the batch and the bound.
         full(std::size_t bytes, std::size_t limit)
-            : error(errc::over_budget, "a batch of " + std::to_string(bytes) + " bytes exceeds its memory of " + std::to_string(limit)) {}
+            : error(errc::over_budget,
+                  "a batch of " + std::to_string(bytes) + " bytes exceeds its memory of " + std::to_string(limit)) {}
     };
 
     /// Bounds later batches [bytes]; 0: no bound.
@@ -194,7 +197,8 @@ public:
         reserved_ = bytes;
         if (buffer_.size() < bytes) {
             buffer_ = {}; // free first: never both at once
-            buffer_ = aligned_buffer<std::byte, mini_batch::alignment>(bytes + std::min(bytes / 8, ~std::size_t{0} - bytes));
+            buffer_ =
+                aligned_buffer<std::byte, mini_batch::alignment>(bytes + std::min(bytes / 8, ~std::size_t{0} - bytes));
         }
         return buffer_.span();
     }

@@ -25,18 +25,19 @@ namespace gneiss {
 /// Ends of the positives that negatives replace.
 enum class corrupted_sides : std::uint8_t { both, tail, head };
 
-/// Options of a batch's negatives. A user-defined `negative_source` replaces `degree_fraction` and the draws of `per_chunk` and
-/// `all`; these still bound its lists for memory planning.
+/// Options of a batch's negatives. A user-defined `negative_source` replaces `degree_fraction` and the draws of
+/// `per_chunk` and `all`; these still bound its lists for memory planning.
 struct negative_options {
     std::uint32_t per_chunk = 1000; ///< nodes in the list shared by the positives of a chunk, per side
     std::uint32_t chunks = 0;       ///< chunks per batch, at most one per positive; 0: `default_chunks`
     double degree_fraction = 0;     ///< share of a list drawn in proportion to degree; the rest is uniform
-    bool filtered = false;          ///< mask negatives that are known true answers: a trainer knows the batch's positives only
-    /// correct for non-resident partitions, by `log_q_correction_of`; unset: no, and in `link_trainer` if the loss has a log-sum
+    bool filtered = false; ///< mask negatives that are known true answers: a trainer knows the batch's positives only
+    /// correct for non-resident partitions, by `log_q_correction_of`; unset: no, and in `link_trainer` if the loss has
+    /// a log-sum
     std::optional<bool> log_q_correction{};
-    bool by_relation = false;       ///< order a batch's positives by relation, so that a chunk has few of them
-    bool name_resident = false;     ///< list them in `link_batch::resident`: for a `query_log`
-    bool all = false;               ///< use every resident node instead of a draw; one chunk. For small graphs
+    bool by_relation = false;   ///< order a batch's positives by relation, so that a chunk has few of them
+    bool name_resident = false; ///< list them in `link_batch::resident`: for a `query_log`
+    bool all = false;           ///< use every resident node instead of a draw; one chunk. For small graphs
     corrupted_sides sides = corrupted_sides::both; ///< ends that negatives replace
 
     friend bool operator==(const negative_options&, const negative_options&) = default;
@@ -54,7 +55,8 @@ struct negative_options {
 
 /// Throws `invalid_argument` for invalid options.
 inline void validate(const negative_options& options) {
-    if (!options.all && options.per_chunk == 0) throw error(errc::invalid_argument, "negatives per chunk must be positive");
+    if (!options.all && options.per_chunk == 0)
+        throw error(errc::invalid_argument, "negatives per chunk must be positive");
     if (!(options.degree_fraction >= 0 && options.degree_fraction <= 1))
         throw error(errc::invalid_argument, "the fraction of negatives by degree must be in [0, 1]");
 }
@@ -70,7 +72,8 @@ public:
         for (const id_range& range : ranges) {
             if (range.begin >= range.end) continue;
             if (range.end > std::uint64_t{1} << 32)
-                throw error(errc::out_of_range, "nodes up to " + std::to_string(range.end) + " cannot be numbered with 32 bits");
+                throw error(errc::out_of_range,
+                    "nodes up to " + std::to_string(range.end) + " cannot be numbered with 32 bits");
             ranges_.push_back(range);
             first_.push_back(size_);
             size_ += range.end - range.begin;
@@ -112,8 +115,8 @@ private:
 
 /// Candidates for a batch's negatives: the resident nodes, and the training edges among them.
 ///
-/// Edges are numbered through their runs in the order of adding. A view: the edges must outlive it. Ends of edges are resident;
-/// that is not checked, and negatives by degree are drawn from them.
+/// Edges are numbered through their runs in the order of adding. A view: the edges must outlive it. Ends of edges are
+/// resident; that is not checked, and negatives by degree are drawn from them.
 class negative_pool : public resident_nodes {
 public:
     negative_pool() = default;
@@ -132,7 +135,8 @@ public:
 
     /// Returns the number of edges.
     [[nodiscard]] std::uint64_t edges() const noexcept { return edges_; }
-    /// Returns edge `i`, with internal ids. O(log runs). Precondition, not checked: i < edges(); else it reads out of bounds.
+    /// Returns edge `i`, with internal ids. O(log runs). Precondition, not checked: i < edges(); else it reads out of
+    /// bounds.
     [[nodiscard]] const edge& edge_at(std::uint64_t i) const noexcept {
         const auto after = std::upper_bound(run_begins_.begin() + 1, run_begins_.end(), i);
         const auto run = static_cast<std::size_t>(after - run_begins_.begin()) - 1;
@@ -145,18 +149,19 @@ private:
     std::uint64_t edges_ = 0;
 };
 
-/// Draws lists of negatives as `negative_source`, given the positives of the chunk: `draw(key, chunk, corrupt_side, positives,
-/// resident, list)`.
+/// Draws lists of negatives as `negative_source`, given the positives of the chunk: `draw(key, chunk, corrupt_side,
+/// positives, resident, list)`.
 template <class N>
-concept relation_negative_source = requires(const N& n, const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives,
-    const negative_pool& resident, std::span<node_id> list) { n.draw(key, chunk, corrupt_side, positives, resident, list); };
+concept relation_negative_source = requires(const N& n, const batch_key& key, std::uint64_t chunk, side corrupt_side,
+    std::span<const edge> positives, const negative_pool& resident,
+    std::span<node_id> list) { n.draw(key, chunk, corrupt_side, positives, resident, list); };
 
 /// Draws the lists of negatives that the positives of a chunk share.
 ///
-/// Meaning: `list_size(resident)` is the length of each list of a state. `draw(key, chunk, corrupt_side, resident, list)` fills
-/// one with resident nodes, which replace `corrupt_side` of the chunk's positives. A node may repeat. A pure function of its
-/// arguments: any thread may draw any list, and a resumed run draws the same ones. Take randomness from a `random_key` of the
-/// source's seed, `random_domain::user` and all values that the list depends on.
+/// Meaning: `list_size(resident)` is the length of each list of a state. `draw(key, chunk, corrupt_side, resident,
+/// list)` fills one with resident nodes, which replace `corrupt_side` of the chunk's positives. A node may repeat. A
+/// pure function of its arguments: any thread may draw any list, and a resumed run draws the same ones. Take randomness
+/// from a `random_key` of the source's seed, `random_domain::user` and all values that the list depends on.
 /// Cost: one call per list, i.e. `chunks` · sides per batch. Thread-safe: many threads draw from one source.
 /// Errors: an exception ends the epoch. `link_batch_builder` rejects lists longer than `negative_options` allow
 /// (errc::invalid_argument) and nodes that are not resident (errc::out_of_range). A source may also be a
@@ -165,8 +170,8 @@ concept relation_negative_source = requires(const N& n, const batch_key& key, st
 /// From examples/20_own_negatives.cpp:
 /// \snippet 20_own_negatives.cpp negatives
 template <class N>
-concept negative_source = requires(const N& n, const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident,
-    std::span<node_id> list) {
+concept negative_source = requires(const N& n, const batch_key& key, std::uint64_t chunk, side corrupt_side,
+    const negative_pool& resident, std::span<node_id> list) {
     { n.list_size(resident) } -> std::convertible_to<std::uint64_t>;
     requires relation_negative_source<N> || requires { n.draw(key, chunk, corrupt_side, resident, list); };
 };
@@ -176,14 +181,14 @@ struct log_q_terms {
     float own = 0;      ///< correction of columns in the query's partitions
     float positive = 0; ///< correction of the true answer
 };
-/// Computes the logQ correction of a query whose negatives come from `resident` of `partitions` partitions, including the `own`
-/// (1 or 2) partitions of its head and tail: {own, positive} of `negative_correction`.
+/// Computes the logQ correction of a query whose negatives come from `resident` of `partitions` partitions, including
+/// the `own` (1 or 2) partitions of its head and tail: {own, positive} of `negative_correction`.
 ///
-/// The partitions of the edge itself are resident whenever it trains, any other one in (resident − own)/(partitions − own) of
-/// the epochs. A partition's nodes would therefore be its negatives too often or too rarely, and softmax would learn that as a
-/// lower or higher score. Weighting e^score by the inverse gives every partition equal weight on average over epochs. The
-/// common factor of all others is subtracted from the positive instead, which is the same softmax. Zero if no other partition
-/// or every partition is resident.
+/// The partitions of the edge itself are resident whenever it trains, any other one in (resident − own)/(partitions −
+/// own) of the epochs. A partition's nodes would therefore be its negatives too often or too rarely, and softmax would
+/// learn that as a lower or higher score. Weighting e^score by the inverse gives every partition equal weight on
+/// average over epochs. The common factor of all others is subtracted from the positive instead, which is the same
+/// softmax. Zero if no other partition or every partition is resident.
 [[nodiscard]] inline log_q_terms log_q_correction_of(
     std::size_t resident, std::size_t partitions, std::size_t own) noexcept {
     if (resident <= own || resident >= partitions) return {};
@@ -197,16 +202,17 @@ struct log_q_terms {
 ///     const negative_sampler negatives({.per_chunk = 500, .chunks = 10, .degree_fraction = .5}, seed);
 ///     negatives.draw({epoch, batch}, chunk, side::tail, pool, list); // fills the list
 ///
-/// A list is a pure function of (seed, epoch, state, pass, batch, chunk, side) and the resident nodes: the key absorbs these in
-/// that order, word 2j gives draw j and word 2j + 1 chooses an end. The first ⌊fraction · n + ½⌋ entries are ends of uniformly
-/// drawn resident training edges, hence proportional to total degree without a node table; the rest are uniform over the
-/// resident nodes. Draws are with replacement. Thread-safe.
+/// A list is a pure function of (seed, epoch, state, pass, batch, chunk, side) and the resident nodes: the key absorbs
+/// these in that order, word 2j gives draw j and word 2j + 1 chooses an end. The first ⌊fraction · n + ½⌋ entries are
+/// ends of uniformly drawn resident training edges, hence proportional to total degree without a node table; the rest
+/// are uniform over the resident nodes. Draws are with replacement. Thread-safe.
 /// Source: Marius, section 5.1 and Table 1 (α).
 class negative_sampler {
 public:
     /// Throws errc::invalid_argument naming an invalid option.
     negative_sampler(const negative_options& options, std::uint64_t seed)
-        : options_(options), key_(seed, random_domain::negative) {
+        : options_(options),
+          key_(seed, random_domain::negative) {
         validate(options);
     }
 
@@ -217,23 +223,30 @@ public:
         return options_.all ? resident.size() : options_.per_chunk;
     }
 
-    /// Fills one list. O(list), at most one `edge_at` per entry. Throws `invalid_argument` if no node is resident, or for `all`
-    /// if the list has not `list_size` nodes.
-    void draw(const batch_key& batch, std::uint64_t chunk, side corrupt_side, const negative_pool& resident, std::span<node_id> list) const {
+    /// Fills one list. O(list), at most one `edge_at` per entry. Throws `invalid_argument` if no node is resident, or
+    /// for `all` if the list has not `list_size` nodes.
+    void draw(const batch_key& batch, std::uint64_t chunk, side corrupt_side, const negative_pool& resident,
+        std::span<node_id> list) const {
         if (resident.size() == 0) throw error(errc::invalid_argument, "negatives need a resident node");
         if (options_.all) {
             if (list.size() != resident.size())
-                throw error(errc::invalid_argument, "a list of " + std::to_string(list.size()) + " negatives does not hold all " +
-                                                        std::to_string(resident.size()) + " resident nodes");
+                throw error(errc::invalid_argument,
+                    "a list of " + std::to_string(list.size()) + " negatives does not hold all " +
+                        std::to_string(resident.size()) + " resident nodes");
             std::size_t at = 0;
             for (const id_range& range : resident.ranges())
                 for (std::uint64_t id = range.begin; id < range.end; ++id) list[at++] = static_cast<node_id>(id);
             return;
         }
-        const random_key key = key_.with(batch.epoch).with(batch.number.state).with(batch.number.pass)
-                                   .with(batch.number.index).with(chunk).with(static_cast<std::uint64_t>(corrupt_side));
+        const random_key key = key_.with(batch.epoch)
+                                   .with(batch.number.state)
+                                   .with(batch.number.pass)
+                                   .with(batch.number.index)
+                                   .with(chunk)
+                                   .with(static_cast<std::uint64_t>(corrupt_side));
         const std::uint64_t edges = resident.edges();
-        const auto by_degree = edges == 0 ? std::size_t{0}
+        const auto by_degree = edges == 0
+            ? std::size_t{0}
             : static_cast<std::size_t>(std::floor(options_.degree_fraction * static_cast<double>(list.size()) + 0.5));
         for (std::size_t j = 0; j < by_degree; ++j) {
             const edge drawn = resident.edge_at(below(key[2 * j], edges));
@@ -252,11 +265,11 @@ class any_negatives;
 
 namespace detail {
 
-/// Draws a list. Throws errc::out_of_range, with its place, for a node that is not resident, unless the library's sampler drew
-/// it.
+/// Draws a list. Throws errc::out_of_range, with its place, for a node that is not resident, unless the library's
+/// sampler drew it.
 template <class Source>
-void draw_resident(const Source& from, const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives,
-    const negative_pool& resident, std::span<node_id> list) {
+void draw_resident(const Source& from, const batch_key& key, std::uint64_t chunk, side corrupt_side,
+    std::span<const edge> positives, const negative_pool& resident, std::span<node_id> list) {
     if constexpr (relation_negative_source<Source>)
         from.draw(key, chunk, corrupt_side, positives, resident, list);
     else
@@ -264,8 +277,9 @@ void draw_resident(const Source& from, const batch_key& key, std::uint64_t chunk
     if constexpr (!std::same_as<Source, negative_sampler> && !std::same_as<Source, any_negatives>)
         for (std::size_t j = 0; j < list.size(); ++j)
             if (!resident.contains(list[j]))
-                throw error(errc::out_of_range, "negative " + std::to_string(j) + " of chunk " + std::to_string(chunk) + " of " + to_string(key) +
-                                                    " is node " + std::to_string(list[j]) + ", which is not resident");
+                throw error(errc::out_of_range,
+                    "negative " + std::to_string(j) + " of chunk " + std::to_string(chunk) + " of " + to_string(key) +
+                        " is node " + std::to_string(list[j]) + ", which is not resident");
 }
 
 } // namespace detail
@@ -282,8 +296,8 @@ public:
     /// Returns the length of a list.
     [[nodiscard]] std::uint64_t list_size(const negative_pool& resident) const { return self_->list_size(resident); }
     /// Writes the negatives of a chunk and side to `list`.
-    void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives, const negative_pool& resident,
-        std::span<node_id> list) const {
+    void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives,
+        const negative_pool& resident, std::span<node_id> list) const {
         self_->draw(key, chunk, corrupt_side, positives, resident, list);
     }
 
@@ -291,16 +305,17 @@ private:
     struct interface {
         virtual ~interface() = default;
         virtual std::uint64_t list_size(const negative_pool& resident) const = 0;
-        virtual void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives, const negative_pool& resident,
-            std::span<node_id> list) const = 0;
+        virtual void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives,
+            const negative_pool& resident, std::span<node_id> list) const = 0;
     };
     template <class Source>
     struct model final : interface {
-        static_assert(negative_source<Source>, "any_negatives: the object must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
+        static_assert(negative_source<Source>,
+            "any_negatives: the object must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
         explicit model(Source from) : source(std::move(from)) {}
         std::uint64_t list_size(const negative_pool& resident) const override { return source.list_size(resident); }
-        void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives, const negative_pool& resident,
-            std::span<node_id> list) const override {
+        void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives,
+            const negative_pool& resident, std::span<node_id> list) const override {
             detail::draw_resident(source, key, chunk, corrupt_side, positives, resident, list);
         }
         Source source;

@@ -24,8 +24,8 @@ namespace gneiss {
 /// Layered neighbor sample: spans into a mini-batch.
 ///
 /// Nodes are numbered once for all hops, the seeds first, then in order of appearance. Hop h leads from the first
-/// node_counts[h] nodes, its targets, to nodes among the first node_counts[h + 1]. Its offsets begin at Σ_{g<h} (node_counts[g]
-/// + 1), from 0; its edges at edge_counts[h].
+/// node_counts[h] nodes, its targets, to nodes among the first node_counts[h + 1]. Its offsets begin at Σ_{g<h}
+/// (node_counts[g] + 1), from 0; its edges at edge_counts[h].
 template <node_id_type NodeId = node_id>
 struct neighbor_sample {
     batch_key key{};                            ///< batch that the sample belongs to
@@ -47,8 +47,8 @@ struct neighbor_sample {
     /// Returns the number of layers, one per hop.
     [[nodiscard]] std::size_t layers() const noexcept { return hops(); }
     /// Input of layer `i`, from 0: the hop furthest from the seeds comes first. Views of the sample, O(hops).
-    [[nodiscard]] layer_view layer(
-        std::size_t i, std::vector<std::uint32_t>& /*offsets*/, std::vector<std::uint32_t>& /*neighbors*/) const noexcept {
+    [[nodiscard]] layer_view layer(std::size_t i, std::vector<std::uint32_t>& /*offsets*/,
+        std::vector<std::uint32_t>& /*neighbors*/) const noexcept {
         const std::size_t hop = hops() - 1 - i, first = edge_counts[hop], count = edge_counts[hop + 1] - first;
         std::size_t begin = 0;
         for (std::size_t h = 0; h < hop; ++h) begin += node_counts[h] + std::size_t{1};
@@ -59,32 +59,36 @@ struct neighbor_sample {
             .relations = relations.empty() ? relations : relations.subspan(first, count)};
     }
 
-    /// Throws errc::invalid_argument unless the array sizes are those of a sample. O(hops); `layer_stack::assign` checks the
-    /// contents.
+    /// Throws errc::invalid_argument unless the array sizes are those of a sample. O(hops); `layer_stack::assign`
+    /// checks the contents.
     void check() const {
-        bool holds = !node_counts.empty() && edge_counts.size() == node_counts.size() && std::ranges::is_sorted(node_counts) &&
-                     node_counts.back() == nodes.size() && std::ranges::is_sorted(edge_counts) && edge_counts.front() == 0 &&
-                     edge_counts.back() == neighbors.size() && (relations.empty() || relations.size() == neighbors.size()) &&
-                     (edge_ids.empty() || edge_ids.size() == neighbors.size());
+        bool holds = !node_counts.empty() && edge_counts.size() == node_counts.size() &&
+            std::ranges::is_sorted(node_counts) && node_counts.back() == nodes.size() &&
+            std::ranges::is_sorted(edge_counts) && edge_counts.front() == 0 && edge_counts.back() == neighbors.size() &&
+            (relations.empty() || relations.size() == neighbors.size()) &&
+            (edge_ids.empty() || edge_ids.size() == neighbors.size());
         std::size_t sum = 0;
         for (std::size_t h = 0; holds && h < hops(); ++h) sum += node_counts[h] + std::size_t{1};
         holds = holds && offsets.size() == sum;
-        if (!holds) throw error(errc::invalid_argument, "the arrays of " + to_string(key) + " are not a sample of a neighbor sampler: their sizes differ");
+        if (!holds)
+            throw error(errc::invalid_argument,
+                "the arrays of " + to_string(key) + " are not a sample of a neighbor sampler: their sizes differ");
     }
 
-    /// Returns the sample that `neighbor_sampler` or a `neighbor_sample_writer` wrote into a mini-batch. Valid while its bytes
-    /// are. Throws as `check` and `mini_batch::get`.
+    /// Returns the sample that `neighbor_sampler` or a `neighbor_sample_writer` wrote into a mini-batch. Valid while
+    /// its bytes are. Throws as `check` and `mini_batch::get`.
     [[nodiscard]] static neighbor_sample of(const mini_batch& batch) {
-        const neighbor_sample result{batch.key(), batch.get<NodeId>("sample_nodes"), batch.get<std::uint32_t>("node_counts"),
-            batch.get<std::uint32_t>("edge_counts"), batch.get<std::uint32_t>("offsets"),
-            batch.get<std::uint32_t>("neighbors"), batch.get<relation_id>("edge_relations"),
-            batch.get<edge_index>("edge_ids")};
+        const neighbor_sample result{batch.key(), batch.get<NodeId>("sample_nodes"),
+            batch.get<std::uint32_t>("node_counts"), batch.get<std::uint32_t>("edge_counts"),
+            batch.get<std::uint32_t>("offsets"), batch.get<std::uint32_t>("neighbors"),
+            batch.get<relation_id>("edge_relations"), batch.get<edge_index>("edge_ids")};
         result.check();
         return result;
     }
 };
 
-/// Builds a `neighbor_sample` from the choices of a user-defined sampler: numbers nodes, lays out the arrays, checks shapes.
+/// Builds a `neighbor_sample` from the choices of a user-defined sampler: numbers nodes, lays out the arrays, checks
+/// shapes.
 ///
 ///     writer.begin(graph.nodes(), seeds);
 ///     for (std::size_t hop = 0; hop < 2; ++hop) {
@@ -115,8 +119,9 @@ public:
     /// \param relations  [edges], or empty in every hop; likewise edge_ids
     /// Throws `invalid_argument` for invalid lists, naming the hop and the position.
     template <executor E = serial_executor>
-    void add_hop(std::span<const std::uint32_t> offsets, std::span<const NodeId> neighbors, std::span<const relation_id> relations = {},
-        std::span<const edge_index> edge_ids = {}, const E& executor = {}) {
+    void add_hop(std::span<const std::uint32_t> offsets, std::span<const NodeId> neighbors,
+        std::span<const relation_id> relations = {}, std::span<const edge_index> edge_ids = {},
+        const E& executor = {}) {
         check(offsets, neighbors);
         check_optional("relations", relations.size(), neighbors.size(), relations_);
         check_optional("edge ids", edge_ids.size(), neighbors.size(), edge_ids_);
@@ -155,22 +160,28 @@ private:
     }
     void check(std::span<const std::uint32_t> offsets, std::span<const NodeId> neighbors) const {
         if (offsets.size() != nodes().size() + 1)
-            refuse("has " + std::to_string(offsets.size()) + " offsets for " + std::to_string(nodes().size()) + " nodes, one more is needed");
+            refuse("has " + std::to_string(offsets.size()) + " offsets for " + std::to_string(nodes().size()) +
+                " nodes, one more is needed");
         if (offsets[0] != 0) refuse("has offset 0 at " + std::to_string(offsets[0]));
         for (std::size_t i = 1; i < offsets.size(); ++i)
             if (offsets[i] < offsets[i - 1])
-                refuse("has offset " + std::to_string(i) + " at " + std::to_string(offsets[i]) + ", below the one before it, " + std::to_string(offsets[i - 1]));
+                refuse("has offset " + std::to_string(i) + " at " + std::to_string(offsets[i]) +
+                    ", below the one before it, " + std::to_string(offsets[i - 1]));
         if (offsets.back() != neighbors.size())
-            refuse("has " + std::to_string(neighbors.size()) + " neighbors, its last offset is " + std::to_string(offsets.back()));
+            refuse("has " + std::to_string(neighbors.size()) + " neighbors, its last offset is " +
+                std::to_string(offsets.back()));
         for (std::size_t e = 0; e < neighbors.size(); ++e)
             if (neighbors[e] >= graph_.count)
-                refuse("has node " + std::to_string(neighbors[e]) + " at position " + std::to_string(e) + ", of a graph of " +
-                       std::to_string(graph_.count) + " nodes");
+                refuse("has node " + std::to_string(neighbors[e]) + " at position " + std::to_string(e) +
+                    ", of a graph of " + std::to_string(graph_.count) + " nodes");
     }
     void check_optional(const char* what, std::size_t count, std::size_t edges, bool& wanted) const {
-        if (count != 0 && count != edges) refuse("has " + std::to_string(count) + ' ' + what + " for " + std::to_string(edges) + " neighbors");
-        if (edges_ == 0) wanted = count != 0;
-        else if (edges != 0 && wanted != (count != 0)) refuse(std::string("differs from those before it in having ") + what);
+        if (count != 0 && count != edges)
+            refuse("has " + std::to_string(count) + ' ' + what + " for " + std::to_string(edges) + " neighbors");
+        if (edges_ == 0)
+            wanted = count != 0;
+        else if (edges != 0 && wanted != (count != 0))
+            refuse(std::string("differs from those before it in having ") + what);
     }
 
     detail::layered_arrays<NodeId> sample_;
@@ -179,17 +190,17 @@ private:
     bool relations_ = false, edge_ids_ = false;
 };
 
-/// Samples neighbors hop by hop; at each hop every node known so far draws again (the semantics of DGL and GraphBolt, following
-/// GraphSAGE).
+/// Samples neighbors hop by hop; at each hop every node known so far draws again (the semantics of DGL and GraphBolt,
+/// following GraphSAGE).
 ///
 ///     neighbor_sampler<> sampler({.fanout = parse_fanout("10,10")}, seed);
 ///     const neighbor_sample<> sample = sampler.sample(key, graph, seeds, executor, arena);
 ///
-/// A sample is a pure function of (seed, batch key, seeds, graph, options), bit for bit on any executor. Every set of `fanout`
-/// of a node's edges is equally likely, independently of all other nodes and hops; nodes with at most that many edges
-/// contribute all of them. Repeated edges count separately.
-/// Cost: O(sampled edges) time, scratch and arena; weighted O(degrees of the visited nodes). Scratch is kept: use one sampler
-/// per thread; the executor works inside a batch.
+/// A sample is a pure function of (seed, batch key, seeds, graph, options), bit for bit on any executor. Every set of
+/// `fanout` of a node's edges is equally likely, independently of all other nodes and hops; nodes with at most that
+/// many edges contribute all of them. Repeated edges count separately.
+/// Cost: O(sampled edges) time, scratch and arena; weighted O(degrees of the visited nodes). Scratch is kept: use one
+/// sampler per thread; the executor works inside a batch.
 /// Source: Hamilton, Ying, Leskovec, "Inductive representation learning on large graphs", NeurIPS 2017, Algorithm 2.
 ///
 /// From examples/29_sample.cpp:
@@ -206,8 +217,9 @@ public:
 
     /// Draws and writes a sample into `arena`, alone. Valid until the arena is used again.
     template <neighbor_source G, executor E, class Weight = equal_weights>
-    neighbor_sample<NodeId> sample(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& executor,
-        mini_batch_arena& arena, std::span<const excluded_edge<NodeId>> excluded = {}, const Weight& weight = {}) {
+    neighbor_sample<NodeId> sample(const batch_key& batch, const G& graph, std::span<const NodeId> seeds,
+        const E& executor, mini_batch_arena& arena, std::span<const excluded_edge<NodeId>> excluded = {},
+        const Weight& weight = {}) {
         draw(batch, graph, seeds, executor, excluded, weight);
         mini_batch result = mini_batch::format(arena.reserve(mini_batch::header_bytes() + bytes_needed()), batch);
         return write(result);
@@ -218,7 +230,8 @@ public:
     /// \param excluded  edges that are not sampled; the graph must store edge ids
     /// \param weight    weight(edge id), at least 0 and finite; draws are proportional to it; needs edge ids
     ///
-    /// Throws `invalid_argument` for a repeated seed, `out_of_range` for one beyond the graph or for a hop of 2³¹ edges.
+    /// Throws `invalid_argument` for a repeated seed, `out_of_range` for one beyond the graph or for a hop of 2³¹
+    /// edges.
     template <neighbor_source G, executor E, class Weight = equal_weights>
     void draw(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& executor,
         std::span<const excluded_edge<NodeId>> excluded = {}, const Weight& weight = {}) {
@@ -226,14 +239,18 @@ public:
         const random_key key = detail::neighbor_key(seed_, batch);
         for (std::size_t hop = 0; hop < options_.fanout.size(); ++hop) {
             const neighbor_direction direction = options_.fanout[hop].direction();
-            if (hop == 0 || direction != options_.fanout[hop - 1].direction()) excluded_.find(graph, excluded, direction);
-            sampler_.sample(graph, 0, options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor, sample_.numbering(), sample_.next_hop());
+            if (hop == 0 || direction != options_.fanout[hop - 1].direction())
+                excluded_.find(graph, excluded, direction);
+            sampler_.sample(graph, 0, options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor,
+                sample_.numbering(), sample_.next_hop());
             sample_.end_hop();
         }
     }
 
     /// Number of bytes that `write` adds to a mini-batch.
-    [[nodiscard]] std::size_t bytes_needed() const noexcept { return sample_.bytes_needed(options_.relations, options_.edge_ids); }
+    [[nodiscard]] std::size_t bytes_needed() const noexcept {
+        return sample_.bytes_needed(options_.relations, options_.edge_ids);
+    }
 
     /// Adds the drawn sample's arrays to a mini-batch. Throws `out_of_range` if they do not fit.
     neighbor_sample<NodeId> write(mini_batch& to) const {

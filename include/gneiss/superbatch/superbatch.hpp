@@ -30,31 +30,33 @@ namespace gneiss {
 /// Schedule of sampling and gathering of superbatches.
 enum class superbatch_schedule : std::uint8_t {
     conventional, ///< without superbatches: a batch is sampled just before it is gathered
-    alternate,    ///< in turns (Ginex): superbatch k + 1 is sampled while the change sets of k are computed, then k is trained
+    alternate,    ///< in turns (Ginex): superbatch k + 1 is sampled while the change sets of k are computed, then k is
+                  ///< trained
     overlap       ///< superbatch k + 1 is sampled, and its change sets are computed, while k is trained
 };
 
-/// Computes the change sets of a superbatch elsewhere than on the CPU, exactly like `belady`: visit(batch, change set) for each
-/// batch.
-using change_set_maker = std::function<belady_outcome(
-    trace_file& trace, const belady_options& options, const std::function<void(std::size_t, const change_set&)>& visit)>;
+/// Computes the change sets of a superbatch elsewhere than on the CPU, exactly like `belady`: visit(batch, change set)
+/// for each batch.
+using change_set_maker = std::function<belady_outcome(trace_file& trace, const belady_options& options,
+    const std::function<void(std::size_t, const change_set&)>& visit)>;
 
 /// Options of superbatches.
 struct superbatch_options {
     superbatch_schedule schedule = superbatch_schedule::overlap; ///< schedule of sampling and training
-    std::uint64_t batches = 100;       ///< per superbatch, at least 1; the last of an epoch may have fewer
-    /// directory for files, created if absent. They are in its subdirectory `superbatches`, which is the inspector's alone:
-    /// removed before, with all that a killed run left in it, and after; nothing else in the directory is touched
+    std::uint64_t batches = 100; ///< per superbatch, at least 1; the last of an epoch may have fewer
+    /// directory for files, created if absent. They are in its subdirectory `superbatches`, which is the inspector's
+    /// alone: removed before, with all that a killed run left in it, and after; nothing else in the directory is
+    /// touched
     std::filesystem::path directory{};
-    std::size_t cache_capacity = 0;    ///< capacity of the cache for which change sets are computed; 0: none
-    bool keep_requests = false;        ///< store the requested ids even without a cache, for `superbatch::for_each_miss`
-    bool direct_table = false;         ///< compute change sets with an array over all nodes instead of a hash table
-    bool carry = true;                 ///< keep rows in the cache from one superbatch to the next; not with `alternate`
+    std::size_t cache_capacity = 0; ///< capacity of the cache for which change sets are computed; 0: none
+    bool keep_requests = false;     ///< store the requested ids even without a cache, for `superbatch::for_each_miss`
+    bool direct_table = false;      ///< compute change sets with an array over all nodes instead of a hash table
+    bool carry = true;              ///< keep rows in the cache from one superbatch to the next; not with `alternate`
     std::uint64_t accesses = 0;     ///< end a superbatch early before its batches exceed this number of nodes; 0: never
-    /// number of epochs to train: while one ends, the next is sampled. Epochs from this number on are sampled one by one: each
-    /// waits for its first superbatch, and begins with an empty cache if change sets control it
+    /// number of epochs to train: while one ends, the next is sampled. Epochs from this number on are sampled one by
+    /// one: each waits for its first superbatch, and begins with an empty cache if change sets control it
     std::uint64_t epochs = 1;
-    change_set_maker change_sets{}; ///< empty: compute on the CPU
+    change_set_maker change_sets{};  ///< empty: compute on the CPU
     trace_recorder* trace = nullptr; ///< receives tracks of the inspection; must outlive it
 };
 
@@ -78,13 +80,17 @@ struct superbatch_statistics {
     }
 };
 
-/// Batches sampled together: their samples, requested ids and cache change sets, in files that are removed with it. Written by
-/// one thread; then one thread reads samples and one reads change sets.
+/// Batches sampled together: their samples, requested ids and cache change sets, in files that are removed with it.
+/// Written by one thread; then one thread reads samples and one reads change sets.
 class superbatch final : public access_window {
 public:
     /// \param number  names the files
     superbatch(const std::filesystem::path& directory, std::uint64_t number, std::uint64_t epoch, std::uint64_t first)
-        : number_(number), epoch_(epoch), first_(first), last_(first), directory_(directory) {}
+        : number_(number),
+          epoch_(epoch),
+          first_(first),
+          last_(first),
+          directory_(directory) {}
     ~superbatch() override {
         std::error_code ignored;
         for (const char* what : kinds) std::filesystem::remove(path(what), ignored);
@@ -116,20 +122,21 @@ public:
         return result;
     }
 
-    /// Reads the change set after the next batch, whose ids are `ids`. Throws errc::invalid_argument if the superbatch has none: its
-    /// cache has no capacity.
+    /// Reads the change set after the next batch, whose ids are `ids`. Throws errc::invalid_argument if the superbatch
+    /// has none: its cache has no capacity.
     void changes(std::span<const node_id> ids, change_set& to) override {
         if (!has_changes_) throw error(errc::invalid_argument, "a superbatch without a cache has no change sets");
         if (!changes_) changes_.emplace(0, std::vector<node_id>{}, change_set_file(path("changes"), number_));
         changes_->next(ids, to);
     }
 
-    /// Calls visit(batch, misses) for each batch, from 0: the rows that its cache will not hold, as the function of this name.
-    /// `cached`: rows in the cache after `fill`; on return, those after the last batch. Throws errc::invalid_argument if requests
-    /// are not stored: neither for a cache nor by `keep_requests`.
+    /// Calls visit(batch, misses) for each batch, from 0: the rows that its cache will not hold, as the function of
+    /// this name. `cached`: rows in the cache after `fill`; on return, those after the last batch. Throws
+    /// errc::invalid_argument if requests are not stored: neither for a cache nor by `keep_requests`.
     void for_each_miss(bitmap& cached, const miss_visitor& visit) const override {
         trace_file trace(path("trace"), number_);
-        if (trace.batches() != last_ - first_) throw error(errc::invalid_argument, "a superbatch did not keep its requests");
+        if (trace.batches() != last_ - first_)
+            throw error(errc::invalid_argument, "a superbatch did not keep its requests");
         std::optional<change_set_file> changes;
         if (has_changes_) changes.emplace(path("changes"), number_);
         gneiss::for_each_miss(trace, changes ? &*changes : nullptr, cached, visit);
@@ -139,7 +146,9 @@ private:
     friend class superbatch_inspector;
     static constexpr const char* kinds[] = {"samples", "trace", "changes"};
 
-    [[nodiscard]] std::filesystem::path path(const char* what) const { return directory_ / (std::to_string(number_) + "." + what); }
+    [[nodiscard]] std::filesystem::path path(const char* what) const {
+        return directory_ / (std::to_string(number_) + "." + what);
+    }
 
     std::uint64_t number_, epoch_, first_, last_;
     std::filesystem::path directory_;

@@ -25,21 +25,20 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/node_batches.hpp>
-#include <gneiss/superbatch/superbatch.hpp>
-#include <gneiss/superbatch/superbatch_sampler.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/storage/io/run_file.hpp>
 #include <gneiss/storage/io/trace_file.hpp>
+#include <gneiss/superbatch/superbatch.hpp>
+#include <gneiss/superbatch/superbatch_sampler.hpp>
 
 namespace gneiss {
 
-/// Samples superbatches ahead of training, and computes the contents of the row cache at each of their batches: the inspector
-/// of Ginex (VLDB'22, section 3.1).
+/// Samples superbatches ahead of training, and computes the contents of the row cache at each of their batches: the
+/// inspector of Ginex (VLDB'22, section 3.1).
 ///
 /// The samples, requested ids and change sets of a superbatch are stored in files of `subdirectory`, which serves one
-/// inspector at a time; at most two superbatches are on disk.
-/// Samples are those of its sampler under every schedule. If more epochs follow, the first superbatch of the next epoch is
-/// prepared while the last of this one trains.
+/// inspector at a time; at most two superbatches are on disk. Samples are those of its sampler under every schedule. If
+/// more epochs follow, the first superbatch of the next epoch is prepared while the last of this one trains.
 ///
 ///     while (const auto batches = inspector.next(stop)) {   // null once halted
 ///         const mini_batch batch = inspector.load(*batches, arena);
@@ -47,8 +46,8 @@ namespace gneiss {
 ///         inspector.gathered(*batches, index);
 ///     }
 ///
-/// One thread loads batches and one gathers them, both in order. `next` rethrows errors of the inspecting thread. `halt` ends
-/// the inspection; only it decides when batches may be drawn and gathered without the inspector.
+/// One thread loads batches and one gathers them, both in order. `next` rethrows errors of the inspecting thread.
+/// `halt` ends the inspection; only it decides when batches may be drawn and gathered without the inspector.
 /// Memory: one sample, that of `surroundings::ahead` while it samples, and the state of the change sets, as in
 /// `belady_policy`.
 class superbatch_inspector {
@@ -59,35 +58,46 @@ public:
     /// Inputs of the inspection.
     struct surroundings {
         any_sampler sampler; ///< sampler of batches, with its graph
-        superbatch_sampler* ahead = nullptr; ///< draws the same samples, with one pass over the neighbors; null: `sampler` does
+        superbatch_sampler* ahead =
+            nullptr; ///< draws the same samples, with one pass over the neighbors; null: `sampler` does
         /// Returns the batches of an epoch, a function of its number. Called on the inspecting thread.
         std::function<std::shared_ptr<const node_batches>(std::uint64_t epoch)> batches;
-        /// For `alternate`: caches take turns in memory. Called on the inspecting thread while nothing is gathered or drawn.
-        /// The last `before_gathering` runs on the thread that halts, possibly without a preceding `before_sampling`.
+        /// For `alternate`: caches take turns in memory. Called on the inspecting thread while nothing is gathered or
+        /// drawn. The last `before_gathering` runs on the thread that halts, possibly without a preceding
+        /// `before_sampling`.
         std::function<void()> before_sampling{}, before_gathering{};
         std::uint64_t nodes = 0; ///< nodes of the graph
         executor_ref on;         ///< executor of change sets
     };
 
-    /// Name of the directory in `superbatch_options::directory` that holds the files: removed before the inspection, and after.
+    /// Name of the directory in `superbatch_options::directory` that holds the files: removed before the inspection,
+    /// and after.
     static constexpr const char* subdirectory = "superbatches";
 
     /// Throws errc::invalid_argument for superbatches without batches, or without a directory.
     static void check(const superbatch_options& options) {
         if (options.batches == 0) throw error(errc::invalid_argument, "a superbatch needs a batch");
         if (options.directory.empty())
-            throw error(errc::invalid_argument, "superbatches are stored in files: a directory is needed", {.field = "superbatch_options::directory"});
+            throw error(errc::invalid_argument, "superbatches are stored in files: a directory is needed",
+                {.field = "superbatch_options::directory"});
     }
 
-    /// Starts with the batch at `from`. Errors as `check`; errc::invalid_argument without `surroundings::batches`, or for a direct
-    /// table without nodes; io_error.
+    /// Starts with the batch at `from`. Errors as `check`; errc::invalid_argument without `surroundings::batches`, or
+    /// for a direct table without nodes; io_error.
     superbatch_inspector(superbatch_options options, surroundings around, place from)
-        : options_(std::move(options)), around_(std::move(around)), track_(open_track(options_.trace, "inspector")),
-          changes_track_(open_track(options_.trace, "change sets")), next_(from), position_(from) {
+        : options_(std::move(options)),
+          around_(std::move(around)),
+          track_(open_track(options_.trace, "inspector")),
+          changes_track_(open_track(options_.trace, "change sets")),
+          next_(from),
+          position_(from) {
         check(options_);
-        if (!around_.batches) throw error(errc::invalid_argument, "a function that returns the batches of an epoch is needed", {.field = "surroundings::batches"});
+        if (!around_.batches)
+            throw error(errc::invalid_argument, "a function that returns the batches of an epoch is needed",
+                {.field = "surroundings::batches"});
         if (options_.direct_table && options_.cache_capacity != 0 && around_.nodes == 0)
-            throw error(errc::invalid_argument, "a direct table needs the number of nodes", {.field = "surroundings::nodes"});
+            throw error(
+                errc::invalid_argument, "a direct table needs the number of nodes", {.field = "surroundings::nodes"});
         files_ = options_.directory / subdirectory;
         remove_tree(files_); // left over by a killed run
         make_directories(options_.directory);
@@ -107,9 +117,9 @@ public:
     /// Position of the next batch: a run can resume from there with this inspector.
     [[nodiscard]] place position() const noexcept { return position_; }
 
-    /// Returns the superbatch of the next batch to load, waiting until it is ready. Null if `stop` is requested first: the
-    /// inspector is then halted, and the caller samples this and all later batches itself. Rethrows errors of the inspecting
-    /// thread.
+    /// Returns the superbatch of the next batch to load, waiting until it is ready. Null if `stop` is requested first:
+    /// the inspector is then halted, and the caller samples this and all later batches itself. Rethrows errors of the
+    /// inspecting thread.
     [[nodiscard]] std::shared_ptr<superbatch> next(const std::stop_token& stop) {
         if (loading_) return loading_;
         {
@@ -127,10 +137,10 @@ public:
         return nullptr;
     }
 
-    /// Ends the inspection permanently. After it returns, the inspecting thread neither samples nor changes the caches. With
-    /// `alternate` the caches are as `before_gathering` leaves them, so batches may be drawn and gathered. Waits for one sample
-    /// or one change of the caches, not for the rest of a superbatch or its change sets. Called by the loading thread. Rethrows
-    /// errors of the inspecting thread or of `before_gathering`.
+    /// Ends the inspection permanently. After it returns, the inspecting thread neither samples nor changes the caches.
+    /// With `alternate` the caches are as `before_gathering` leaves them, so batches may be drawn and gathered. Waits
+    /// for one sample or one change of the caches, not for the rest of a superbatch or its change sets. Called by the
+    /// loading thread. Rethrows errors of the inspecting thread or of `before_gathering`.
     void halt() {
         thread_.request_stop();
         std::unique_lock lock(mutex_);
@@ -186,8 +196,10 @@ private:
     void work(const std::stop_token& stop) noexcept {
         std::exception_ptr failure;
         try {
-            if (options_.schedule == superbatch_schedule::alternate) alternate(stop);
-            else overlap(stop);
+            if (options_.schedule == superbatch_schedule::alternate)
+                alternate(stop);
+            else
+                overlap(stop);
         } catch (...) {
             failure = std::current_exception();
         }
@@ -198,8 +210,8 @@ private:
         changed_.notify_all();
     }
 
-    /// Runs a step that `halt` waits for: sampling, or a change of the caches. Returns false without running it once halted. If
-    /// the step throws, its thread ends and `halt` rethrows the error.
+    /// Runs a step that `halt` waits for: sampling, or a change of the caches. Returns false without running it once
+    /// halted. If the step throws, its thread ends and `halt` rethrows the error.
     template <class What>
     [[nodiscard]] bool turn(What&& what) {
         {
@@ -286,8 +298,8 @@ private:
             if (!held && !ahead->read(next_.first, *batches_, result->last_, end, stop)) return nullptr;
             batches_->choose(result->last_, seeds_);
             const mini_batch batch = ahead != nullptr
-                                         ? ahead->sample(result->last_, seeds_, arena_)
-                                         : around_.sampler.sample({next_.first, {0, 0, result->last_}}, seeds_, around_.on, arena_);
+                ? ahead->sample(result->last_, seeds_, arena_)
+                : around_.sampler.sample({next_.first, {0, 0, result->last_}}, seeds_, around_.on, arena_);
             const std::span<const node_id> ids = around_.sampler.nodes(batch);
             const bool full = options_.accesses != 0 && result->accesses_ + ids.size() > options_.accesses;
             if (full && result->last_ != result->first_) break; // drawn again for the next superbatch
@@ -320,9 +332,12 @@ private:
         change_set_writer changes(of.path("changes"), of.number_);
         const bool carries = options_.carry && options_.schedule != superbatch_schedule::alternate;
         of.begins_empty_ = !carries || of.number_ == 0;
-        const belady_options options{.capacity = options_.cache_capacity, .nodes = options_.direct_table ? around_.nodes : 0, .resident = resident_};
+        const belady_options options{.capacity = options_.cache_capacity,
+            .nodes = options_.direct_table ? around_.nodes : 0,
+            .resident = resident_};
         const auto append = [&](std::size_t, const change_set& c) { changes.append(c); };
-        belady_outcome result = options_.change_sets ? options_.change_sets(trace, options, append) : belady(trace, options, around_.on, append);
+        belady_outcome result = options_.change_sets ? options_.change_sets(trace, options, append)
+                                                     : belady(trace, options, around_.on, append);
         changes.finish();
         of.has_changes_ = true;
         of.fill_ = std::move(result.fill);
@@ -337,14 +352,15 @@ private:
     }
     /// Returns false if a stop is requested first.
     bool wait_gathered(const superbatch& of, const std::stop_token& stop) {
-        const trace_span span(track_.get(), "wait for gather of a superbatch", {.epoch = of.epoch(), .batch = of.first()});
+        const trace_span span(
+            track_.get(), "wait for gather of a superbatch", {.epoch = of.epoch(), .batch = of.first()});
         std::unique_lock lock(mutex_);
         return changed_.wait(lock, stop, [&] { return of.gathered_; });
     }
 
     superbatch_options options_;
     surroundings around_;
-    std::filesystem::path files_; // the subdirectory
+    std::filesystem::path files_;                        // the subdirectory
     std::unique_ptr<trace_track> track_, changes_track_; // null without a trace
 
     // used by the inspecting thread

@@ -18,8 +18,8 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/types.hpp>
-#include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/any_sampler.hpp>
+#include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/node_batches.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/neighbor_pass.hpp>
@@ -49,8 +49,8 @@ struct superbatch_sampler_options {
     std::function<void(const neighbor_choice&)> chosen{}; ///< called after each superbatch, by the sampling thread
 };
 
-/// Samples the batches of a superbatch from a graph on disk. Groups of batches advance hop by hop together, and one pass over
-/// the blocks of the graph reads the neighbors of a hop for the whole group.
+/// Samples the batches of a superbatch from a graph on disk. Groups of batches advance hop by hop together, and one
+/// pass over the blocks of the graph reads the neighbors of a hop for the whole group.
 ///
 ///     const auto make = [=] { return neighbor_sampler<>(options, seed); };
 ///     superbatch_sampler ahead(graph, 2, make, {.memory = bytes}, executor, budget);
@@ -61,11 +61,13 @@ struct superbatch_sampler_options {
 ///     }
 ///     ahead.finish();
 ///
-/// Meaning: samples are those of the sampler on the graph, bit for bit, in any groups and by either way. A group has as many
-/// batches as fit in the memory; a pass reads through gaps that cost less than a request. Where a batch alone exceeds the
-/// memory, it reads at random. `automatic` reads the rest of a superbatch at random once a group saved less than a twentieth.
+/// Meaning: samples are those of the sampler on the graph, bit for bit, in any groups and by either way. A group has as
+/// many batches as fit in the memory; a pass reads through gaps that cost less than a request. Where a batch alone
+/// exceeds the memory, it reads at random. `automatic` reads the rest of a superbatch at random once a group saved less
+/// than a twentieth.
 /// Cost: a pass reads a block once for all batches of a group, hence at most the file for each hop and group.
-/// Memory: `options.memory`, charged to the budget from `read` to `finish`; if it cannot be charged, batches read at random.
+/// Memory: `options.memory`, charged to the budget from `read` to `finish`; if it cannot be charged, batches read at
+/// random.
 /// Errors: those of the graph; errc::over_budget with `scan`.
 /// Thread-safety: one thread at a time; `scanned` from any. Graph and budget must outlive this.
 class superbatch_sampler {
@@ -75,8 +77,13 @@ public:
     template <std::copy_constructible Make>
     superbatch_sampler(const disk_csc& graph, std::size_t hops, Make make, superbatch_sampler_options options,
         executor_ref executor, memory_budget& budget)
-        : hops_(hops), options_(std::move(options)), executor_(executor), budget_(budget), pass_(graph),
-          sampler_(pass_, std::move(make)), batch_bytes_(options_.batch_bytes) {
+        : hops_(hops),
+          options_(std::move(options)),
+          executor_(executor),
+          budget_(budget),
+          pass_(graph),
+          sampler_(pass_, std::move(make)),
+          batch_bytes_(options_.batch_bytes) {
         const std::size_t widest =
             std::max(graph.coalescing().request_bytes, graph.most_request_bytes() / requests_in_flight);
         how_ = {options_.device.coalesce_bytes, widest / csc_block_bytes * csc_block_bytes};
@@ -88,12 +95,14 @@ public:
     [[nodiscard]] bool holds(std::uint64_t epoch, std::uint64_t k) const noexcept {
         return epoch == epoch_ && k >= first_ && k - first_ < count_;
     }
-    /// Reads the neighbors of the next batches, from `first` on, all before `end`. Returns false if a stop was requested. Throws
-    /// errc::invalid_argument for no batch, or an end beyond the batches.
+    /// Reads the neighbors of the next batches, from `first` on, all before `end`. Returns false if a stop was
+    /// requested. Throws errc::invalid_argument for no batch, or an end beyond the batches.
     [[nodiscard]] bool read(std::uint64_t epoch, const node_batches& batches, std::uint64_t first, std::uint64_t end,
         const std::stop_token& stop) {
         if (first >= end || end > batches.size())
-            throw error(errc::invalid_argument, "batches from " + std::to_string(first) + " to " + std::to_string(end) + " of " + std::to_string(batches.size()));
+            throw error(errc::invalid_argument,
+                "batches from " + std::to_string(first) + " to " + std::to_string(end) + " of " +
+                    std::to_string(batches.size()));
         pass_.end();
         epoch_ = epoch;
         first_ = first;
@@ -103,15 +112,18 @@ public:
             return true;
         }
         const std::uint64_t left = end - first;
-        const std::uint64_t most = batch_bytes_ == 0 ? left : std::max<std::uint64_t>(options_.memory / batch_bytes_, 1);
+        const std::uint64_t most =
+            batch_bytes_ == 0 ? left : std::max<std::uint64_t>(options_.memory / batch_bytes_, 1);
         std::uint64_t count = ceil_div(left, ceil_div(left, most)); // groups of about one size
         if (!read_group(batches, count, stop)) return false;
         count_ = count;
         return true;
     }
-    /// Draws the sample of batch `k` into `arena`. Throws errc::invalid_argument for a batch that the sampler does not hold.
+    /// Draws the sample of batch `k` into `arena`. Throws errc::invalid_argument for a batch that the sampler does not
+    /// hold.
     [[nodiscard]] mini_batch sample(std::uint64_t k, std::span<const node_id> seeds, mini_batch_arena& arena) {
-        if (!holds(epoch_, k)) throw error(errc::invalid_argument, "batch " + std::to_string(k) + " is sampled before it is read");
+        if (!holds(epoch_, k))
+            throw error(errc::invalid_argument, "batch " + std::to_string(k) + " is sampled before it is read");
         pass_.replay(static_cast<std::size_t>(k - first_));
         return draw(k, seeds, arena);
     }

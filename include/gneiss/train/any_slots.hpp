@@ -21,8 +21,8 @@ namespace gneiss {
 
 namespace detail {
 
-/// Shared ownership of an object behind an interface: the base of each any_… class below. Copies share the object. `Model<T>`
-/// derives from `Interface` and forwards to a T, which is a reference if the object is owned elsewhere.
+/// Shared ownership of an object behind an interface: the base of each any_… class below. Copies share the object.
+/// `Model<T>` derives from `Interface` and forwards to a T, which is a reference if the object is owned elsewhere.
 template <class Interface, template <class> class Model>
 class erased {
 public:
@@ -35,7 +35,8 @@ public:
     explicit erased(std::reference_wrapper<T> object) : self_(std::make_shared<Model<T&>>(object.get())) {}
     /// Shares an object.
     template <class T>
-    explicit erased(std::shared_ptr<T> object) : self_(new Model<T&>(*object), [object](Interface* gone) { delete gone; }) {}
+    explicit erased(std::shared_ptr<T> object)
+        : self_(new Model<T&>(*object), [object](Interface* gone) { delete gone; }) {}
 
 protected:
     std::shared_ptr<Interface> self_;
@@ -54,10 +55,13 @@ struct batches_interface {
 };
 template <class T>
 struct batches_model final : batches_interface {
-    static_assert(batch_producer<std::remove_reference_t<T>>, "any_batches: the object must be a gneiss::batch_producer, see gneiss/train/slots.hpp");
+    static_assert(batch_producer<std::remove_reference_t<T>>,
+        "any_batches: the object must be a gneiss::batch_producer, see gneiss/train/slots.hpp");
     template <class... Arguments>
     explicit batches_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
-    void begin_epoch(const epoch_start& start, const std::stop_token& stop) override { object.begin_epoch(start, stop); }
+    void begin_epoch(const epoch_start& start, const std::stop_token& stop) override {
+        object.begin_epoch(start, stop);
+    }
     state_work acquire(const epoch_start& start, std::uint32_t i) override { return object.acquire(start, i); }
     bool ready(std::uint32_t i) const override { return object.ready(i); }
     void produce(training_batch& batch, const std::stop_token& stop) override { object.produce(batch, stop); }
@@ -79,7 +83,8 @@ struct features_interface {
 };
 template <class T>
 struct features_model final : features_interface {
-    static_assert(feature_source<std::remove_reference_t<T>>, "any_features: the object must be a gneiss::feature_source, see gneiss/train/slots.hpp");
+    static_assert(feature_source<std::remove_reference_t<T>>,
+        "any_features: the object must be a gneiss::feature_source, see gneiss/train/slots.hpp");
     template <class... Arguments>
     explicit features_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
     input_columns columns() const override { return object.columns(); }
@@ -108,7 +113,8 @@ struct embeddings_interface {
 };
 template <class T>
 struct embeddings_model final : embeddings_interface {
-    static_assert(embedding_source<std::remove_reference_t<T>>, "any_embeddings: the object must be a gneiss::embedding_source, see gneiss/train/slots.hpp");
+    static_assert(embedding_source<std::remove_reference_t<T>>,
+        "any_embeddings: the object must be a gneiss::embedding_source, see gneiss/train/slots.hpp");
     template <class... Arguments>
     explicit embeddings_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
     std::size_t columns() const override { return object.columns(); }
@@ -116,7 +122,9 @@ struct embeddings_model final : embeddings_interface {
     bool keeps_all() const override { return object.keeps_all(); }
     void set_optimizer(const any_row_optimizer& by) override { object.set_optimizer(by); }
     void begin_epoch(const epoch_plan& states, std::uint32_t first) override { object.begin_epoch(states, first); }
-    std::optional<lease> acquire(std::uint32_t i, const std::stop_token& stop) override { return object.acquire(i, stop); }
+    std::optional<lease> acquire(std::uint32_t i, const std::stop_token& stop) override {
+        return object.acquire(i, stop);
+    }
     void end_epoch() override { object.end_epoch(); }
     bool commit_wanted() const override { return object.commit_wanted(); }
     void gather(training_batch& batch, matrix_view<float> rows) override { object.gather(batch, rows); }
@@ -146,7 +154,8 @@ struct backend_interface {
 };
 template <class T>
 struct backend_model final : backend_interface {
-    static_assert(train_backend<std::remove_reference_t<T>>, "any_backend: the object must be a gneiss::train_backend, see gneiss/train/slots.hpp");
+    static_assert(train_backend<std::remove_reference_t<T>>,
+        "any_backend: the object must be a gneiss::train_backend, see gneiss/train/slots.hpp");
     template <class... Arguments>
     explicit backend_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
     void prepare(std::size_t in_flight) override { object.prepare(in_flight); }
@@ -157,7 +166,9 @@ struct backend_model final : backend_interface {
     void upload_embeddings(const resident_embeddings& from) override { object.upload_embeddings(from); }
     void download_embeddings(resident_embeddings& to) override { object.download_embeddings(to); }
     bool samples() const override { return object.samples(); }
-    drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) override { return object.draw(batch, slot, seeds); }
+    drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) override {
+        return object.draw(batch, slot, seeds);
+    }
     bool transfers() const override { return object.transfers(); }
     void to_device(training_batch& batch) override { object.to_device(batch); }
     void to_host(training_batch& batch) override { object.to_host(batch); }
@@ -209,7 +220,9 @@ public:
     [[nodiscard]] bool keeps_all() const { return self_->keeps_all(); }
     void set_optimizer(const any_row_optimizer& by) { self_->set_optimizer(by); }
     void begin_epoch(const epoch_plan& states, std::uint32_t first) { self_->begin_epoch(states, first); }
-    [[nodiscard]] std::optional<lease> acquire(std::uint32_t i, const std::stop_token& stop) { return self_->acquire(i, stop); }
+    [[nodiscard]] std::optional<lease> acquire(std::uint32_t i, const std::stop_token& stop) {
+        return self_->acquire(i, stop);
+    }
     void end_epoch() { self_->end_epoch(); }
     [[nodiscard]] bool commit_wanted() const { return self_->commit_wanted(); }
     void gather(training_batch& batch, matrix_view<float> rows) { self_->gather(batch, rows); }
@@ -231,7 +244,9 @@ public:
     void upload_embeddings(const resident_embeddings& from) { self_->upload_embeddings(from); }
     void download_embeddings(resident_embeddings& to) { self_->download_embeddings(to); }
     [[nodiscard]] bool samples() const { return self_->samples(); }
-    [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) { return self_->draw(batch, slot, seeds); }
+    [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) {
+        return self_->draw(batch, slot, seeds);
+    }
     [[nodiscard]] bool transfers() const { return self_->transfers(); }
     void to_device(training_batch& batch) { self_->to_device(batch); }
     void to_host(training_batch& batch) { self_->to_host(batch); }

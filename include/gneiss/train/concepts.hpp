@@ -15,8 +15,8 @@ concept pipeline_item = std::movable<T> && requires(const T& item) {
     { item.bytes() } -> std::convertible_to<std::uint64_t>;
 };
 
-/// An item whose stages also record spans. `trace` is the track of the thread that holds the item, null without a trace.
-/// `traced()` returns the arguments of a stage's span after the stage, which may have set `moved_bytes`.
+/// An item whose stages also record spans. `trace` is the track of the thread that holds the item, null without a
+/// trace. `traced()` returns the arguments of a stage's span after the stage, which may have set `moved_bytes`.
 template <class T>
 concept traced_item = pipeline_item<T> && requires(T& item, const T& done, trace_track* track, std::uint64_t bytes) {
     item.trace = track;

@@ -27,22 +27,22 @@ namespace gneiss {
 
 /// The loss of a batch on the outputs of an encoder.
 ///
-/// Meaning: `differentiate(batch, outputs, gradients, executor)` writes the gradient of each output [seeds, columns]; if
-/// `in_place`, `gradients` holds the outputs on entry. The backend passes gradients on as they are, so their scale is the head's:
-/// those of `classification_head` and `target_head` are of the mean over the batch's labels or targets, those of `link_head` of
-/// the sum over queries, or of their mean with `reduction::mean`. It adds to batch.statistics the sum of losses (`loss`), the
-/// number of terms in it (`query_count`, the divisor of `mean_loss`) and of edges or nodes that enter it (`examples`);
-/// `sampled_edges` and `input_nodes` are not the head's. `step` steps the head's own parameters, if `has_parameters`: after each
-/// batch, so that a head with parameters fits no loop with a Reducer.
+/// Meaning: `differentiate(batch, outputs, gradients, executor)` writes the gradient of each output [seeds, columns];
+/// if `in_place`, `gradients` holds the outputs on entry. The backend passes gradients on as they are, so their scale
+/// is the head's: those of `classification_head` and `target_head` are of the mean over the batch's labels or targets,
+/// those of `link_head` of the sum over queries, or of their mean with `reduction::mean`. It adds to batch.statistics
+/// the sum of losses (`loss`), the number of terms in it (`query_count`, the divisor of `mean_loss`) and of edges or
+/// nodes that enter it (`examples`); `sampled_edges` and `input_nodes` are not the head's. `step` steps the head's own
+/// parameters, if `has_parameters`: after each batch, so that a head with parameters fits no loop with a Reducer.
 /// Cost: one call of each per batch, for which the compute stage waits.
-/// Thread: the compute stage's, batch after batch. Errors: errc::not_finite for a loss that is not a number; any exception ends
-/// the epoch and is rethrown by `run`.
+/// Thread: the compute stage's, batch after batch. Errors: errc::not_finite for a loss that is not a number; any
+/// exception ends the epoch and is rethrown by `run`.
 ///
 /// From examples/22_own_task.cpp:
 /// \snippet 22_own_task.cpp head
 template <class H>
-concept loss_head = requires(H& h, training_batch& batch, matrix_view<const float> outputs, matrix_view<float> gradients, const any_row_optimizer& by,
-    const executor_ref& executor) {
+concept loss_head = requires(H& h, training_batch& batch, matrix_view<const float> outputs,
+    matrix_view<float> gradients, const any_row_optimizer& by, const executor_ref& executor) {
     { H::in_place } -> std::convertible_to<bool>;
     { H::has_parameters } -> std::convertible_to<bool>;
     h.differentiate(batch, outputs, gradients, executor);
@@ -55,7 +55,8 @@ struct classification_head {
 
     /// Gradients replace outputs; no parameters of its own.
     static constexpr bool in_place = true, has_parameters = false;
-    void differentiate(training_batch& b, matrix_view<const float> /*scores*/, matrix_view<float> gradients, executor_ref executor) const {
+    void differentiate(training_batch& b, matrix_view<const float> /*scores*/, matrix_view<float> gradients,
+        executor_ref executor) const {
         b.statistics.add(softmax_cross_entropy(gradients, b.labels, executor, class_weights));
     }
     /// Does nothing: there are no parameters.
@@ -69,26 +70,30 @@ enum class target_loss : std::uint8_t {
     squared  ///< numbers: `squared_error`
 };
 
-/// Rows of targets and their loss: several labels per node, or numbers. The encoder's outputs are scores of the classes, or the
-/// numbers.
+/// Rows of targets and their loss: several labels per node, or numbers. The encoder's outputs are scores of the
+/// classes, or the numbers.
 struct target_task {
     node_targets targets;                    ///< of all nodes
     target_loss loss = target_loss::sigmoid; ///< loss of an output
-    std::vector<float> positive_weights{};   ///< weights of the positives of each class, as in `sigmoid_cross_entropy`; empty: all 1
+    std::vector<float>
+        positive_weights{}; ///< weights of the positives of each class, as in `sigmoid_cross_entropy`; empty: all 1
 };
 
 /// A loss of outputs against batch.targets.
 struct target_head {
     target_loss loss = target_loss::sigmoid; ///< loss of an output
-    std::vector<float> positive_weights{}; ///< as in `target_task`
+    std::vector<float> positive_weights{};   ///< as in `target_task`
 
     /// Gradients replace outputs; no parameters of its own.
     static constexpr bool in_place = true, has_parameters = false;
-    void differentiate(training_batch& b, matrix_view<const float> /*outputs*/, matrix_view<float> gradients, executor_ref executor) const {
-        if (b.targets.size() != gradients.rows() * gradients.columns()) throw error(errc::invalid_argument, "every output needs a target, or NaN");
+    void differentiate(training_batch& b, matrix_view<const float> /*outputs*/, matrix_view<float> gradients,
+        executor_ref executor) const {
+        if (b.targets.size() != gradients.rows() * gradients.columns())
+            throw error(errc::invalid_argument, "every output needs a target, or NaN");
         const matrix_view<const float> targets(b.targets.data(), gradients.rows(), gradients.columns());
-        b.statistics.add(loss == target_loss::sigmoid ? sigmoid_cross_entropy(gradients, targets, executor, positive_weights)
-                                                      : squared_error(gradients, targets, executor));
+        b.statistics.add(loss == target_loss::sigmoid
+                ? sigmoid_cross_entropy(gradients, targets, executor, positive_weights)
+                : squared_error(gradients, targets, executor));
     }
     /// Does nothing: there are no parameters.
     void step(training_batch& /*batch*/, const any_row_optimizer& /*by*/, executor_ref /*executor*/) const noexcept {}
@@ -101,8 +106,8 @@ struct link_head_options {
     query_log* log = nullptr; ///< gives negatives the gradients of old queries; outlives the head; null: none
 };
 
-/// The loss of a link model: a decoder compares outputs of batch.links. Steps relations here unless batches carry their own.
-/// Arguments outlive this.
+/// The loss of a link model: a decoder compares outputs of batch.links. Steps relations here unless batches carry their
+/// own. Arguments outlive this.
 class link_head {
 public:
     /// Gradients are apart from outputs; relations are parameters.
@@ -110,16 +115,22 @@ public:
 
     /// Compares by `model` with `relations`.
     link_head(any_link_model& model, embedding_table& relations, const link_head_options& options = {})
-        : model_(model), relations_(relations), options_(options) {}
+        : model_(model),
+          relations_(relations),
+          options_(options) {}
 
-    void differentiate(training_batch& b, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref executor) const {
-        const matrix_view<const float> relations = b.relations.rows() == 0 ? std::as_const(relations_).values() : b.relations;
-        b.statistics.add(model_.forward_backward(*b.links, outputs, relations, gradients, b.relation_gradients, executor, options_.log));
+    void differentiate(training_batch& b, matrix_view<const float> outputs, matrix_view<float> gradients,
+        executor_ref executor) const {
+        const matrix_view<const float> relations =
+            b.relations.rows() == 0 ? std::as_const(relations_).values() : b.relations;
+        b.statistics.add(model_.forward_backward(
+            *b.links, outputs, relations, gradients, b.relation_gradients, executor, options_.log));
     }
     /// Steps the relations that the batch used.
     void step(training_batch& b, const any_row_optimizer& by, executor_ref executor) const {
         if (!options_.frozen && b.relations.rows() == 0 && !b.relation_gradients.ids().empty())
-            by.step_rows_at(relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, executor);
+            by.step_rows_at(
+                relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, executor);
     }
 
 private:
@@ -132,7 +143,8 @@ static_assert(loss_head<link_head>);
 /// Computes batches of learned rows on the CPU, without an encoder: `Head` compares the rows themselves (Marius).
 template <class Head>
 class cpu_embedding_backend : public host_backend {
-    static_assert(loss_head<Head>, "cpu_embedding_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
+    static_assert(
+        loss_head<Head>, "cpu_embedding_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
 
 public:
     /// Compares rows by `head`.
@@ -166,13 +178,19 @@ struct cpu_encoder_backend_options {
 /// Memory: the encoder's, charged by `options.encoder`. Arguments passed by reference outlive this.
 template <class Head>
 class cpu_encoder_backend : public host_backend {
-    static_assert(loss_head<Head>, "cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
+    static_assert(
+        loss_head<Head>, "cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
 
 public:
     /// Computes with `encode`; `seed` is that of dropout.
-    cpu_encoder_backend(cpu_encoder& encode, dense_parameters<>& weights, Head head, std::uint64_t seed, executor_ref executor,
-        cpu_encoder_backend_options options = {})
-        : encode_(encode), weights_(weights), head_(std::move(head)), seed_(seed), executor_(executor), options_(std::move(options)) {}
+    cpu_encoder_backend(cpu_encoder& encode, dense_parameters<>& weights, Head head, std::uint64_t seed,
+        executor_ref executor, cpu_encoder_backend_options options = {})
+        : encode_(encode),
+          weights_(weights),
+          head_(std::move(head)),
+          seed_(seed),
+          executor_(executor),
+          options_(std::move(options)) {}
 
     /// Throws errc::invalid_argument unless the weights and the optimizer's state are allocated.
     void upload(const training_optimizers& by) {
@@ -187,14 +205,16 @@ public:
     }
 
     /// Returns the memory of a batch [bytes], without its rows.
-    [[nodiscard]] std::uint64_t memory_of(const training_batch& b) const { return encode_.memory_of(b.layers, b.nodes.size(), !b.coverage.empty()); }
+    [[nodiscard]] std::uint64_t memory_of(const training_batch& b) const {
+        return encode_.memory_of(b.layers, b.nodes.size(), !b.coverage.empty());
+    }
     /// Frees memory kept for the next batch.
     void release() { encode_.release(); }
 
     void differentiate(training_batch& b) {
-        const matrix_view<float> outputs =
-            encode_.forward(weights_, b.layers, b.in,
-                {.training = dropout_key(seed_, b.key), .sources = {.ids = b.nodes}, .hook = {}, .coverage = b.coverage}, executor_);
+        const matrix_view<float> outputs = encode_.forward(weights_, b.layers, b.in,
+            {.training = dropout_key(seed_, b.key), .sources = {.ids = b.nodes}, .hook = {}, .coverage = b.coverage},
+            executor_);
         matrix_view<float> gradients = outputs; // in place, unless the backward pass of the last activation reads them
         const layer_surround& last = encode_.factories().back().around();
         if (!Head::in_place || (last.then != activation::none && !last.residual)) {

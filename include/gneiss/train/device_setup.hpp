@@ -14,8 +14,8 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/model/link_model.hpp>
-#include <gneiss/sample/neighbor_options.hpp>
 #include <gneiss/sample/negative.hpp>
+#include <gneiss/sample/neighbor_options.hpp>
 
 namespace gneiss {
 
@@ -33,11 +33,11 @@ struct decoder_setup {
     float margin = 1;             ///< margin of the margin loss
     std::size_t dim = 0;          ///< width of the compared rows
     link_model_options options{}; ///< options of the link model
-    /// most edges of a batch, which size the scratch memory up front, so that results do not depend on which batch came first;
-    /// 0: unknown
+    /// most edges of a batch, which size the scratch memory up front, so that results do not depend on which batch came
+    /// first; 0: unknown
     std::uint64_t batch = 0;
-    negative_options negatives{};  ///< bound a batch's negatives, for the same purpose
-    embedding_table& relations;    ///< on the host; the device's copy returns with the parameters
+    negative_options negatives{}; ///< bound a batch's negatives, for the same purpose
+    embedding_table& relations;   ///< on the host; the device's copy returns with the parameters
 };
 
 /// Embeddings of all nodes that live and step on a device: the store `device`.

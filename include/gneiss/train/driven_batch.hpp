@@ -13,8 +13,8 @@ namespace gneiss {
 /// Keeps the data of a state in memory. Copies share it; its creator knows the type.
 using lease = std::shared_ptr<const void>;
 
-/// The fields that each batch of a training loop carries. `Work` is the data that the batches of a state share; its `size()` is
-/// their number. `Rows` holds the learned rows of its state.
+/// The fields that each batch of a training loop carries. `Work` is the data that the batches of a state share; its
+/// `size()` is their number. `Rows` holds the learned rows of its state.
 template <class Statistics, class Work, class Rows = lease>
 struct driven_batch {
     using statistics_type = Statistics; ///< statistics of a batch
@@ -24,7 +24,11 @@ struct driven_batch {
     [[nodiscard]] std::uint64_t bytes() const noexcept { return memory; }
     /// Returns the arguments of its spans.
     [[nodiscard]] trace_arguments traced() const noexcept {
-        return {.epoch = key.epoch, .state = key.number.state, .pass = key.number.pass, .batch = key.number.index, .bytes = moved_bytes};
+        return {.epoch = key.epoch,
+            .state = key.number.state,
+            .pass = key.number.pass,
+            .batch = key.number.index,
+            .bytes = moved_bytes};
     }
 
     std::size_t slot = 0;             ///< index among the batches in flight

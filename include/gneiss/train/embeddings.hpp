@@ -50,7 +50,9 @@ struct no_embeddings {
     [[nodiscard]] static bool keeps_all() noexcept { return true; }
     void set_optimizer(const any_row_optimizer& /*by*/) noexcept {}
     void begin_epoch(const epoch_plan& /*states*/, std::uint32_t /*first*/) noexcept {}
-    [[nodiscard]] std::optional<lease> acquire(std::uint32_t /*state*/, const std::stop_token& /*stop*/) noexcept { return lease{}; }
+    [[nodiscard]] std::optional<lease> acquire(std::uint32_t /*state*/, const std::stop_token& /*stop*/) noexcept {
+        return lease{};
+    }
     void end_epoch() noexcept {}
     /// False: there is nothing to write.
     [[nodiscard]] static bool commit_wanted() noexcept { return false; }
@@ -74,19 +76,24 @@ public:
     /// Options of the slot.
     struct options {
         step_place step_at = step_place::update; ///< stage that steps the rows
-        /// Relations that are read when a batch is gathered and stepped when it is applied, so that they are as stale as nodes;
-        /// null: the backend steps them. Less accurate: each batch changes most relations, but few nodes (Marius, §3 and Figure
-        /// 12). CPU only.
+        /// Relations that are read when a batch is gathered and stepped when it is applied, so that they are as stale
+        /// as nodes; null: the backend steps them. Less accurate: each batch changes most relations, but few nodes
+        /// (Marius, §3 and Figure 12). CPU only.
         embedding_table* relations = nullptr;
         bool frozen = false; ///< rows are read only: nothing steps or writes them
     };
 
     /// Precondition: all arguments outlive this.
     buffered_embeddings(partition_buffer& rows, const options& settings, executor_ref executor)
-        : rows_(rows), options_(settings), layout_(rows.file().layout()), executor_(executor) {}
+        : rows_(rows),
+          options_(settings),
+          layout_(rows.file().layout()),
+          executor_(executor) {}
 
     [[nodiscard]] std::size_t columns() const noexcept { return layout_.dim; }
-    [[nodiscard]] std::size_t state_columns() const noexcept { return options_.step_at == step_place::compute ? layout_.state : 0; }
+    [[nodiscard]] std::size_t state_columns() const noexcept {
+        return options_.step_at == step_place::compute ? layout_.state : 0;
+    }
     [[nodiscard]] bool keeps_all() const noexcept { return rows_.keeps_all(); }
     /// Throws errc::invalid_argument if the rows or relations have a different number of state floats.
     void set_optimizer(const any_row_optimizer& by) {
@@ -134,7 +141,8 @@ public:
         if (!options_.frozen) step_nodes(b);
         if (options_.relations != nullptr && !b.relation_gradients.ids().empty()) {
             const std::scoped_lock lock(relations_turn_);
-            optimizer_.step_rows_at(options_.relations->table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, executor_);
+            optimizer_.step_rows_at(options_.relations->table(), b.relation_gradients.ids(),
+                b.relation_gradients.rows(), b.step, executor_);
         }
         staleness_.applied();
     }

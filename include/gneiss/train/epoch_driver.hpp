@@ -38,8 +38,8 @@ struct epoch_observer {
     std::function<bool()> checkpoint_due{};
     /// Makes a checkpoint. Exactly the batches before `position` are applied and written.
     std::function<void(const resume_position&)> checkpoint{};
-    /// Returns true to pass over the batches of state `state` once more, with new samples. Called after each pass, on the
-    /// driving thread, with the number of passes and whether the next state is ready. Empty: one pass per state.
+    /// Returns true to pass over the batches of state `state` once more, with new samples. Called after each pass, on
+    /// the driving thread, with the number of passes and whether the next state is ready. Empty: one pass per state.
     std::function<bool(std::uint32_t state, std::uint32_t passes, bool next_is_ready)> again{};
 };
 
@@ -51,8 +51,8 @@ struct epoch_observer {
     return static_cast<std::size_t>(std::min(options.staleness + 2, useful));
 }
 
-/// Drives the batches of a plan through a training pipeline: states in order, leases of their rows, checkpoints, stopping and
-/// resuming. The trainer defines the batch and its stages; `train_loop` is one.
+/// Drives the batches of a plan through a training pipeline: states in order, leases of their rows, checkpoints,
+/// stopping and resuming. The trainer defines the batch and its stages; `train_loop` is one.
 ///
 ///     epoch_driver<my_batch, partition_buffer> driver(stages, {.staleness = 2}, std::move(batches), &rows);
 ///     driver.run(plan, epoch, {}, {}, {}, [&] { edges.begin_epoch(plan); },
@@ -60,8 +60,8 @@ struct epoch_observer {
 ///
 /// examples/25_own_pipeline.cpp is complete.
 ///
-/// `Tables` holds learned rows: `begin_epoch`, `acquire`, `end_epoch` and `commit_wanted` as in `partition_buffer`. The token of
-/// `acquire` stops when a stage fails.
+/// `Tables` holds learned rows: `begin_epoch`, `acquire`, `end_epoch` and `commit_wanted` as in `partition_buffer`. The
+/// token of `acquire` stops when a stage fails.
 /// Thread-safety: one driving thread. Errors: see `run`.
 ///
 /// From examples/25_own_pipeline.cpp:
@@ -78,7 +78,11 @@ public:
     /// \param batches_per_step  consecutive batches of a state that share a step; the last of a state may have fewer
     epoch_driver(pipeline_stages<Batch> stages, const pipeline_options& options,
         std::vector<std::unique_ptr<Batch>> batches, Tables* rows, std::uint32_t batches_per_step = 1)
-        : options_(options), rows_(rows), batches_per_step_(batches_per_step), track_(open_track(options.trace, "loop")), pipeline_(with_end(std::move(stages)), options, numbered(std::move(batches))) {}
+        : options_(options),
+          rows_(rows),
+          batches_per_step_(batches_per_step),
+          track_(open_track(options.trace, "loop")),
+          pipeline_(with_end(std::move(stages)), options, numbered(std::move(batches))) {}
 
     /// Runs epoch `from.epoch` over `states`, from batch `from.next` on, and counts steps from `from.steps` on.
     ///
@@ -86,14 +90,15 @@ public:
     /// \param work_of  work_of(s) returns the data that the batches of state s share, a shared_ptr<const Work>
     /// \param ready    ready(s) returns true if work_of(s) would not wait; used for `observer::again`
     ///
-    /// Stops early, with all submitted batches applied, when `stop` is requested. Partitions are written and released at the
-    /// end.
+    /// Stops early, with all submitted batches applied, when `stop` is requested. Partitions are written and released
+    /// at the end.
     /// Throws errc::invalid_argument for an observer with `checkpoint_due` and no `checkpoint`, before anything runs;
-    /// errc::no_space if `Tables` needs a checkpoint and the observer makes none; errors of stages, `begin`, `work_of` and
-    /// `Tables`. After any but the first no stage is running, and every later call rethrows it.
+    /// errc::no_space if `Tables` needs a checkpoint and the observer makes none; errors of stages, `begin`, `work_of`
+    /// and `Tables`. After any but the first no stage is running, and every later call rethrows it.
     template <class Begin, class WorkOf>
-    result run(const epoch_plan& states, const resume_position& from, const observer& callbacks, const std::stop_token& stop,
-        Begin&& begin, WorkOf&& work_of, const std::function<bool(std::uint32_t)>& ready = {}) {
+    result run(const epoch_plan& states, const resume_position& from, const observer& callbacks,
+        const std::stop_token& stop, Begin&& begin, WorkOf&& work_of,
+        const std::function<bool(std::uint32_t)>& ready = {}) {
         if (failure_) std::rethrow_exception(failure_);
         if (callbacks.checkpoint_due && !callbacks.checkpoint)
             throw error(errc::invalid_argument, "the observer has checkpoint_due, and no checkpoint to make then");
@@ -115,9 +120,11 @@ public:
 
     /// Runs epoch `epoch` from batch `from` on, after the steps so far: for a run that is not resumed.
     template <class Begin, class WorkOf>
-    result run(const epoch_plan& states, std::uint64_t epoch, batch_number from, const observer& callbacks, const std::stop_token& stop,
-        Begin&& begin, WorkOf&& work_of, const std::function<bool(std::uint32_t)>& ready = {}) {
-        return run(states, {epoch, from, steps_}, callbacks, stop, std::forward<Begin>(begin), std::forward<WorkOf>(work_of), ready);
+    result run(const epoch_plan& states, std::uint64_t epoch, batch_number from, const observer& callbacks,
+        const std::stop_token& stop, Begin&& begin, WorkOf&& work_of,
+        const std::function<bool(std::uint32_t)>& ready = {}) {
+        return run(states, {epoch, from, steps_}, callbacks, stop, std::forward<Begin>(begin),
+            std::forward<WorkOf>(work_of), ready);
     }
 
     /// Steps so far: t of the optimizers.
@@ -131,14 +138,16 @@ public:
 
 private:
     template <class WorkOf>
-    result run_states(const epoch_plan& states, std::uint64_t epoch, batch_number from, const std::stop_token& stop, WorkOf& work_of,
-        const std::function<bool(std::uint32_t)>& ready) {
+    result run_states(const epoch_plan& states, std::uint64_t epoch, batch_number from, const std::stop_token& stop,
+        WorkOf& work_of, const std::function<bool(std::uint32_t)>& ready) {
         result created;
         created.position = {epoch + 1, {}};
         pipeline_.resume(); // the first state is waited for like the others
         for (std::uint32_t s = from.state; s < states.size() && !created.stopped; ++s) {
             std::uint32_t pass = s == from.state ? from.pass : 0;
-            const auto resume_here = [&](std::uint64_t index) { return resume_position{epoch, {s, pass, index}, steps_}; };
+            const auto resume_here = [&](std::uint64_t index) {
+                return resume_position{epoch, {s, pass, index}, steps_};
+            };
             std::uint64_t first = s == from.state ? from.index : 0;
             decltype(Batch::rows) held{};
             if (!acquire_rows(s, held, resume_here(first), stop)) {
@@ -146,7 +155,8 @@ private:
                 created.position = resume_here(first);
                 break;
             }
-            const std::shared_ptr<const work_type> work = work_of(s); // a stop waits for it: less than a state's training
+            const std::shared_ptr<const work_type> work =
+                work_of(s); // a stop waits for it: less than a state's training
             const std::uint64_t count = work->size();
             for (;; ++pass, first = 0) {
                 for (std::uint64_t i = first; i < count; ++i) {
@@ -171,7 +181,9 @@ private:
                     if (b->ends_step) ++steps_;
                     pipeline_.submit(std::move(b), segment_end(i, count) - 1 - i);
                 }
-                if (created.stopped || count == 0 || !observer_->again || !observer_->again(s, pass + 1, !ready || ready(s + 1))) break;
+                if (created.stopped || count == 0 || !observer_->again ||
+                    !observer_->again(s, pass + 1, !ready || ready(s + 1)))
+                    break;
             }
         }
         drain();
@@ -213,7 +225,8 @@ private:
     }
 
     /// Acquires the rows of a state; commits first if the disk needs it. Returns false if stopped.
-    bool acquire_rows(std::uint32_t s, decltype(Batch::rows)& held, const resume_position& here, const std::stop_token& stop) {
+    bool acquire_rows(
+        std::uint32_t s, decltype(Batch::rows)& held, const resume_position& here, const std::stop_token& stop) {
         for (;;) {
             if (stop.stop_requested()) return false;
             if (rows_ == nullptr) return true;
@@ -222,7 +235,8 @@ private:
                 try {
                     return rows_->acquire(s, pipeline_.failed());
                 } catch (...) {
-                    if (pipeline_.failed().stop_requested()) drain(); // throws the error of the stage, which ended the wait
+                    if (pipeline_.failed().stop_requested())
+                        drain(); // throws the error of the stage, which ended the wait
                     throw;
                 }
             }();
@@ -249,7 +263,8 @@ private:
         observer_->checkpoint(here);
     }
 
-    /// With a deterministic staleness the window is cut every `segment` batches, so that a checkpoint there changes nothing.
+    /// With a deterministic staleness the window is cut every `segment` batches, so that a checkpoint there changes
+    /// nothing.
     static constexpr std::uint64_t segment = 256;
     [[nodiscard]] bool fixed_window() const noexcept { return options_.deterministic && options_.staleness > 0; }
     [[nodiscard]] bool interruptible(std::uint64_t index) const noexcept {
@@ -264,9 +279,9 @@ private:
     std::uint32_t batches_per_step_;
     std::uint64_t steps_ = 0;
     const observer* observer_ = nullptr; // set while an epoch runs
-    statistics_type outcome_{};  // written by the update stage, read after a drain
-    std::uint64_t applied_ = 0;  // the same
-    std::exception_ptr failure_; // ended an epoch
+    statistics_type outcome_{};          // written by the update stage, read after a drain
+    std::uint64_t applied_ = 0;          // the same
+    std::exception_ptr failure_;         // ended an epoch
     std::unique_ptr<trace_track> track_; // the driving thread's
 
     training_pipeline<Batch> pipeline_; // last: its threads use the rest

@@ -16,8 +16,8 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/storage/feature/cached_rows.hpp>
 #include <gneiss/storage/feature/extent_gather.hpp>
-#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/feature/row_source.hpp>
 #include <gneiss/train/slots.hpp>
 
@@ -41,9 +41,12 @@ namespace detail {
     const auto count = static_cast<std::size_t>(columns);
     return sparse ? input_columns{.dense = 0, .sparse = count} : input_columns{.dense = count, .sparse = 0};
 }
-inline void gather_resident(const resident_features& from, training_batch& b, matrix_view<float> dense, executor_ref executor) {
-    if (from.sparse()) from.gather(executor, b.nodes, b.sparse);
-    else from.gather(executor, b.nodes, dense);
+inline void gather_resident(
+    const resident_features& from, training_batch& b, matrix_view<float> dense, executor_ref executor) {
+    if (from.sparse())
+        from.gather(executor, b.nodes, b.sparse);
+    else
+        from.gather(executor, b.nodes, dense);
 }
 
 } // namespace detail
@@ -54,7 +57,9 @@ public:
     /// Precondition: the buffer outlives this.
     buffered_features(feature_buffer& buffer, executor_ref executor) : buffer_(buffer), executor_(executor) {}
 
-    [[nodiscard]] input_columns columns() const { return detail::columns_of(buffer_.store().sparse(), buffer_.store().columns()); }
+    [[nodiscard]] input_columns columns() const {
+        return detail::columns_of(buffer_.store().sparse(), buffer_.store().columns());
+    }
     void begin_epoch(const epoch_start& start) { buffer_.begin_epoch(start.loaded(), start.from.state); }
     [[nodiscard]] lease acquire(std::uint32_t state) { return buffer_.acquire(state); }
     [[nodiscard]] bool ready(std::uint32_t state) const { return buffer_.ready(state); }
@@ -75,13 +80,17 @@ static_assert(feature_source<buffered_features>);
 class features_in_memory {
 public:
     /// Shares the features.
-    features_in_memory(std::shared_ptr<const resident_features> all, executor_ref executor) : all_(std::move(all)), executor_(executor) {}
+    features_in_memory(std::shared_ptr<const resident_features> all, executor_ref executor)
+        : all_(std::move(all)),
+          executor_(executor) {}
 
     [[nodiscard]] input_columns columns() const { return detail::columns_of(all_->sparse(), all_->columns()); }
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
     [[nodiscard]] lease acquire(std::uint32_t /*state*/) const { return all_; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
-    void gather(training_batch& b, matrix_view<float> dense) const { detail::gather_resident(*all_, b, dense, executor_); }
+    void gather(training_batch& b, matrix_view<float> dense) const {
+        detail::gather_resident(*all_, b, dense, executor_);
+    }
     void enter(phase /*next*/) noexcept {}
 
 private:
@@ -118,13 +127,14 @@ struct feature_rows {
     cached_rows<any_row_source>* cache = nullptr; ///< over the source; null: every row is read
     any_cache_policy* policy = nullptr; ///< controls the contents of the cache; null: the change sets of superbatches
     extent_rows* extents = nullptr; ///< the source, with a cache without a policy: deals the misses of superbatches out
-    std::size_t columns = 0;            ///< values of a row
+    std::size_t columns = 0;        ///< values of a row
     feature_type type = feature_type::f32; ///< of the values
-    bool normalized = false;            ///< rows are scaled by `normalize_row`
+    bool normalized = false;               ///< rows are scaled by `normalize_row`
 };
 
-/// Treatment of cached rows at the end of a superbatch. An emptied cache takes turns in memory with the inspection of the next
-/// one; a policy that controls it must keep its initial rows, the first that it admits is errc::invalid_argument.
+/// Treatment of cached rows at the end of a superbatch. An emptied cache takes turns in memory with the inspection of
+/// the next one; a policy that controls it must keep its initial rows, the first that it admits is
+/// errc::invalid_argument.
 enum class cache_between_superbatches : std::uint8_t { kept, emptied };
 
 /// Features read row by row, through a cache that a policy or the change sets of superbatches control.
@@ -133,8 +143,9 @@ enum class cache_between_superbatches : std::uint8_t { kept, emptied };
 ///     cached_features features({.source = rows, .cache = &cache, .policy = &policy, .columns = 128},
 ///         cache_between_superbatches::kept, executor);
 ///
-/// The cache is filled when training, or a superbatch, begins; a change set is applied after each batch. With `extents`, the
-/// rows that the batches of a superbatch miss are read in the pass that fills the cache, see `extent_rows`.
+/// The cache is filled when training, or a superbatch, begins; a change set is applied after each batch. With
+/// `extents`, the rows that the batches of a superbatch miss are read in the pass that fills the cache, see
+/// `extent_rows`.
 /// Source: Ginex, VLDB'22, section 3.3.
 class cached_features {
 public:
@@ -145,7 +156,9 @@ public:
 
     /// Precondition: what `rows` refers to outlives this.
     cached_features(const feature_rows& rows, cache_between_superbatches between, executor_ref executor)
-        : rows_(rows), between_(between), executor_(executor) {}
+        : rows_(rows),
+          between_(between),
+          executor_(executor) {}
 
     [[nodiscard]] input_columns columns() const noexcept { return {.dense = rows_.columns, .sparse = 0}; }
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
@@ -162,12 +175,15 @@ public:
             trace_span span(b.trace, "read rows", b.traced());
             const std::uint64_t before = span ? bytes_read() : 0;
             if (rows_.extents != nullptr && b.window) rows_.extents->select(b.key.number.index - b.window->first());
-            if (rows_.cache != nullptr) rows_.cache->gather(ids, to);
-            else rows_.source.gather(ids, to);
+            if (rows_.cache != nullptr)
+                rows_.cache->gather(ids, to);
+            else
+                rows_.source.gather(ids, to);
             if (span) span.bytes(bytes_read() - before);
         });
         if (rows_.cache != nullptr) timed(times_.update, [&] { update(b, to); });
-        if (rows_.type != feature_type::f32 || rows_.normalized) timed(times_.gather, [&] { convert(ids.size(), to, dense); });
+        if (rows_.type != feature_type::f32 || rows_.normalized)
+            timed(times_.gather, [&] { convert(ids.size(), to, dense); });
     }
 
     void enter(phase /*next*/) noexcept {} // superbatches rely on cached rows
@@ -180,7 +196,8 @@ private:
     static void timed(std::atomic<std::int64_t>& to, Work&& work) {
         const auto since = std::chrono::steady_clock::now();
         work();
-        to.fetch_add(std::chrono::nanoseconds(std::chrono::steady_clock::now() - since).count(), std::memory_order_relaxed);
+        to.fetch_add(
+            std::chrono::nanoseconds(std::chrono::steady_clock::now() - since).count(), std::memory_order_relaxed);
     }
 
     /// Bytes read below the cache so far.
@@ -220,10 +237,11 @@ private:
             if (rows_.cache->holds(static_cast<node_id>(id))) cached.set(id);
         for (const node_id id : window->fill().out) cached.reset(id);
         for (const node_id id : window->fill().in) cached.set(id);
-        rows_.extents->expect({.batches = window->last() - window->first(), .visit = [window, filled = std::move(cached)](const auto& visit) {
-            bitmap now = filled;
-            window->for_each_miss(now, visit);
-        }});
+        rows_.extents->expect({.batches = window->last() - window->first(),
+            .visit = [window, filled = std::move(cached)](const auto& visit) {
+                bitmap now = filled;
+                window->for_each_miss(now, visit);
+            }});
     }
 
     void update(const training_batch& b, const gather_target& rows) {
@@ -231,9 +249,12 @@ private:
         if (rows_.policy != nullptr) {
             rows_.policy->next(b.nodes, changes_);
             if (between_ == cache_between_superbatches::emptied && !changes_.empty())
-                throw error(errc::invalid_argument, "a cache that is emptied between superbatches needs a policy that keeps its initial rows");
-        } else if (b.window && rows_.cache->capacity() != 0) b.window->changes(b.nodes, changes_);
-        else return; // no slots, no changes; samples drawn after a stop belong to no superbatch
+                throw error(errc::invalid_argument,
+                    "a cache that is emptied between superbatches needs a policy that keeps its initial rows");
+        } else if (b.window && rows_.cache->capacity() != 0)
+            b.window->changes(b.nodes, changes_);
+        else
+            return; // no slots, no changes; samples drawn after a stop belong to no superbatch
         rows_.cache->apply(changes_, b.nodes, rows);
     }
 

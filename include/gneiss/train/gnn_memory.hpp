@@ -10,13 +10,13 @@
 #include <span>
 #include <vector>
 
+#include <gneiss/model/input_rows.hpp>
 #include <gneiss/model/layer_memory.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/sample/fanout.hpp>
+#include <gneiss/sample/link_batches.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
-#include <gneiss/model/input_rows.hpp>
-#include <gneiss/sample/link_batches.hpp>
 #include <gneiss/train/gnn_trainer_options.hpp>
 #include <gneiss/train/row_room.hpp>
 
@@ -39,18 +39,23 @@ class state_sizes {
 public:
     /// `features` may be null. O(p²).
     explicit state_sizes(const bucket_store& graph, const feature_store* features = nullptr)
-        : rows_(graph.rows()), edges_(graph.edges()), from_(rows_.partitions), to_(rows_.partitions), entries_(rows_.partitions, 0) {
+        : rows_(graph.rows()),
+          edges_(graph.edges()),
+          from_(rows_.partitions),
+          to_(rows_.partitions),
+          entries_(rows_.partitions, 0) {
         graph.for_each_bucket([&](edge_bucket b) {
             const std::uint64_t edges = graph.extent(b).edges;
             from_[b.first].add(edges);
             to_[b.second].add(edges);
         });
         if (features == nullptr || !features->sparse()) return;
-        for (partition_id p = 0; p < rows_.partitions; ++p) entries_[p] = features->first_entry(p + 1) - features->first_entry(p);
+        for (partition_id p = 0; p < rows_.partitions; ++p)
+            entries_[p] = features->first_entry(p + 1) - features->first_entry(p);
     }
 
-    /// Returns nodes, edges and entries of the `slots` largest partitions. A partition counts at most the edges of `slots`
-    /// buckets of the size of its largest. O(p log p).
+    /// Returns nodes, edges and entries of the `slots` largest partitions. A partition counts at most the edges of
+    /// `slots` buckets of the size of its largest. O(p log p).
     [[nodiscard]] gnn_shape of(std::uint32_t slots) const {
         const auto most = [&](std::vector<std::uint64_t> each) {
             std::ranges::sort(each, std::greater{});
@@ -98,11 +103,12 @@ struct hop_request {
     hop_fanout fanout{};
 };
 
-/// Returns the most edges that hops draw together. `once`: a node is expanded at one hop only, so that at most `all` nodes are,
-/// in the worst case at the hops that draw most, and without repetitions no edge is drawn twice.
-[[nodiscard]] inline std::uint64_t most_drawn(std::span<const hop_request> hops, bool once, bool repeated, std::uint64_t all, std::uint64_t edges) {
+/// Returns the most edges that hops draw together. `once`: a node is expanded at one hop only, so that at most `all`
+/// nodes are, in the worst case at the hops that draw most, and without repetitions no edge is drawn twice.
+[[nodiscard]] inline std::uint64_t most_drawn(
+    std::span<const hop_request> hops, bool once, bool repeated, std::uint64_t all, std::uint64_t edges) {
     constexpr std::uint64_t plenty = std::uint64_t{1} << 56; // sums of a few do not overflow
-    const auto side = [&](std::uint32_t hop_fanout::*count, std::uint64_t listed) {
+    const auto side = [&](std::uint32_t hop_fanout::* count, std::uint64_t listed) {
         std::vector<hop_request> order(hops.begin(), hops.end());
         if (once) std::ranges::sort(order, std::greater{}, [&](const hop_request& h) { return h.fanout.*count; });
         std::uint64_t sum = 0, left = all;
@@ -122,14 +128,17 @@ struct hop_request {
 
 } // namespace detail
 
-/// Returns the most memory that training needs: every node reached has its full fan-out of neighbors, all of them new, until
-/// all nodes of the state are reached. Valid for any graph, with or without hubs. O(hops²). Samples are smaller if
-/// neighborhoods overlap. `layers` holds `layer_options` or, as an encoder's `factories()`, any layers.
+/// Returns the most memory that training needs: every node reached has its full fan-out of neighbors, all of them new,
+/// until all nodes of the state are reached. Valid for any graph, with or without hubs. O(hops²). Samples are smaller
+/// if neighborhoods overlap. `layers` holds `layer_options` or, as an encoder's `factories()`, any layers.
 template <class Layers>
-[[nodiscard]] gnn_memory bound_gnn_memory(const gnn_trainer_options& options, const gnn_shape& of, const Layers& layers) {
-    const link_batch_bound links = of.links ? bound_link_batch(options.negatives, options.batch, of.nodes) : link_batch_bound{};
+[[nodiscard]] gnn_memory bound_gnn_memory(
+    const gnn_trainer_options& options, const gnn_shape& of, const Layers& layers) {
+    const link_batch_bound links =
+        of.links ? bound_link_batch(options.negatives, options.batch, of.nodes) : link_batch_bound{};
     const std::size_t hops = options.neighbors.fanout.size();
-    const bool dense = options.sampler == sampler_kind::dense && !options.own_sampler, repeated = options.neighbors.replace;
+    const bool dense = options.sampler == sampler_kind::dense && !options.own_sampler,
+               repeated = options.neighbors.replace;
     std::vector<std::uint64_t> known{std::min(of.links ? links.nodes : options.batch, of.nodes)}; // after each hop
     std::vector<detail::hop_request> asked;
     const auto drawn = [&](std::size_t from, std::size_t count) { // by hops from … from + count − 1
@@ -147,9 +156,11 @@ template <class Layers>
     const std::uint64_t all_edges = drawn(0, hops);
     if (of.all_nodes != 0) numbered = std::min(numbered, of.all_nodes);
     const std::uint64_t nodes = known.back(), seeds = known[0];
-    const std::uint64_t sparse_entries = of.columns.sparse == 0 ? 0 : std::min(of.sparse_entries, nodes * of.columns.sparse);
+    const std::uint64_t sparse_entries =
+        of.columns.sparse == 0 ? 0 : std::min(of.sparse_entries, nodes * of.columns.sparse);
     std::uint64_t views = 0, encoder = 0;
-    layer_sizes at{.in = of.columns, .entries = sparse_entries, .first = true, .corrected = options.coverage_correction != 0};
+    layer_sizes at{
+        .in = of.columns, .entries = sparse_entries, .first = true, .corrected = options.coverage_correction != 0};
     std::size_t hop = hops;
     for (const auto& layer : layers) {
         at.sources = known[hop];
@@ -164,13 +175,16 @@ template <class Layers>
         at = {.in = {.dense = layer.outputs()}, .corrected = options.coverage_correction != 0};
     }
     if (of.links) encoder += sizeof(float) * seeds * at.in.dense; // gradients of the outputs
-    const std::uint64_t arrays = 8 * nodes + all_edges * (8U + (options.neighbors.relations ? 4U : 0U) + (options.neighbors.edge_ids ? 8U : 0U));
+    const std::uint64_t arrays =
+        8 * nodes + all_edges * (8U + (options.neighbors.relations ? 4U : 0U) + (options.neighbors.edge_ids ? 8U : 0U));
     const std::uint64_t rows = nodes * of.columns.dense * sizeof(float) * (of.learned != 0 ? 2 : 1);
     const std::uint64_t sparse = of.columns.sparse == 0 ? 0 : 8 * nodes + 8 * sparse_entries;
     const std::uint64_t coverage = options.coverage_correction != 0 ? sizeof(float) * nodes : 0;
-    const std::uint64_t sample = links.bytes + arrays + views + sparse + seeds * (8 + sizeof(float) * of.targets) + coverage;
+    const std::uint64_t sample =
+        links.bytes + arrays + views + sparse + seeds * (8 + sizeof(float) * of.targets) + coverage;
     constexpr std::uint64_t products = std::uint64_t{1} << 20; // packed tiles
-    return {.batch = {.sample = sample + sample / 8 + 65536, .rows = rows}, // buffers grow by an eighth more than requested
+    return {
+        .batch = {.sample = sample + sample / 8 + 65536, .rows = rows}, // buffers grow by an eighth more than requested
         .sampler = 8 * std::bit_ceil(4 * numbered + 1024) + 32 * nodes + 24 * all_edges + 65536,
         .encoder = encoder + encoder / 8 + products};
 }

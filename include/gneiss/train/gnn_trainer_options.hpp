@@ -8,10 +8,10 @@
 #include <span>
 
 #include <gneiss/order/batches.hpp>
-#include <gneiss/sample/fanout.hpp>
-#include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/any_graph_sampler.hpp>
 #include <gneiss/sample/any_sampler.hpp>
+#include <gneiss/sample/fanout.hpp>
+#include <gneiss/sample/negative.hpp>
 #include <gneiss/train/training_pipeline.hpp>
 
 namespace gneiss {
@@ -24,10 +24,11 @@ struct gnn_trainer_options {
     std::optional<any_negatives> own_negatives{}; ///< used in place of the library's; `negatives` bounds their lists
     neighbor_options neighbors{};                 ///< one hop for each layer that takes one
     sampler_kind sampler = sampler_kind::dense;   ///< sampler of neighborhoods
-    /// Draws neighborhoods in place of `sampler`, and excludes edges as `exclude_target_edges` says. `neighbors` bounds its
-    /// samples: memory is planned for those of `sampler_kind::neighbor`, and a larger batch is an error (errc::over_budget).
+    /// Draws neighborhoods in place of `sampler`, and excludes edges as `exclude_target_edges` says. `neighbors` bounds
+    /// its samples: memory is planned for those of `sampler_kind::neighbor`, and a larger batch is an error
+    /// (errc::over_budget).
     std::optional<any_graph_sampler> own_sampler{};
-    bool exclude_target_edges = false;     ///< link task: samples exclude the edges that the batch predicts
+    bool exclude_target_edges = false; ///< link task: samples exclude the edges that the batch predicts
     /// Share of the neighbors outside of the buffer that layers impute, see `missing_neighbors`; 0: none.
     double coverage_correction = 0;
     pipeline_options pipeline{};           ///< options of the pipeline
@@ -35,9 +36,9 @@ struct gnn_trainer_options {
     std::uint32_t resident_partitions = 0; ///< most of a state, to bound memory; 0: all
     /// maximum of a batch with its rows, more is an error [bytes]; 0: `gnn_trainer::bound_batch`
     std::uint64_t batch_memory = 0;
-    std::uint64_t row_memory = 0;      ///< for rows of all batches, see `row_room` [bytes]; 0: enough for those in flight
-    /// For the sample of a batch, and for the encoder [bytes]; a batch of more runs alone, in memory up to its bounds, which the
-    /// caller keeps free. 0: the bounds.
+    std::uint64_t row_memory = 0; ///< for rows of all batches, see `row_room` [bytes]; 0: enough for those in flight
+    /// For the sample of a batch, and for the encoder [bytes]; a batch of more runs alone, in memory up to its bounds,
+    /// which the caller keeps free. 0: the bounds.
     std::uint64_t sample_memory = 0, encoder_memory = 0;
     std::uint64_t seed = 0; ///< of the order of edges or nodes, negatives, samples and dropout
     /// As `train_loop_options::on_rows`.

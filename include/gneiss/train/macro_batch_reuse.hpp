@@ -15,8 +15,8 @@ namespace gneiss {
 /// Number of passes over the batches of each state, epoch by epoch. Plain data.
 using pass_record = std::vector<std::vector<std::uint32_t>>;
 
-/// Decides whether to pass over a resident state again while the next one is not ready, and records the decisions. A record of
-/// an earlier run, if given, decides instead; then nothing depends on timing.
+/// Decides whether to pass over a resident state again while the next one is not ready, and records the decisions. A
+/// record of an earlier run, if given, decides instead; then nothing depends on timing.
 ///
 ///     macro_batch_reuse reuse(4);
 ///     training_observer observer;
@@ -31,7 +31,9 @@ public:
     /// \param replay  record to follow instead
     /// Throws errc::invalid_argument for most = 0.
     explicit macro_batch_reuse(std::uint32_t most, pass_record done = {}, std::optional<pass_record> replay = {})
-        : most_(most), record_(std::move(done)), replay_(std::move(replay)) {
+        : most_(most),
+          record_(std::move(done)),
+          replay_(std::move(replay)) {
         if (most == 0) throw error(errc::invalid_argument, "a state needs one pass at least");
     }
 
@@ -43,7 +45,8 @@ public:
         of_epoch[state] = passes;
         if (!replay_) return !next_is_ready && passes < most_;
         if (epoch >= replay_->size() || state >= (*replay_)[static_cast<std::size_t>(epoch)].size())
-            throw error(errc::out_of_range, "the record of passes ends before epoch " + std::to_string(epoch) + ", state " + std::to_string(state));
+            throw error(errc::out_of_range,
+                "the record of passes ends before epoch " + std::to_string(epoch) + ", state " + std::to_string(state));
         return passes < (*replay_)[static_cast<std::size_t>(epoch)][state];
     }
 

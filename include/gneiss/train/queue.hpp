@@ -21,18 +21,19 @@ struct queue_capacity {
     std::uint64_t bytes = ~std::uint64_t{0}; ///< most bytes
 };
 
-/// A bounded queue that delivers items in the order of their sequence numbers, regardless of which producer finishes first.
+/// A bounded queue that delivers items in the order of their sequence numbers, regardless of which producer finishes
+/// first.
 ///
 ///     ordered_queue<batch> queue({.items = 4});
 ///     queue.push(number, std::move(made));     // on any number of threads
 ///     while (auto next = queue.pop()) use(*next); // in order, until close()
 ///
-/// Producers push (number, item) for numbers 0, 1, 2, … each once, in any order; consumers pop ascending numbers without gaps.
-/// So the number of workers of a stage does not change what the next stage receives. The next item in order never waits for
-/// room, so a full queue cannot deadlock.
+/// Producers push (number, item) for numbers 0, 1, 2, … each once, in any order; consumers pop ascending numbers
+/// without gaps. So the number of workers of a stage does not change what the next stage receives. The next item in
+/// order never waits for room, so a full queue cannot deadlock.
 ///
-/// Thread-safe. Closing the queue ends every blocking call. After `close(error)` both sides throw it; after `close()` pops
-/// return the remaining items, then nothing.
+/// Thread-safe. Closing the queue ends every blocking call. After `close(error)` both sides throw it; after `close()`
+/// pops return the remaining items, then nothing.
 template <class T>
 class ordered_queue {
 public:
@@ -44,7 +45,7 @@ public:
         std::unique_lock lock(mutex_);
         wait(lock, waited, [&] {
             return closed_ || number == next_ ||
-                   (held_.size() < capacity_.items && (held_.empty() || bytes_ + bytes <= capacity_.bytes));
+                (held_.size() < capacity_.items && (held_.empty() || bytes_ + bytes <= capacity_.bytes));
         });
         if (error_) std::rethrow_exception(error_);
         if (closed_) return false;
@@ -54,7 +55,8 @@ public:
         return true;
     }
 
-    /// Returns the next item in order; empty if the queue is closed and drained. Adds the time spent waiting to `waited`.
+    /// Returns the next item in order; empty if the queue is closed and drained. Adds the time spent waiting to
+    /// `waited`.
     [[nodiscard]] std::optional<T> pop(std::chrono::nanoseconds* waited = nullptr) {
         std::unique_lock lock(mutex_);
         wait(lock, waited, [&] { return (!held_.empty() && held_.begin()->first == next_) || closed_; });

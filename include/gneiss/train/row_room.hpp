@@ -18,16 +18,18 @@
 
 namespace gneiss {
 
-/// Returns for how many of `in_flight` batches memory of rows, between gather and update, is planned: all but one, which is being
-/// sampled; where staleness lets it gather earlier, it waits for room.
-[[nodiscard]] constexpr std::size_t batches_with_rows(std::size_t in_flight) noexcept { return in_flight > 1 ? in_flight - 1 : 1; }
+/// Returns for how many of `in_flight` batches memory of rows, between gather and update, is planned: all but one,
+/// which is being sampled; where staleness lets it gather earlier, it waits for room.
+[[nodiscard]] constexpr std::size_t batches_with_rows(std::size_t in_flight) noexcept {
+    return in_flight > 1 ? in_flight - 1 : 1;
+}
 
 /// Memory shared by the rows of all batches, between gather and update.
 ///
-/// Meaning: a batch takes what its rows need; one that does not fit waits until the others are applied, and then runs alone. So
-/// any room that holds the largest batch works, and a larger one lets more batches overlap. Idle memory is kept for the
-/// following batches, and freed if the bound requires it. `take_alone` is for a batch that needs more than the room: its memory
-/// is freed by `put`.
+/// Meaning: a batch takes what its rows need; one that does not fit waits until the others are applied, and then runs
+/// alone. So any room that holds the largest batch works, and a larger one lets more batches overlap. Idle memory is
+/// kept for the following batches, and freed if the bound requires it. `take_alone` is for a batch that needs more than
+/// the room: its memory is freed by `put`.
 /// Thread-safety: `take` by one thread at a time, in batch order; `put` by any. Cost: one lock per call.
 class row_room {
 public:
@@ -46,7 +48,8 @@ public:
             idle_.pop_back();
             idle_bytes_ -= memory.counted;
         }
-        // Memory that a large batch grew is freed if it does not fit, or would keep another batch of this size from fitting.
+        // Memory that a large batch grew is freed if it does not fit, or would keep another batch of this size from
+        // fitting.
         const bool crowds = memory.counted > bytes_ / 2 && need <= bytes_ / 2;
         if (bytes_ != 0 && (crowds || taken_ + memory.counted > bytes_)) memory = {};
         memory.counted = std::max(need, memory.counted);
@@ -65,8 +68,8 @@ public:
         wait(lock, stop, [&] { return holders_ == 0; });
     }
 
-    /// Returns memory of any size for a batch that runs alone: waits until no other has rows, and frees idle memory. Throws
-    /// errc::canceled when `stop` is requested first.
+    /// Returns memory of any size for a batch that runs alone: waits until no other has rows, and frees idle memory.
+    /// Throws errc::canceled when `stop` is requested first.
     [[nodiscard]] row_memory take_alone(std::uint64_t need, const std::stop_token& stop) {
         std::unique_lock lock(mutex_);
         wait(lock, stop, [&] { return holders_ == 0; });

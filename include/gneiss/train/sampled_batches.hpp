@@ -16,10 +16,10 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/object_pool.hpp>
-#include <gneiss/sample/layer_view.hpp>
-#include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/any_graph_sampler.hpp>
 #include <gneiss/sample/any_sampler.hpp>
+#include <gneiss/sample/layer_view.hpp>
+#include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/adjacency/neighbor_coverage.hpp>
 #include <gneiss/train/slots.hpp>
@@ -29,11 +29,11 @@ namespace gneiss {
 
 /// The graph of each state, as samplers read it.
 ///
-/// Meaning: `acquire(i)` waits for the graph of state i; `enter(phase)` as in `batch_producer`. Optional: `coverage(graph)`
-/// returns the chances of neighbors in a state for `training_batch::coverage`, or none.
-/// Cost: `acquire` waits until the graph is loaded, and O(graph of the state) at most; `ready` O(1). Thread-safety: the driving
-/// thread; many threads read views. Errors: errc::invalid_argument for a state that the topology was not made for; any exception
-/// ends the epoch, and `run` rethrows it.
+/// Meaning: `acquire(i)` waits for the graph of state i; `enter(phase)` as in `batch_producer`. Optional:
+/// `coverage(graph)` returns the chances of neighbors in a state for `training_batch::coverage`, or none.
+/// Cost: `acquire` waits until the graph is loaded, and O(graph of the state) at most; `ready` O(1). Thread-safety: the
+/// driving thread; many threads read views. Errors: errc::invalid_argument for a state that the topology was not made
+/// for; any exception ends the epoch, and `run` rethrows it.
 template <class T>
 concept topology = requires(T& t, const T& c, const epoch_start& start, std::uint32_t i) {
     t.begin_epoch(start);
@@ -46,7 +46,10 @@ concept topology = requires(T& t, const T& c, const epoch_start& start, std::uin
 struct no_topology {
     struct view {}; ///< nothing to read
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
-    [[nodiscard]] static std::shared_ptr<const view> acquire(const epoch_start& /*start*/, std::uint32_t /*state*/) noexcept { return {}; }
+    [[nodiscard]] static std::shared_ptr<const view> acquire(
+        const epoch_start& /*start*/, std::uint32_t /*state*/) noexcept {
+        return {};
+    }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     void enter(phase /*next*/) noexcept {}
 };
@@ -74,10 +77,12 @@ public:
     [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& start, std::uint32_t i) {
         const std::size_t resident = start.states[i].resident.size();
         if (resident > options_.resident_partitions)
-            throw error(errc::invalid_argument, "state " + std::to_string(i) + " has " + std::to_string(resident) +
-                                                    " partitions, memory was planned for " + std::to_string(options_.resident_partitions));
+            throw error(errc::invalid_argument,
+                "state " + std::to_string(i) + " has " + std::to_string(resident) +
+                    " partitions, memory was planned for " + std::to_string(options_.resident_partitions));
         if (options_.whole_graph && resident != buffer_.store().rows().partitions)
-            throw error(errc::invalid_argument, "neighborhoods are drawn on a device in the whole graph, which a state does not have");
+            throw error(errc::invalid_argument,
+                "neighborhoods are drawn on a device in the whole graph, which a state does not have");
         return buffer_.acquire(i);
     }
     /// Returns the chances of neighbors to be resident; none if all are, or without the option.
@@ -110,7 +115,10 @@ public:
     explicit graph_in_memory(const G&&) = delete; // the graph must outlive this
 
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
-    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& /*start*/, std::uint32_t /*state*/) const noexcept { return graph_; }
+    [[nodiscard]] std::shared_ptr<const view> acquire(
+        const epoch_start& /*start*/, std::uint32_t /*state*/) const noexcept {
+        return graph_;
+    }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     void enter(phase /*next*/) noexcept {}
 
@@ -127,9 +135,11 @@ concept batch_sampler_of =
 template <class Task, class Topology, class Sampler>
 class sampled_batches {
     static_assert(train_task<Task>, "sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp");
-    static_assert(topology<Topology>, "sampled_batches: Topology must be a gneiss::topology, see gneiss/train/sampled_batches.hpp");
+    static_assert(topology<Topology>,
+        "sampled_batches: Topology must be a gneiss::topology, see gneiss/train/sampled_batches.hpp");
     static_assert(!topology<Topology> || batch_sampler_of<Sampler, Topology>,
-        "sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sample/any_sampler.hpp");
+        "sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see "
+        "gneiss/sample/any_sampler.hpp");
 
 public:
     /// Takes whatever batches are made of.
@@ -151,7 +161,8 @@ class sampled_batches<Task, Topology, Sampler> {
 
 public:
     /// Draws neighborhoods on a device, into the slot of a batch.
-    using draw_elsewhere = std::function<drawn_nodes(const batch_key& key, std::size_t slot, std::span<const node_id> seeds)>;
+    using draw_elsewhere =
+        std::function<drawn_nodes(const batch_key& key, std::size_t slot, std::span<const node_id> seeds)>;
 
     /// \param make       makes a sampler
     /// \param samplers   memory charge of the samplers
@@ -159,8 +170,14 @@ public:
     /// Precondition: task and topology outlive this.
     template <std::invocable Make>
         requires std::same_as<std::invoke_result_t<const Make&>, Sampler>
-    sampled_batches(Task& task, Topology& from, Make make, executor_ref executor, memory_charge samplers = {}, draw_elsewhere elsewhere = {})
-        : task_(task), topology_(from), make_(std::move(make)), executor_(executor), charge_(std::move(samplers)), elsewhere_(std::move(elsewhere)) {}
+    sampled_batches(Task& task, Topology& from, Make make, executor_ref executor, memory_charge samplers = {},
+        draw_elsewhere elsewhere = {})
+        : task_(task),
+          topology_(from),
+          make_(std::move(make)),
+          executor_(executor),
+          charge_(std::move(samplers)),
+          elsewhere_(std::move(elsewhere)) {}
 
     void begin_epoch(const epoch_start& start, const std::stop_token& /*stop*/) {
         task_.begin_epoch(start);
@@ -170,31 +187,36 @@ public:
         auto examples = task_.acquire(start, i);
         const std::uint64_t batches = Task::batches(*examples);
         view result{std::move(examples), topology_.acquire(start, i), {}};
-        if constexpr (requires { topology_.coverage(*result.graph); }) result.coverage = topology_.coverage(*result.graph);
+        if constexpr (requires { topology_.coverage(*result.graph); })
+            result.coverage = topology_.coverage(*result.graph);
         return {.view = std::make_shared<const view>(std::move(result)), .features = {}, .batches = batches};
     }
     [[nodiscard]] bool ready(std::uint32_t state) const { return topology_.ready(state); }
 
     void produce(training_batch& b, const std::stop_token& /*stop*/) {
         const view& of = *static_cast<const view*>(b.work->view.get());
-        workers_.with([this] { return std::make_unique<worker>(task_.cutter(), make_); }, [&](std::unique_ptr<worker>& mine) {
-            const seed_set seeds = mine->cutter.cut(b, *of.examples);
-            if constexpr (!samples) { // the batch keeps them: another batch may be cut by `mine` before its rows are gathered
-                const bool kept = b.links.has_value() || seeds.nodes.data() == b.seeds.data();
-                if (!kept) b.seeds.assign(seeds.nodes.begin(), seeds.nodes.end());
-                b.nodes = kept ? seeds.nodes : std::span<const node_id>(b.seeds);
-            } else if (elsewhere_) {
-                const drawn_nodes drawn = elsewhere_(b.key, b.slot, seeds.nodes);
-                b.nodes = drawn.nodes;
-                b.statistics.sampled_edges = drawn.edges;
-            } else {
-                const drawn_sample drawn = draw(mine->sampler, b, *of.graph, seeds);
-                b.nodes = drawn.nodes;
-                b.statistics.sampled_edges = drawn.edges;
-            }
-            if (of.coverage) of.coverage->of(b.nodes, b.coverage);
-            else b.coverage.clear();
-        });
+        workers_.with([this] { return std::make_unique<worker>(task_.cutter(), make_); },
+            [&](std::unique_ptr<worker>& mine) {
+                const seed_set seeds = mine->cutter.cut(b, *of.examples);
+                if constexpr (!samples) { // the batch keeps them: another batch may be cut by `mine` before its rows
+                                          // are gathered
+                    const bool kept = b.links.has_value() || seeds.nodes.data() == b.seeds.data();
+                    if (!kept) b.seeds.assign(seeds.nodes.begin(), seeds.nodes.end());
+                    b.nodes = kept ? seeds.nodes : std::span<const node_id>(b.seeds);
+                } else if (elsewhere_) {
+                    const drawn_nodes drawn = elsewhere_(b.key, b.slot, seeds.nodes);
+                    b.nodes = drawn.nodes;
+                    b.statistics.sampled_edges = drawn.edges;
+                } else {
+                    const drawn_sample drawn = draw(mine->sampler, b, *of.graph, seeds);
+                    b.nodes = drawn.nodes;
+                    b.statistics.sampled_edges = drawn.edges;
+                }
+                if (of.coverage)
+                    of.coverage->of(b.nodes, b.coverage);
+                else
+                    b.coverage.clear();
+            });
     }
     void gathered(training_batch& /*batch*/) noexcept {}
     [[nodiscard]] static bool in_order() noexcept { return false; }
@@ -208,14 +230,19 @@ private:
         std::optional<neighbor_coverage> coverage; ///< none: not corrected
     };
     struct worker {
-        worker(decltype(std::declval<const Task&>().cutter()) by, const std::function<Sampler()>& make) : cutter(std::move(by)), sampler(make()) {}
+        worker(decltype(std::declval<const Task&>().cutter()) by, const std::function<Sampler()>& make)
+            : cutter(std::move(by)),
+              sampler(make()) {}
         decltype(std::declval<const Task&>().cutter()) cutter;
         Sampler sampler;
     };
 
     drawn_sample draw(Sampler& by, training_batch& b, const typename Topology::view& graph, const seed_set& seeds) {
-        if constexpr (erased) return by.draw(b.key, graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded, b.layers);
-        else return lay_out(by.sample(b.key, graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded), b.layers, executor_);
+        if constexpr (erased)
+            return by.draw(b.key, graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded, b.layers);
+        else
+            return lay_out(
+                by.sample(b.key, graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded), b.layers, executor_);
     }
 
     Task& task_;
@@ -229,6 +256,7 @@ private:
 
 /// Deduces the sampler from the function that makes it.
 template <class Task, class Topology, std::invocable Make, class... Rest>
-sampled_batches(Task&, Topology&, Make, Rest&&...) -> sampled_batches<Task, Topology, std::invoke_result_t<const Make&>>;
+sampled_batches(Task&, Topology&, Make, Rest&&...)
+    -> sampled_batches<Task, Topology, std::invoke_result_t<const Make&>>;
 
 } // namespace gneiss

@@ -19,25 +19,26 @@ class any_row_optimizer;
 class resident_embeddings;
 struct training_optimizers;
 
-/// The phase of a run. A slot holds the memory that the phase needs: in the evaluation phase, slots free buffers that they can
-/// refill by themselves, so that evaluation can use that memory.
+/// The phase of a run. A slot holds the memory that the phase needs: in the evaluation phase, slots free buffers that
+/// they can refill by themselves, so that evaluation can use that memory.
 enum class phase : std::uint8_t { train, evaluate };
 
 /// Produces batches: seeds, the task's part of the batch, and the sampled neighborhood.
 ///
-/// Meaning: `begin_epoch` starts an epoch. `acquire(start, i)`, called with states in order, waits for the data that the
-/// batches of state i share, and returns it with the number of batches. `produce` writes the producer's part of a batch. A
-/// batch is a pure function of its key and its state, so any thread may produce it. `ready(i)`: true if `acquire` would not
-/// wait. `gathered` is called in batch order, after the rows of a batch are read. `in_order`: true if one thread must produce
-/// all batches, in order. `repeats`: true if a state may be passed over again. `enter(phase)` frees memory that the phase does
-/// not need; called between epochs, while no lease is held.
-/// Cost: `acquire` waits until the state is loaded, and O(its examples); `produce` O(sample), in memory of the batch that later
-/// batches reuse; `ready` and `gathered` O(1).
+/// Meaning: `begin_epoch` starts an epoch. `acquire(start, i)`, called with states in order, waits for the data that
+/// the batches of state i share, and returns it with the number of batches. `produce` writes the producer's part of a
+/// batch. A batch is a pure function of its key and its state, so any thread may produce it. `ready(i)`: true if
+/// `acquire` would not wait. `gathered` is called in batch order, after the rows of a batch are read. `in_order`: true
+/// if one thread must produce all batches, in order. `repeats`: true if a state may be passed over again.
+/// `enter(phase)` frees memory that the phase does not need; called between epochs, while no lease is held.
+/// Cost: `acquire` waits until the state is loaded, and O(its examples); `produce` O(sample), in memory of the batch
+/// that later batches reuse; `ready` and `gathered` O(1).
 /// Thread-safety: `produce` by several threads; the rest by the driving thread, `gathered` by the gather stage.
-/// Errors: any exception ends the epoch, and `run` rethrows it. The token of `begin_epoch` and `produce` stops when the run is
-/// stopped or a stage fails, to end waits; a stopped run still needs each batch that `produce` is called for.
+/// Errors: any exception ends the epoch, and `run` rethrows it. The token of `begin_epoch` and `produce` stops when the
+/// run is stopped or a stage fails, to end waits; a stopped run still needs each batch that `produce` is called for.
 template <class B>
-concept batch_producer = requires(B& b, const B& c, const epoch_start& start, std::uint32_t i, training_batch& batch, const std::stop_token& stop) {
+concept batch_producer = requires(
+    B& b, const B& c, const epoch_start& start, std::uint32_t i, training_batch& batch, const std::stop_token& stop) {
     b.begin_epoch(start, stop);
     { b.acquire(start, i) } -> std::same_as<state_work>;
     { c.ready(i) } -> std::convertible_to<bool>;
@@ -50,13 +51,14 @@ concept batch_producer = requires(B& b, const B& c, const epoch_start& start, st
 
 /// Fixed input columns of nodes: features, which are read and never learned.
 ///
-/// Meaning: `acquire(i)` waits for the features of state i; each batch of the state holds that lease until it is gathered.
-/// `gather` writes the features of batch.nodes to `dense` [nodes, columns().dense], or to batch.sparse, in batch order; it may
-/// read batch.window for upcoming accesses. `enter(phase)` as in `batch_producer`.
+/// Meaning: `acquire(i)` waits for the features of state i; each batch of the state holds that lease until it is
+/// gathered. `gather` writes the features of batch.nodes to `dense` [nodes, columns().dense], or to batch.sparse, in
+/// batch order; it may read batch.window for upcoming accesses. `enter(phase)` as in `batch_producer`.
 /// Thread-safety: `gather` by the gather stage, the rest by the driving thread. Cost: O(nodes · columns) and I/O.
 /// Errors: any exception ends the epoch, and `run` rethrows it: io_error and errc::corrupt of a store, for example.
 template <class F>
-concept feature_source = requires(F& f, const F& c, const epoch_start& start, std::uint32_t i, training_batch& batch, matrix_view<float> dense) {
+concept feature_source = requires(
+    F& f, const F& c, const epoch_start& start, std::uint32_t i, training_batch& batch, matrix_view<float> dense) {
     { c.columns() } -> std::same_as<input_columns>;
     f.begin_epoch(start);
     { f.acquire(i) } -> std::same_as<lease>;
@@ -67,27 +69,27 @@ concept feature_source = requires(F& f, const F& c, const epoch_start& start, st
 
 /// Learned rows (embeddings) of nodes, in any store.
 ///
-/// Meaning: `columns()` floats of a row are its value; `state_columns()` floats of optimizer state follow where the compute stage
-/// steps rows, else 0. `keeps_all()`: true if all rows stay in memory at fixed addresses, which a device that holds them needs.
-/// `set_optimizer` sets the optimizer of `computed` and `apply`, at construction of the loop and between epochs.
-/// As in `partition_buffer`, `begin_epoch(states, i)` starts an epoch at state i, its first or that of a resume; a state is
-/// acquired before its batches run, and each batch holds the lease until it is applied. `acquire` is empty if it needs a
-/// checkpoint first: the loop drops all leases, makes one and asks again. `end_epoch` follows the last batch, when all leases are
-/// dropped, and waits for the epoch's writes; if `commit_wanted()` is true then, it needs a checkpoint to finish, and is called
-/// again after it.
-/// `gather` copies the rows of batch.nodes [nodes, columns() + state_columns()]; `computed` runs after the backend, `apply` steps
-/// the rows by batch.gradients, in batch order. `resident` returns the rows of a lease in memory, or null if they are elsewhere.
+/// Meaning: `columns()` floats of a row are its value; `state_columns()` floats of optimizer state follow where the
+/// compute stage steps rows, else 0. `keeps_all()`: true if all rows stay in memory at fixed addresses, which a device
+/// that holds them needs. `set_optimizer` sets the optimizer of `computed` and `apply`, at construction of the loop and
+/// between epochs. As in `partition_buffer`, `begin_epoch(states, i)` starts an epoch at state i, its first or that of
+/// a resume; a state is acquired before its batches run, and each batch holds the lease until it is applied. `acquire`
+/// is empty if it needs a checkpoint first: the loop drops all leases, makes one and asks again. `end_epoch` follows
+/// the last batch, when all leases are dropped, and waits for the epoch's writes; if `commit_wanted()` is true then, it
+/// needs a checkpoint to finish, and is called again after it. `gather` copies the rows of batch.nodes [nodes,
+/// columns() + state_columns()]; `computed` runs after the backend, `apply` steps the rows by batch.gradients, in batch
+/// order. `resident` returns the rows of a lease in memory, or null if they are elsewhere.
 /// Cost: `gather`, `computed` and `apply` O(nodes · columns) and messages of a store that is elsewhere; `acquire` and
 /// `end_epoch` wait for I/O; the rest O(1), `begin_epoch` O(states).
-/// Thread-safety: `gather` by the gather stage, `apply` by the update stage, `computed` by the compute stage, or that of `to_host`
-/// if the backend transfers; these for different batches at once. The rest by the driving thread, `resident` by the gather
-/// stage.
-/// Errors: `set_optimizer` throws errc::invalid_argument for state of another size. Any exception of the others ends the epoch,
-/// and `run` rethrows it. The token of `acquire` stops when a stage fails: a wait then ends by an exception, in whose place `run`
-/// throws the error of the stage.
+/// Thread-safety: `gather` by the gather stage, `apply` by the update stage, `computed` by the compute stage, or that
+/// of `to_host` if the backend transfers; these for different batches at once. The rest by the driving thread,
+/// `resident` by the gather stage.
+/// Errors: `set_optimizer` throws errc::invalid_argument for state of another size. Any exception of the others ends
+/// the epoch, and `run` rethrows it. The token of `acquire` stops when a stage fails: a wait then ends by an exception,
+/// in whose place `run` throws the error of the stage.
 template <class T>
-concept embedding_source = requires(T& t, const T& c, const epoch_plan& states, std::uint32_t i, training_batch& batch, matrix_view<float> rows,
-    const std::stop_token& stop, const any_row_optimizer& by, const lease& held) {
+concept embedding_source = requires(T& t, const T& c, const epoch_plan& states, std::uint32_t i, training_batch& batch,
+    matrix_view<float> rows, const std::stop_token& stop, const any_row_optimizer& by, const lease& held) {
     { c.columns() } -> std::convertible_to<std::size_t>;
     { c.state_columns() } -> std::convertible_to<std::size_t>;
     { c.keeps_all() } -> std::convertible_to<bool>;
@@ -116,7 +118,10 @@ struct host_backend {
     void upload_embeddings(const resident_embeddings& /*from*/) {}
     void download_embeddings(resident_embeddings& /*to*/) {}
     [[nodiscard]] bool samples() const noexcept { return false; }
-    [[nodiscard]] drawn_nodes draw(const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) { return {}; }
+    [[nodiscard]] drawn_nodes draw(
+        const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) {
+        return {};
+    }
     [[nodiscard]] bool transfers() const noexcept { return false; }
     void to_device(training_batch& /*batch*/) {}
     void to_host(training_batch& /*batch*/) {}
@@ -125,26 +130,26 @@ struct host_backend {
 
 /// Computes batches on any device: loss, gradients, and a step of the parameters that every batch uses.
 ///
-/// Meaning: between `upload` and `download` the backend owns the parameters; otherwise the host's copy is current. `compute`
-/// differentiates batch.in to batch.gradients and steps. If `transfers()`, `to_device` and `to_host` are pipeline stages of
-/// their own, each called by one thread, for batch k + 1 while batch k is computed; a batch's memory stays until `to_host`
-/// returns. `device_resident`: true if embeddings live and step in the backend; `upload_embeddings` and `download_embeddings`
-/// move all of them. `samples`: true if the backend draws neighborhoods; `draw` takes different slots from different threads.
-/// `prepare` sets the number of batches in flight; their slots are below it. `device_seconds` is the time that a device computed,
-/// summed over all batches so far; 0 without one. Optional, for bounds on memory: `memory_of(batch)` returns the host memory that
-/// a sampled batch takes in `compute`, without its rows [bytes]; `release()`, called while no batch is computed, frees what is
-/// kept for the next one.
-/// Cost: `upload` and `download` O(parameters), at both ends of an epoch and around each checkpoint; `to_device`, `compute` and
-/// `to_host` once per batch; `memory_of` and `device_seconds` O(layers), without I/O.
-/// Thread-safety: `compute` by the compute stage, batches in order; `upload`, `download`, `download_embeddings` and `prepare` by
-/// the driving thread while no batch is in flight; `upload_embeddings` by the gather stage, once, before the first batch is
-/// computed; `draw` by the sample stage's threads; `memory_of` by the gather stage, while another batch is computed; `release` by
-/// the update stage; `device_seconds` by any thread, at any time.
-/// Errors: errc::not_finite for a loss that is not a number, naming the batch; device errors. Any exception ends the epoch, and
-/// `run` rethrows it.
+/// Meaning: between `upload` and `download` the backend owns the parameters; otherwise the host's copy is current.
+/// `compute` differentiates batch.in to batch.gradients and steps. If `transfers()`, `to_device` and `to_host` are
+/// pipeline stages of their own, each called by one thread, for batch k + 1 while batch k is computed; a batch's memory
+/// stays until `to_host` returns. `device_resident`: true if embeddings live and step in the backend;
+/// `upload_embeddings` and `download_embeddings` move all of them. `samples`: true if the backend draws neighborhoods;
+/// `draw` takes different slots from different threads. `prepare` sets the number of batches in flight; their slots are
+/// below it. `device_seconds` is the time that a device computed, summed over all batches so far; 0 without one.
+/// Optional, for bounds on memory: `memory_of(batch)` returns the host memory that a sampled batch takes in `compute`,
+/// without its rows [bytes]; `release()`, called while no batch is computed, frees what is kept for the next one.
+/// Cost: `upload` and `download` O(parameters), at both ends of an epoch and around each checkpoint; `to_device`,
+/// `compute` and `to_host` once per batch; `memory_of` and `device_seconds` O(layers), without I/O.
+/// Thread-safety: `compute` by the compute stage, batches in order; `upload`, `download`, `download_embeddings` and
+/// `prepare` by the driving thread while no batch is in flight; `upload_embeddings` by the gather stage, once, before
+/// the first batch is computed; `draw` by the sample stage's threads; `memory_of` by the gather stage, while another
+/// batch is computed; `release` by the update stage; `device_seconds` by any thread, at any time.
+/// Errors: errc::not_finite for a loss that is not a number, naming the batch; device errors. Any exception ends the
+/// epoch, and `run` rethrows it.
 template <class C>
-concept train_backend = requires(C& c, const C& k, training_batch& batch, const training_optimizers& by, resident_embeddings& rows,
-    const batch_key& key, std::size_t n, std::span<const node_id> seeds) {
+concept train_backend = requires(C& c, const C& k, training_batch& batch, const training_optimizers& by,
+    resident_embeddings& rows, const batch_key& key, std::size_t n, std::span<const node_id> seeds) {
     c.prepare(n);
     c.upload(by);
     c.download();
@@ -165,8 +170,12 @@ namespace detail {
 /// Returns the host memory of a batch in a backend [bytes]; 0 if it does not say.
 template <class C>
 [[nodiscard]] std::uint64_t memory_in_backend(const C& of, const training_batch& batch) {
-    if constexpr (requires { { of.memory_of(batch) } -> std::convertible_to<std::uint64_t>; }) return of.memory_of(batch);
-    else return 0;
+    if constexpr (requires {
+                      { of.memory_of(batch) } -> std::convertible_to<std::uint64_t>;
+                  })
+        return of.memory_of(batch);
+    else
+        return 0;
 }
 /// Frees memory that a backend keeps between batches, if it can.
 template <class C>
@@ -178,9 +187,10 @@ void release_backend(C& of) {
 
 /// A backend with a separate step: `compute(batch)` is `differentiate(batch)`, then `step(batch.step)`.
 ///
-/// Meaning: `differentiate` adds to `gradients()`, those of dense parameters only, and does not step; `step(t)` makes step t ≥ 1
-/// by them and zeroes them.
-/// Cost: `differentiate` as `compute`; `step` O(parameters); `gradients` O(1). Thread: the compute stage's. Errors as `compute`.
+/// Meaning: `differentiate` adds to `gradients()`, those of dense parameters only, and does not step; `step(t)` makes
+/// step t ≥ 1 by them and zeroes them.
+/// Cost: `differentiate` as `compute`; `step` O(parameters); `gradients` O(1). Thread: the compute stage's. Errors as
+/// `compute`.
 template <class C>
 concept divisible_backend = train_backend<C> && requires(C& c, training_batch& batch, std::uint64_t step) {
     c.differentiate(batch);
@@ -190,11 +200,12 @@ concept divisible_backend = train_backend<C> && requires(C& c, training_batch& b
 
 /// Combines the gradients of several batches into one step.
 ///
-/// Meaning: `batches_per_step` consecutive batches of a state share a step; the last group of a state may have fewer. After
-/// each batch, `reduce(gradients, replica, last)` is called with its gradients, replica by replica from 0. After the last one
-/// `gradients` holds the values to step by. If a group has further batches, `reduce` zeroes `gradients`, or the next batch adds to
-/// them.
-/// Cost: O(parameters) per batch, and messages between replicas; the compute stage waits for it. Thread: the compute stage's.
+/// Meaning: `batches_per_step` consecutive batches of a state share a step; the last group of a state may have fewer.
+/// After each batch, `reduce(gradients, replica, last)` is called with its gradients, replica by replica from 0. After
+/// the last one `gradients` holds the values to step by. If a group has further batches, `reduce` zeroes `gradients`,
+/// or the next batch adds to them.
+/// Cost: O(parameters) per batch, and messages between replicas; the compute stage waits for it. Thread: the compute
+/// stage's.
 /// Errors: any exception ends the epoch, and `run` rethrows it.
 template <class R>
 concept gradient_reducer = requires(R& r, std::span<float> gradients, std::uint32_t replica, bool last) {

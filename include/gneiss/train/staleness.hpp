@@ -5,8 +5,8 @@
 #include <array>
 #include <condition_variable>
 #include <cstdint>
-#include <limits>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <span>
 #include <unordered_map>
@@ -17,8 +17,8 @@
 
 namespace gneiss {
 
-/// Histogram of the updates that each batch (or row) missed: counts for 0, 1, 2, … and a last bin for all more. Merges by
-/// addition. `add` is O(1), the rest O(bins). Not thread-safe.
+/// Histogram of the updates that each batch (or row) missed: counts for 0, 1, 2, … and a last bin for all more. Merges
+/// by addition. `add` is O(1), the rest O(bins). Not thread-safe.
 struct staleness_histogram {
     static constexpr std::size_t bins = 129; ///< number of counts
     std::array<std::uint64_t, bins> count{}; ///< batches by missed updates
@@ -69,12 +69,12 @@ struct staleness_bound {
 ///     gate.begin_update(k, last);         // apply the gradients of batch k
 ///     gate.end_update(k);
 ///
-/// `updates` 0 is synchronous training: every batch sees all earlier updates, so results do not depend on timing. With `exact`,
-/// batch k sees the updates *up to* k − 1 − updates and no later ones, which makes any bound deterministic. The window is cut
-/// at fences (the end of a state of a plan), where everything is applied first.
+/// `updates` 0 is synchronous training: every batch sees all earlier updates, so results do not depend on timing. With
+/// `exact`, batch k sees the updates *up to* k − 1 − updates and no later ones, which makes any bound deterministic.
+/// The window is cut at fences (the end of a state of a plan), where everything is applied first.
 ///
-/// Batches are numbered 0, 1, 2, … in the order of the plan; both calls come in that order, each from one thread. `close`, from
-/// any thread, ends every wait, now and later. Cost: one lock per call.
+/// Batches are numbered 0, 1, 2, … in the order of the plan; both calls come in that order, each from one thread.
+/// `close`, from any thread, ends every wait, now and later. Cost: one lock per call.
 /// Source: Marius, OSDI'21, §3.
 class staleness_gate {
 public:
@@ -95,8 +95,8 @@ public:
         read_ = k + 1;
         changed_.notify_all();
     }
-    /// Blocks until the update of batch `k` may be applied; `last` is the last batch before the next fence. Returns false if
-    /// closed.
+    /// Blocks until the update of batch `k` may be applied; `last` is the last batch before the next fence. Returns
+    /// false if closed.
     bool begin_update(std::uint64_t k, std::uint64_t last) {
         std::unique_lock lock(mutex_);
         const std::uint64_t needed = exact_ ? std::min(k + bound_, last) + 1 : k + 1;
@@ -139,8 +139,8 @@ private:
 
 /// Measures how many updates *rows* miss: far fewer than batches do, since batches share few rows (Marius, §3).
 ///
-/// Follows one row in 64, chosen by a hash of its id, exactly: a followed row misses one update for each unapplied batch that
-/// also read it. O(followed rows of the batch). Thread-safe.
+/// Follows one row in 64, chosen by a hash of its id, exactly: a followed row misses one update for each unapplied
+/// batch that also read it. O(followed rows of the batch). Thread-safe.
 class row_staleness_sampler {
 public:
     /// Records that the next batch is about to read the rows `ids`.
@@ -168,7 +168,7 @@ public:
 
 private:
     mutable std::mutex mutex_;
-    std::deque<std::vector<node_id>> unapplied_; // batches that have read, in order
+    std::deque<std::vector<node_id>> unapplied_;         // batches that have read, in order
     std::unordered_map<node_id, std::uint64_t> pending_; // unapplied batches that read the row
     staleness_histogram histogram_;
 };

@@ -9,8 +9,8 @@ namespace gneiss {
 
 /// Results of a batch, or sums of them over batches. Addition is associative.
 struct training_statistics {
-    double loss = 0; ///< links: as in `link_statistics`; nodes: sum over nodes, as in `classification_statistics`
-    double penalty = 0;                               ///< links: as in `link_statistics`
+    double loss = 0;    ///< links: as in `link_statistics`; nodes: sum over nodes, as in `classification_statistics`
+    double penalty = 0; ///< links: as in `link_statistics`
     std::uint64_t examples = 0;                       ///< edges, or nodes with a label or target
     std::uint64_t query_count = 0;                    ///< terms of the loss: sides of edges, or nodes with a label
     std::uint64_t correct = 0;                        ///< nodes
@@ -18,7 +18,9 @@ struct training_statistics {
     std::uint64_t sampled_edges = 0, input_nodes = 0; ///< sizes of the samples
 
     /// Returns the loss per query; 0 without queries.
-    [[nodiscard]] double mean_loss() const noexcept { return query_count == 0 ? 0 : loss / static_cast<double>(query_count); }
+    [[nodiscard]] double mean_loss() const noexcept {
+        return query_count == 0 ? 0 : loss / static_cast<double>(query_count);
+    }
     /// Returns the share of correct classifications; 0 without examples.
     [[nodiscard]] double accuracy() const noexcept {
         return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);

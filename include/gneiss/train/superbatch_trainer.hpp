@@ -29,7 +29,8 @@
 namespace gneiss {
 
 /// Ginex' slots (VLDB'22): batches from superbatches, features through a cache that change sets control.
-using ginex_loop = train_loop<inspected_batches, cached_features, no_embeddings, cpu_encoder_backend<classification_head>>;
+using ginex_loop =
+    train_loop<inspected_batches, cached_features, no_embeddings, cpu_encoder_backend<classification_head>>;
 
 /// Input features: rows of a source, or all of them in memory, dense or sparse.
 using feature_input = std::variant<feature_rows, std::shared_ptr<const resident_features>>;
@@ -39,12 +40,12 @@ struct superbatch_trainer_options {
     std::uint64_t batch = 1000; ///< nodes
     std::uint64_t seed = 0;
     std::size_t rows_in_flight = 2; ///< batches with rows in memory: the one being computed, and those gathered ahead
-    std::size_t sample_workers = 1;    ///< for `conventional`
+    std::size_t sample_workers = 1; ///< for `conventional`
     /// nodes of a sample to reserve room for, `rows_in_flight` times; a larger one may run alone; 0: any number
     std::uint64_t batch_nodes = 0;
     std::uint64_t encoder_memory = 0; ///< of the encoder for a batch [bytes]; one of more runs alone; 0: no bound
     std::uint64_t spare_memory = 0;   ///< in addition, for a batch that runs alone [bytes]; more is an error
-    trace_recorder* trace = nullptr;   ///< as `pipeline_options::trace`
+    trace_recorder* trace = nullptr;  ///< as `pipeline_options::trace`
     /// `cache_capacity` is set to the cache's if change sets control it; `trace` to this one
     superbatch_options superbatches{};
 };
@@ -62,17 +63,19 @@ struct superbatch_parts {
     any_backend* backend = nullptr;      ///< computes batches in place of the CPU, with the same parameters
     std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory
     std::optional<target_task> targets{}; ///< instead of labels; only without a backend of your own
-    superbatch_sampler* ahead = nullptr; ///< samples superbatches in place of `sampler`, on the same graph with its options
+    superbatch_sampler* ahead =
+        nullptr; ///< samples superbatches in place of `sampler`, on the same graph with its options
 };
 
-/// Busy seconds of each stage. `sample` and `change_set` are the inspector's; `switching` is the cost of turns: loading,
-/// filling and releasing caches.
+/// Busy seconds of each stage. `sample` and `change_set` are the inspector's; `switching` is the cost of turns:
+/// loading, filling and releasing caches.
 struct superbatch_times {
     /// Time of each stage.
     double sample = 0, change_set = 0, switching = 0, load = 0, gather = 0, update = 0, compute = 0, wait = 0;
 };
 
-/// Trains a GNN for node classification, with graph and features in any store: `train_loop` with the slots of Ginex (VLDB'22).
+/// Trains a GNN for node classification, with graph and features in any store: `train_loop` with the slots of Ginex
+/// (VLDB'22).
 ///
 ///     constexpr std::uint64_t epochs = 10;
 ///     any_sampler sampler = make_sampler(graph, sampler_kind::neighbor, {.fanout = parse_fanout("10,5")}, seed); // of a disk_csc
@@ -81,8 +84,8 @@ struct superbatch_times {
 ///          .training_nodes = nodes, .encode = encoder, .weights = weights, .optimizer = optimizer}, executor);
 ///     for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) loss.push_back(training.run(epoch).model.mean_loss());
 ///
-/// Memory: rows of `rows_in_flight` batches, samples of `in_flight`, and the memory of samplers and encoder; the caller charges
-/// it, as it knows the sizes from a profile.
+/// Memory: rows of `rows_in_flight` batches, samples of `in_flight`, and the memory of samplers and encoder; the caller
+/// charges it, as it knows the sizes from a profile.
 /// Thread-safety: one driving thread. Source: Ginex, sections 3.1 and 3.3, Figures 7 to 9.
 ///
 /// From examples/21_own_sampler.cpp:
@@ -99,9 +102,11 @@ public:
     }
 
     /// Runs epoch `from.epoch` from batch `from.next` on, after `from.steps` steps, as `train_loop::run`: resumes.
-    training_epoch run(const resume_position& from, const training_observer& observer = {}, const std::stop_token& stop = {});
+    training_epoch run(
+        const resume_position& from, const training_observer& observer = {}, const std::stop_token& stop = {});
     /// Runs epoch `epoch` from batch `from` on, after the steps so far, as `train_loop::run`.
-    training_epoch run(std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {}, const std::stop_token& stop = {});
+    training_epoch run(std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
+        const std::stop_token& stop = {});
     /// Steps so far: t of the optimizers.
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
     /// Sets the optimizer from the next epoch on: for schedules. It must have the same number of state floats.
@@ -121,9 +126,12 @@ private:
         return superbatches(o) ? 1 : std::max<std::size_t>(o.sample_workers, 1);
     }
 
-    [[nodiscard]] static inspected_batches::options batch_options(const superbatch_trainer_options& options, const superbatch_parts& parts);
-    [[nodiscard]] any_features make_features(const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor);
-    [[nodiscard]] static any_backend make_backend(const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor);
+    [[nodiscard]] static inspected_batches::options batch_options(
+        const superbatch_trainer_options& options, const superbatch_parts& parts);
+    [[nodiscard]] any_features make_features(
+        const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor);
+    [[nodiscard]] static any_backend make_backend(
+        const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor);
 
     memory_budget no_budget_; // the caller charges
     inspected_batches batches_;

@@ -14,9 +14,9 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/sample/excluded_edge.hpp>
+#include <gneiss/sample/link_batches.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
-#include <gneiss/sample/link_batches.hpp>
 #include <gneiss/sample/node_batches.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
@@ -25,8 +25,8 @@
 
 namespace gneiss {
 
-/// Nodes whose outputs a batch needs, and edges that their sample excludes. Views of memory of the batch, or of the cutter until
-/// it cuts another.
+/// Nodes whose outputs a batch needs, and edges that their sample excludes. Views of memory of the batch, or of the
+/// cutter until it cuts another.
 struct seed_set {
     std::span<const node_id> nodes;              ///< distinct
     std::span<const excluded_edge<>> excluded{}; ///< edges that the sample leaves out
@@ -34,16 +34,18 @@ struct seed_set {
 
 /// Cuts the examples of a state into batches, without the sampled neighborhood.
 ///
-/// Meaning: `acquire` waits for the examples of state `i`, `batches` counts their batches. `cutter()` makes an object with
-/// `cut(batch, view)`, one per thread, which writes the task's part of a batch (links, labels or a custom payload) and returns
-/// its seeds: a pure function of batch.key and the view. `repeats`: true if a state may be passed over again.
-/// Cost: `acquire` waits until the examples are loaded, and O(examples); `cut` O(batch), in memory that the cutter and the batch
-/// reuse; `batches` O(1); `cutter` once per sampling thread.
-/// Thread-safety: `begin_epoch`, `acquire` and `batches` by the driving thread; `cutter` by several threads at once, each of
-/// which cuts with its own.
+/// Meaning: `acquire` waits for the examples of state `i`, `batches` counts their batches. `cutter()` makes an object
+/// with `cut(batch, view)`, one per thread, which writes the task's part of a batch (links, labels or a custom payload)
+/// and returns its seeds: a pure function of batch.key and the view. `repeats`: true if a state may be passed over
+/// again.
+/// Cost: `acquire` waits until the examples are loaded, and O(examples); `cut` O(batch), in memory that the cutter and
+/// the batch reuse; `batches` O(1); `cutter` once per sampling thread.
+/// Thread-safety: `begin_epoch`, `acquire` and `batches` by the driving thread; `cutter` by several threads at once,
+/// each of which cuts with its own.
 /// Errors: any exception ends the epoch, and `run` rethrows it: errc::out_of_range for a label, for example.
 template <class T>
-concept train_task = requires(T& t, const T& c, const epoch_start& start, std::uint32_t i, training_batch& batch, const typename T::view& view) {
+concept train_task = requires(
+    T& t, const T& c, const epoch_start& start, std::uint32_t i, training_batch& batch, const typename T::view& view) {
     t.begin_epoch(start);
     { t.acquire(start, i) } -> std::same_as<std::shared_ptr<const typename T::view>>;
     { T::batches(view) } -> std::convertible_to<std::uint64_t>;
@@ -64,7 +66,8 @@ struct link_task_options {
 ///     link_task task({.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 2}, .seed = seed}, edges, partitioning);
 template <class Negatives = negative_sampler>
 class link_task {
-    static_assert(negative_source<Negatives>, "link_task: Negatives must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
+    static_assert(negative_source<Negatives>,
+        "link_task: Negatives must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
 
 public:
     static constexpr bool repeats = false; ///< a state is trained once
@@ -77,16 +80,21 @@ public:
     };
 
     /// \param partitioning  of the nodes
-    /// \param exclude_from  numbers edges, so that samples exclude the edges that a batch predicts; null: samples keep them
-    /// Precondition: buffers outlive this. Throws errc::invalid_argument for unusable negative options, or edges that are
-    /// bucketed by other partitions.
-    link_task(const link_task_options& settings, edge_buffer& edges, const row_partitioning& partitioning, const graph_buffer* exclude_from = nullptr)
+    /// \param exclude_from  numbers edges, so that samples exclude the edges that a batch predicts; null: samples keep
+    /// them Precondition: buffers outlive this. Throws errc::invalid_argument for unusable negative options, or edges
+    /// that are bucketed by other partitions.
+    link_task(const link_task_options& settings, edge_buffer& edges, const row_partitioning& partitioning,
+        const graph_buffer* exclude_from = nullptr)
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
         : link_task(settings, Negatives(settings.negatives, settings.seed), edges, partitioning, exclude_from) {}
     /// \param negatives  source of the negatives
-    link_task(const link_task_options& settings, Negatives negatives, edge_buffer& edges, const row_partitioning& partitioning,
-        const graph_buffer* exclude_from = nullptr)
-        : options_(settings), source_(std::move(negatives)), edges_(edges), partitioning_(partitioning), exclude_from_(exclude_from) {
+    link_task(const link_task_options& settings, Negatives negatives, edge_buffer& edges,
+        const row_partitioning& partitioning, const graph_buffer* exclude_from = nullptr)
+        : options_(settings),
+          source_(std::move(negatives)),
+          edges_(edges),
+          partitioning_(partitioning),
+          exclude_from_(exclude_from) {
         validate(settings.negatives);
         options_.negatives = with_chunks(settings.negatives, settings.batch);
         edges_.expect(partitioning_);
@@ -95,7 +103,9 @@ public:
     void begin_epoch(const epoch_start& start) { edges_.begin_epoch(start.states, start.from.state); }
     [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& start, std::uint32_t i) {
         const buffer_state& s = start.states[i];
-        view result{link_state(s, partitioning_, edges_.acquire(i), options_.batch, options_.batch_from, options_.seed, start.epoch, i), {}};
+        view result{link_state(s, partitioning_, edges_.acquire(i), options_.batch, options_.batch_from, options_.seed,
+                        start.epoch, i),
+            {}};
         if (exclude_from_ != nullptr)
             for (const edge_bucket& b : s.edge_buckets) result.first_edge.push_back(exclude_from_->first_edge(b));
         return std::make_shared<const view>(std::move(result));
@@ -139,8 +149,8 @@ private:
 };
 static_assert(train_task<link_task<>>);
 
-/// Batches of training nodes: node classification with labels, tasks with rows of targets or, without either, any loss on nodes
-/// whose head reads batch.seeds.
+/// Batches of training nodes: node classification with labels, tasks with rows of targets or, without either, any loss
+/// on nodes whose head reads batch.seeds.
 ///
 ///     node_task task({.batch = 1000, .seed = seed}, labels, classes, rows,
 ///         [&](std::uint32_t state, std::vector<node_id>& out) { append_training_nodes(plan, state, rows, nodes, out); });
@@ -149,8 +159,8 @@ public:
     static constexpr bool repeats = true; ///< a state may be passed over again
     using view = node_batches;            ///< data of a state
 
-    /// Appends the nodes that train in state `state` of the epoch's plan: resident ones, each in one state. Called on the
-    /// driving thread.
+    /// Appends the nodes that train in state `state` of the epoch's plan: resident ones, each in one state. Called on
+    /// the driving thread.
     using nodes_of_state = std::function<void(std::uint32_t state, std::vector<node_id>& out)>;
 
     /// Options of the task.
@@ -162,9 +172,15 @@ public:
     /// \param labels   of all nodes; outlives this; may be empty
     /// \param classes  upper bound of labels, exclusive
     /// Throws errc::invalid_argument unless every node has a label, or `unlabeled`.
-    node_task(const options& settings, std::span<const class_id> labels, std::size_t classes, row_partitioning partitioning, nodes_of_state nodes)
-        : options_(settings), labels_(labels), classes_(classes), partitioning_(std::move(partitioning)), nodes_(std::move(nodes)) {
-        if (!labels.empty() && labels.size() != partitioning_.nodes) throw error(errc::invalid_argument, "every node needs a label, or unlabeled");
+    node_task(const options& settings, std::span<const class_id> labels, std::size_t classes,
+        row_partitioning partitioning, nodes_of_state nodes)
+        : options_(settings),
+          labels_(labels),
+          classes_(classes),
+          partitioning_(std::move(partitioning)),
+          nodes_(std::move(nodes)) {
+        if (!labels.empty() && labels.size() != partitioning_.nodes)
+            throw error(errc::invalid_argument, "every node needs a label, or unlabeled");
     }
 
     /// Constructs a task with rows of targets. Throws errc::invalid_argument without columns.
@@ -176,7 +192,8 @@ public:
     }
 
     /// Constructs a task without labels.
-    node_task(const options& settings, row_partitioning partitioning, nodes_of_state nodes) : node_task(settings, {}, 0, std::move(partitioning), std::move(nodes)) {}
+    node_task(const options& settings, row_partitioning partitioning, nodes_of_state nodes)
+        : node_task(settings, {}, 0, std::move(partitioning), std::move(nodes)) {}
 
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
     /// Throws errc::out_of_range for a training node that is not resident.
@@ -185,7 +202,9 @@ public:
         nodes_(i, nodes);
         for (const node_id v : nodes)
             if (v >= partitioning_.nodes || !std::ranges::binary_search(start.states[i].resident, partitioning_.of(v)))
-                throw error(errc::out_of_range, "node " + std::to_string(v) + " trains in state " + std::to_string(i) + ", where it is not resident");
+                throw error(errc::out_of_range,
+                    "node " + std::to_string(v) + " trains in state " + std::to_string(i) +
+                        ", where it is not resident");
         return std::make_shared<const view>(std::move(nodes), options_.batch, options_.seed, start.epoch, i);
     }
     /// Returns the number of batches of a state.
@@ -196,7 +215,9 @@ public:
     public:
         /// Labels seeds by `labels`, or by `targets`; the latter outlive this.
         cutter_type(std::span<const class_id> labels, std::size_t classes, const node_targets* targets = nullptr)
-            : labels_(labels), classes_(classes), targets_(targets) {}
+            : labels_(labels),
+              classes_(classes),
+              targets_(targets) {}
 
         /// Throws errc::out_of_range for a label that is not below `classes`, naming the node.
         seed_set cut(training_batch& b, const view& v) {
@@ -212,7 +233,9 @@ public:
         const node_targets* targets_;
     };
     /// Returns a cutter.
-    [[nodiscard]] cutter_type cutter() const { return {labels_, classes_, targets_.columns == 0 ? nullptr : &targets_}; }
+    [[nodiscard]] cutter_type cutter() const {
+        return {labels_, classes_, targets_.columns == 0 ? nullptr : &targets_};
+    }
 
 private:
     options options_;

@@ -24,36 +24,43 @@
 
 namespace gneiss {
 
-/// Options of `train_loop`. By default the loop charges 0 bytes and bounds nothing: batches take the memory that they need, and
-/// the budget does not see it. `charging` sets the charges and bounds from the size of a batch.
+/// Options of `train_loop`. By default the loop charges 0 bytes and bounds nothing: batches take the memory that they
+/// need, and the budget does not see it. `charging` sets the charges and bounds from the size of a batch.
 struct train_loop_options {
     pipeline_options pipeline{};       ///< options of the pipeline
     std::size_t batches_in_flight = 0; ///< 0: the number that the stages can use, at most staleness + 2
-    std::uint64_t batch_bytes = 0;     ///< charged to the budget for each batch in flight, without rows; no bound by itself
+    std::uint64_t batch_bytes = 0; ///< charged to the budget for each batch in flight, without rows; no bound by itself
     /// charged for the rows of all batches; a batch that does not fit with others runs alone; 0: no charge and no bound
     std::uint64_t row_bytes = 0;
     std::uint64_t most_batch_bytes = 0; ///< largest batch with its rows; more is an error; 0: no bound
-    std::uint64_t sample_bytes = 0;     ///< of a batch, without rows; one of more is drawn again and runs alone; 0: no bound
-    std::uint64_t compute_bytes = 0;    ///< of the backend for a batch; one of more runs alone; 0: no bound
+    std::uint64_t sample_bytes =
+        0; ///< of a batch, without rows; one of more is drawn again and runs alone; 0: no bound
+    std::uint64_t compute_bytes = 0; ///< of the backend for a batch; one of more runs alone; 0: no bound
     /// memory beyond these bounds, for a batch that runs alone; more is an error
     std::uint64_t spare_bytes = 0;
-    /// Called with the nodes whose rows a batch reads, batch by batch in order, on the thread that gathers them: for profiles.
+    /// Called with the nodes whose rows a batch reads, batch by batch in order, on the thread that gathers them: for
+    /// profiles.
     std::function<void(std::span<const node_id>)> on_rows{};
 
     /// Returns the number of batches in memory at once.
-    [[nodiscard]] std::size_t in_flight() const noexcept { return gneiss::batches_in_flight(pipeline, batches_in_flight); }
-    /// Returns these options with charges for batches of at most `most`, and `rows` bytes for all their rows; 0: enough for
-    /// `batches_with_rows`. With `sample`, a batch of more than that runs alone, in memory up to `most`. Deterministic
-    /// runs are charged for `most`. Sets batch_bytes, sample_bytes and row_bytes, and adds to spare_bytes, which is not charged:
-    /// the caller keeps it free. Leaves compute_bytes and most_batch_bytes; without the latter, a batch whose sample exceeds
-    /// `most` is an error only with `sample`, and one of a deterministic run never is.
-    [[nodiscard]] train_loop_options charging(const batch_memory& most, std::uint64_t rows, std::uint64_t sample = 0) const {
+    [[nodiscard]] std::size_t in_flight() const noexcept {
+        return gneiss::batches_in_flight(pipeline, batches_in_flight);
+    }
+    /// Returns these options with charges for batches of at most `most`, and `rows` bytes for all their rows; 0: enough
+    /// for `batches_with_rows`. With `sample`, a batch of more than that runs alone, in memory up to `most`.
+    /// Deterministic runs are charged for `most`. Sets batch_bytes, sample_bytes and row_bytes, and adds to
+    /// spare_bytes, which is not charged: the caller keeps it free. Leaves compute_bytes and most_batch_bytes; without
+    /// the latter, a batch whose sample exceeds `most` is an error only with `sample`, and one of a deterministic run
+    /// never is.
+    [[nodiscard]] train_loop_options charging(
+        const batch_memory& most, std::uint64_t rows, std::uint64_t sample = 0) const {
         if (pipeline.deterministic) rows = sample = 0; // no batch waits for others or runs alone
         train_loop_options result = *this;
         result.batch_bytes = sample != 0 ? std::min(sample, most.sample) : most.sample;
         result.sample_bytes = sample < most.sample ? sample : 0;
         result.row_bytes = rows != 0 ? rows : batches_with_rows(in_flight()) * most.rows;
-        result.spare_bytes += most.sample - result.batch_bytes + (most.rows > result.row_bytes ? most.rows - result.row_bytes : 0);
+        result.spare_bytes +=
+            most.sample - result.batch_bytes + (most.rows > result.row_bytes ? most.rows - result.row_bytes : 0);
         return result;
     }
 };
@@ -71,8 +78,8 @@ struct identity_reducer {
 };
 static_assert(gradient_reducer<identity_reducer>);
 
-/// The training loop: batches of the states of a plan go through the stages produce, gather, compute and update, with bounded
-/// staleness.
+/// The training loop: batches of the states of a plan go through the stages produce, gather, compute and update, with
+/// bounded staleness.
 ///
 /// Each slot is an argument, open to any type that fits its concept (train/slots.hpp):
 ///
@@ -81,9 +88,9 @@ static_assert(gradient_reducer<identity_reducer>);
 ///
 /// For a given plan and seed, staleness 0 gives the same bits at any thread count, buffer size, engine and store.
 /// Marius, MariusGNN, Ginex and Hanoi are this loop with their slots (docs/architecture/modules.md).
-/// Memory: charges of the slots, plus `in_flight` · `batch_bytes` + `row_bytes`: 0 bytes with default options, whatever the
-/// batches take; see `train_loop_options::charging`. A batch over `sample_bytes`, `row_bytes` or
-/// `compute_bytes` waits until all before it are applied and runs alone, with `spare_bytes` in addition, which are freed after it:
+/// Memory: charges of the slots, plus `in_flight` · `batch_bytes` + `row_bytes`: 0 bytes with default options, whatever
+/// the batches take; see `train_loop_options::charging`. A batch over `sample_bytes`, `row_bytes` or `compute_bytes`
+/// waits until all before it are applied and runs alone, with `spare_bytes` in addition, which are freed after it:
 /// bounds change no result. Thread-safety: one driving thread.
 /// Source: Marius, OSDI'21, §3 and Algorithm 2.
 ///
@@ -91,11 +98,16 @@ static_assert(gradient_reducer<identity_reducer>);
 /// \snippet 22_own_task.cpp loop
 template <class Batches, class Features, class Embeddings, class Backend, class Reducer = identity_reducer>
 class train_loop {
-    static_assert(batch_producer<Batches>, "train_loop: Batches must be a gneiss::batch_producer, see gneiss/train/slots.hpp");
-    static_assert(feature_source<Features>, "train_loop: Features must be a gneiss::feature_source, see gneiss/train/slots.hpp");
-    static_assert(embedding_source<Embeddings>, "train_loop: Embeddings must be a gneiss::embedding_source, see gneiss/train/slots.hpp");
-    static_assert(train_backend<Backend>, "train_loop: Backend must be a gneiss::train_backend, see gneiss/train/slots.hpp");
-    static_assert(gradient_reducer<Reducer>, "train_loop: Reducer must be a gneiss::gradient_reducer, see gneiss/train/slots.hpp");
+    static_assert(
+        batch_producer<Batches>, "train_loop: Batches must be a gneiss::batch_producer, see gneiss/train/slots.hpp");
+    static_assert(
+        feature_source<Features>, "train_loop: Features must be a gneiss::feature_source, see gneiss/train/slots.hpp");
+    static_assert(embedding_source<Embeddings>,
+        "train_loop: Embeddings must be a gneiss::embedding_source, see gneiss/train/slots.hpp");
+    static_assert(
+        train_backend<Backend>, "train_loop: Backend must be a gneiss::train_backend, see gneiss/train/slots.hpp");
+    static_assert(gradient_reducer<Reducer>,
+        "train_loop: Reducer must be a gneiss::gradient_reducer, see gneiss/train/slots.hpp");
     static constexpr bool steps_each_batch = std::same_as<Reducer, identity_reducer>;
     static_assert(steps_each_batch || divisible_backend<Backend>,
         "train_loop: a Reducer needs a Backend that is a gneiss::divisible_backend, see gneiss/train/slots.hpp");
@@ -104,11 +116,17 @@ public:
     using epoch = training_epoch;       ///< result of an epoch
     using observer = training_observer; ///< callbacks of an epoch
 
-    /// Precondition: all slots outlive this. Throws errc::invalid_argument for slots that do not fit together; over_budget.
-    train_loop(train_loop_options options, Batches& batches, Features& features, Embeddings& embeddings, Backend& backend,
-        training_optimizers optimizers, memory_budget& budget, Reducer reducer = {})
-        : options_(checked(std::move(options), batches, features, embeddings, backend)), batches_(batches), features_(features),
-          embeddings_(embeddings), backend_(backend), optimizers_(std::move(optimizers)), reducer_(std::move(reducer)),
+    /// Precondition: all slots outlive this. Throws errc::invalid_argument for slots that do not fit together;
+    /// over_budget.
+    train_loop(train_loop_options options, Batches& batches, Features& features, Embeddings& embeddings,
+        Backend& backend, training_optimizers optimizers, memory_budget& budget, Reducer reducer = {})
+        : options_(checked(std::move(options), batches, features, embeddings, backend)),
+          batches_(batches),
+          features_(features),
+          embeddings_(embeddings),
+          backend_(backend),
+          optimizers_(std::move(optimizers)),
+          reducer_(std::move(reducer)),
           charge_(budget.charge("batches", options_.in_flight() * options_.batch_bytes + options_.row_bytes)),
           room_(needs_later_batches() ? 0 : options_.row_bytes),
           driver_(stages(), options_.pipeline, make_batches(), &embeddings, Reducer::batches_per_step) {
@@ -116,27 +134,31 @@ public:
         backend_.prepare(options_.in_flight());
     }
 
-    /// Runs epoch `from.epoch` over `states`, from batch `from.next` on, and counts steps from `from.steps` on: resumes at the
-    /// position of an epoch's result or of a checkpoint. With staleness 0 or a deterministic one, the run ends in the bits of an
-    /// uninterrupted one.
+    /// Runs epoch `from.epoch` over `states`, from batch `from.next` on, and counts steps from `from.steps` on: resumes
+    /// at the position of an epoch's result or of a checkpoint. With staleness 0 or a deterministic one, the run ends
+    /// in the bits of an uninterrupted one.
     ///
-    /// \param ahead  first state of the next epoch, to be loaded after the last state, within the buffers' memory; null: none
+    /// \param ahead  first state of the next epoch, to be loaded after the last state, within the buffers' memory;
+    /// null: none
     ///
-    /// Stops early, with all submitted batches applied, when `stop` is requested. Partitions are written and released at the
-    /// end.
-    /// Throws errc::invalid_argument, before anything runs, for a plan without states, a position beyond it, `observe.again` if
-    /// the batches do not repeat a state, as those of links, and for `observe.checkpoint_due` without `observe.checkpoint`;
-    /// errc::invalid_argument if a whole epoch has nothing to train; over_budget for a batch larger than the options allow; errc::no_space if the embeddings need a checkpoint and
-    /// the observer makes none; errors of the slots. After any but those before anything runs, no stage is running, and every
-    /// later call rethrows it.
-    epoch run(const epoch_plan& states, const resume_position& from, const observer& observe = {}, const std::stop_token& stop = {},
-        const buffer_state* ahead = nullptr) {
+    /// Stops early, with all submitted batches applied, when `stop` is requested. Partitions are written and released
+    /// at the end.
+    /// Throws errc::invalid_argument, before anything runs, for a plan without states, a position beyond it,
+    /// `observe.again` if the batches do not repeat a state, as those of links, and for `observe.checkpoint_due`
+    /// without `observe.checkpoint`; errc::invalid_argument if a whole epoch has nothing to train; over_budget for a
+    /// batch larger than the options allow; errc::no_space if the embeddings need a checkpoint and the observer makes
+    /// none; errors of the slots. After any but those before anything runs, no stage is running, and every later call
+    /// rethrows it.
+    epoch run(const epoch_plan& states, const resume_position& from, const observer& observe = {},
+        const std::stop_token& stop = {}, const buffer_state* ahead = nullptr) {
         if (states.empty()) throw error(errc::invalid_argument, "there is nothing to train: the plan has no states");
         if (from.next.state > states.size())
-            throw error(errc::invalid_argument, "an epoch begins at state " + std::to_string(from.next.state) + " of a plan of " +
-                                                    std::to_string(states.size()));
+            throw error(errc::invalid_argument,
+                "an epoch begins at state " + std::to_string(from.next.state) + " of a plan of " +
+                    std::to_string(states.size()));
         if (observe.again && !batches_.repeats())
-            throw error(errc::invalid_argument, "the observer has again: further passes over a state are for node tasks");
+            throw error(
+                errc::invalid_argument, "the observer has again: further passes over a state are for node tasks");
         std::stop_source leave; // a stop, or a failure of a stage, ends waits of producers
         const auto give_up = [&] { leave.request_stop(); };
         const std::stop_callback stopped(stop, give_up), failed(driver_.failed(), give_up);
@@ -162,11 +184,13 @@ public:
                 const trace_span span(driver_.trace(), "wait for edges and graph", at);
                 return std::make_shared<state_work>(batches_.acquire(start, s));
             }();
-            const trace_span span(features_.columns().total() == 0 ? nullptr : driver_.trace(), "wait for features", at);
+            const trace_span span(
+                features_.columns().total() == 0 ? nullptr : driver_.trace(), "wait for features", at);
             work->features = features_.acquire(s);
             planned += work->batches;
             if (planned == 0 && from.next == batch_number{} && s + 1 == states.size())
-                throw error(errc::invalid_argument, "there is nothing to train: no state of the epoch has an edge or a training node");
+                throw error(errc::invalid_argument,
+                    "there is nothing to train: no state of the epoch has an edge or a training node");
             return std::shared_ptr<const state_work>(std::move(work));
         };
         const auto ready = [&](std::uint32_t s) { return batches_.ready(s) && features_.ready(s); };
@@ -184,8 +208,8 @@ public:
     /// Steps so far: t of the optimizers.
     [[nodiscard]] std::uint64_t steps() const noexcept { return driver_.steps(); }
 
-    /// Sets the optimizers from the next epoch on: for schedules. Throws errc::invalid_argument if rows need a different number
-    /// of state floats; it must not change for dense parameters either.
+    /// Sets the optimizers from the next epoch on: for schedules. Throws errc::invalid_argument if rows need a
+    /// different number of state floats; it must not change for dense parameters either.
     void set_optimizers(training_optimizers optimizers) {
         embeddings_.set_optimizer(optimizers.rows);
         optimizers_ = std::move(optimizers);
@@ -203,12 +227,13 @@ public:
     [[nodiscard]] pipeline_statistics statistics() const { return driver_.statistics(); }
 
 private:
-    [[nodiscard]] static train_loop_options checked(train_loop_options options, const Batches& batches, const Features& features,
-        const Embeddings& embeddings, const Backend& backend) {
+    [[nodiscard]] static train_loop_options checked(train_loop_options options, const Batches& batches,
+        const Features& features, const Embeddings& embeddings, const Backend& backend) {
         if (backend.device_resident() && !embeddings.keeps_all())
             throw error(errc::invalid_argument, "rows that live on a device need a buffer of all of them");
         if (embeddings.state_columns() != 0 && features.columns().total() != 0)
-            throw error(errc::invalid_argument, "rows are stepped in the compute stage only where nodes have no features");
+            throw error(
+                errc::invalid_argument, "rows are stepped in the compute stage only where nodes have no features");
         if (batches.in_order()) options.pipeline.sample_workers = 1;
         return options;
     }
@@ -248,8 +273,8 @@ private:
         if (b.drawn) b.work.reset(); // the graph is no longer needed
     }
 
-    /// Draws a batch of at most `most` bytes; 0: any. Returns false for a larger one, and frees it: a batch is a pure function of
-    /// its key, so that it can be drawn again.
+    /// Draws a batch of at most `most` bytes; 0: any. Returns false for a larger one, and frees it: a batch is a pure
+    /// function of its key, so that it can be drawn again.
     bool draw(training_batch& b, std::uint64_t most) {
         b.statistics = {};
         b.link_arena.limit(static_cast<std::size_t>(most));
@@ -272,9 +297,7 @@ private:
         const std::size_t learned = embeddings_.columns(), columns = learned + features_.columns().dense;
         return {columns + embeddings_.state_columns(), learned != 0 && !backend_.device_resident() ? columns : 0};
     }
-    [[nodiscard]] std::uint64_t row_bytes(const training_batch& b) const {
-        return b.nodes.size() * widths().bytes();
-    }
+    [[nodiscard]] std::uint64_t row_bytes(const training_batch& b) const { return b.nodes.size() * widths().bytes(); }
 
     /// Waits for room for the rows, or until the batch may run alone.
     void admit(training_batch& b) {
@@ -295,9 +318,12 @@ private:
     }
     /// Returns the bytes of a batch beyond the bounds of sample, rows and compute.
     [[nodiscard]] std::uint64_t excess(const training_batch& b, std::uint64_t rows) const {
-        const auto beyond = [](std::uint64_t bytes, std::uint64_t bound) { return bound != 0 && bytes > bound ? bytes - bound : 0; };
+        const auto beyond = [](std::uint64_t bytes, std::uint64_t bound) {
+            return bound != 0 && bytes > bound ? bytes - bound : 0;
+        };
         const std::uint64_t compute = options_.compute_bytes == 0 ? 0 : detail::memory_in_backend(backend_, b);
-        return beyond(b.sample_bytes(), options_.sample_bytes) + beyond(rows, options_.row_bytes) + beyond(compute, options_.compute_bytes);
+        return beyond(b.sample_bytes(), options_.sample_bytes) + beyond(rows, options_.row_bytes) +
+            beyond(compute, options_.compute_bytes);
     }
 
     void gather(training_batch& b) {
@@ -325,8 +351,10 @@ private:
 
     void check_size(const training_batch& b) const {
         if (options_.most_batch_bytes == 0) return;
-        const std::uint64_t needed = b.link_arena.capacity() + b.sample_arena.capacity() + b.layers.memory_bytes() + row_bytes(b);
-        if (needed > options_.most_batch_bytes) throw over_budget(options_.most_batch_bytes, {{to_string(b.key), needed}});
+        const std::uint64_t needed =
+            b.link_arena.capacity() + b.sample_arena.capacity() + b.layers.memory_bytes() + row_bytes(b);
+        if (needed > options_.most_batch_bytes)
+            throw over_budget(options_.most_batch_bytes, {{to_string(b.key), needed}});
     }
 
     void compute(training_batch& b) {
@@ -335,7 +363,8 @@ private:
                 backend_.compute(b);
             } else {
                 backend_.differentiate(b);
-                reducer_.reduce(backend_.gradients(), static_cast<std::uint32_t>(b.key.number.index % Reducer::batches_per_step), b.ends_step);
+                reducer_.reduce(backend_.gradients(),
+                    static_cast<std::uint32_t>(b.key.number.index % Reducer::batches_per_step), b.ends_step);
                 if (b.ends_step) backend_.step(b.step);
             }
         });
@@ -371,7 +400,8 @@ private:
     void upload_embeddings(const training_batch& b) {
         if (rows_) return;
         const resident_embeddings* const rows = embeddings_.resident(b.rows);
-        if (rows == nullptr) throw error(errc::invalid_argument, "embeddings that live elsewhere cannot live on a device");
+        if (rows == nullptr)
+            throw error(errc::invalid_argument, "embeddings that live elsewhere cannot live on a device");
         rows_ = *rows;
         backend_.upload_embeddings(*rows_);
     }
@@ -389,7 +419,7 @@ private:
     training_optimizers optimizers_;
     Reducer reducer_;
     memory_charge charge_;
-    std::stop_token stop_; // ends waits of producers in the current epoch
+    std::stop_token stop_;                    // ends waits of producers in the current epoch
     std::optional<resident_embeddings> rows_; // host memory of the rows that the backend holds
     row_room room_;
 

@@ -28,7 +28,8 @@
 
 namespace gneiss {
 
-/// A loss or a gradient of a batch that is not finite: training diverged, or its input is not finite. `what()` is the backend's.
+/// A loss or a gradient of a batch that is not finite: training diverged, or its input is not finite. `what()` is the
+/// backend's.
 class divergence : public error {
 public:
     /// \param key  of the batch
@@ -46,7 +47,8 @@ struct epoch_start {
     const epoch_plan& states; ///< states of the epoch
     std::uint64_t epoch = 0;  ///< number of the epoch
     batch_number from{};      ///< first batch
-    const buffer_state* ahead = nullptr; ///< first state of the next epoch, to be loaded after the last of this one; null: none
+    const buffer_state* ahead =
+        nullptr; ///< first state of the next epoch, to be loaded after the last of this one; null: none
 
     /// Returns the states to load: those of the epoch, then the one ahead.
     [[nodiscard]] epoch_plan loaded() const {
@@ -66,8 +68,8 @@ struct state_work {
     [[nodiscard]] std::uint64_t size() const noexcept { return batches; }
 };
 
-/// A batch in the stages of training. Each slot of `train_loop` writes its part. Memory is reused from batch to batch. One
-/// stage holds the batch at a time.
+/// A batch in the stages of training. Each slot of `train_loop` writes its part. Memory is reused from batch to batch.
+/// One stage holds the batch at a time.
 struct training_batch : driven_batch<training_statistics, state_work> {
     // Written by the batch producer.
     std::span<const node_id> nodes;  ///< nodes whose rows the batch reads, distinct: sources of the first layer
@@ -87,7 +89,7 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     sparse_feature_rows sparse;   ///< memory of in.sparse
     /// [nodes, dense columns], written by the backend; empty: nothing is learned, or the backend holds embeddings
     matrix_view<float> gradients;
-    matrix_view<float> relations;  ///< as gathered with the batch; empty: the backend's own, which it steps
+    matrix_view<float> relations; ///< as gathered with the batch; empty: the backend's own, which it steps
 
     // Written by the backend.
     sparse_gradients relation_gradients; ///< gradients of relations
@@ -113,7 +115,8 @@ struct training_batch : driven_batch<training_statistics, state_work> {
         sample_arena = {};
     }
 
-    /// Returns memory for a custom task's data of this batch. The first call creates it; it is reused from batch to batch.
+    /// Returns memory for a custom task's data of this batch. The first call creates it; it is reused from batch to
+    /// batch.
     template <class T>
     [[nodiscard]] T& payload() {
         if (payload_type_ == nullptr || *payload_type_ != typeid(T)) {
@@ -130,7 +133,10 @@ private:
 
 /// Returns the key of a batch's dropout masks; layers extend it.
 [[nodiscard]] inline random_key dropout_key(std::uint64_t seed, const batch_key& batch) noexcept {
-    return random_key{seed, random_domain::dropout}.with(batch.epoch).with(batch.number.state).with(batch.number.pass)
+    return random_key{seed, random_domain::dropout}
+        .with(batch.epoch)
+        .with(batch.number.state)
+        .with(batch.number.pass)
         .with(batch.number.index);
 }
 

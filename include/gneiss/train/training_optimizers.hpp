@@ -8,8 +8,8 @@ namespace gneiss {
 
 /// The optimizers of an epoch.
 struct training_optimizers {
-    any_row_optimizer rows{sgd{}};    ///< steps node embeddings and relations
-    dense_optimizer dense{sgd{}};     ///< steps an encoder's weights
+    any_row_optimizer rows{sgd{}}; ///< steps node embeddings and relations
+    dense_optimizer dense{sgd{}};  ///< steps an encoder's weights
 };
 
 } // namespace gneiss

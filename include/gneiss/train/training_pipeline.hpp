@@ -25,8 +25,8 @@
 
 namespace gneiss {
 
-/// The stages of Marius' pipeline (OSDI'21, §3). *Load* is split in two: sampling needs no rows, so it need not wait for
-/// earlier updates, while gathering must.
+/// The stages of Marius' pipeline (OSDI'21, §3). *Load* is split in two: sampling needs no rows, so it need not wait
+/// for earlier updates, while gathering must.
 enum class stage : std::uint8_t { sample, gather, to_device, compute, to_host, update };
 
 inline constexpr std::size_t stage_count = 6; ///< number of stages
@@ -45,7 +45,8 @@ struct pipeline_stages {
     function compute;     ///< gradients; steps the relation parameters, so one worker, in order
     function to_host{};   ///< optional
     function update;      ///< steps the node rows
-    function admit{};     ///< optional: waits for room for the rows before they are gathered; its time counts as waiting for gather
+    function admit{}; ///< optional: waits for room for the rows before they are gathered; its time counts as waiting
+                      ///< for gather
 };
 
 /// Options of a pipeline.
@@ -54,7 +55,8 @@ struct pipeline_options {
     bool deterministic = false;     ///< fixed schedule: the same results in every run, at any staleness
     std::size_t sample_workers = 1; ///< threads that sample
     queue_capacity queues{};        ///< capacity of each queue
-    trace_recorder* trace = nullptr; ///< gets a track per thread, with spans of stages and of waits; outlives the pipeline
+    trace_recorder* trace =
+        nullptr; ///< gets a track per thread, with spans of stages and of waits; outlives the pipeline
 };
 
 /// Times and counts of a pipeline. Merges by addition.
@@ -86,26 +88,32 @@ struct pipeline_statistics {
 ///     while (…) { auto b = pipeline.take(); *b = …; pipeline.submit(std::move(b), remaining_in_state); }
 ///     pipeline.drain();
 ///
-/// Compute and update process the batches in order, for any number of sample workers. The pipeline uses only the batches given
-/// at construction: their number bounds those in flight.
+/// Compute and update process the batches in order, for any number of sample workers. The pipeline uses only the
+/// batches given at construction: their number bounds those in flight.
 /// Thread-safety: one driving thread. Errors of a stage close the pipeline, and the driving calls rethrow them.
 ///
 /// From examples/15_pipeline.cpp:
 /// \snippet 15_pipeline.cpp pipeline
 template <class Batch>
 class training_pipeline {
-    static_assert(pipeline_item<Batch>, "training_pipeline: Batch must be a gneiss::pipeline_item, see gneiss/train/concepts.hpp");
+    static_assert(pipeline_item<Batch>,
+        "training_pipeline: Batch must be a gneiss::pipeline_item, see gneiss/train/concepts.hpp");
 
 public:
     /// Throws errc::invalid_argument for too few batches; std::system_error if a thread cannot be started.
-    training_pipeline(pipeline_stages<Batch> stages, pipeline_options options, std::vector<std::unique_ptr<Batch>> batches)
-        : stages_(std::move(stages)), options_(options), gate_({.updates = options.staleness, .exact = options.deterministic}),
+    training_pipeline(
+        pipeline_stages<Batch> stages, pipeline_options options, std::vector<std::unique_ptr<Batch>> batches)
+        : stages_(std::move(stages)),
+          options_(options),
+          gate_({.updates = options.staleness, .exact = options.deterministic}),
           idle_(std::move(batches)) {
         if (idle_.empty()) throw error(errc::invalid_argument, "a pipeline needs at least one batch");
-        if (options.deterministic) { // batch k waits for batch k + staleness to gather: there must be room for all between
+        if (options
+                .deterministic) { // batch k waits for batch k + staleness to gather: there must be room for all between
             if (idle_.size() <= options.staleness)
-                throw error(errc::invalid_argument, "a deterministic staleness of " + std::to_string(options.staleness) +
-                                                        " needs one batch more than that");
+                throw error(errc::invalid_argument,
+                    "a deterministic staleness of " + std::to_string(options.staleness) +
+                        " needs one batch more than that");
             options.queues = {.items = options.staleness + 1};
         }
         std::vector<stage> chain{stage::sample, stage::gather};
@@ -116,15 +124,19 @@ public:
         for (std::size_t i = 0; i < chain.size(); ++i) queues_.push_back(std::make_unique<queue>(options.queues));
         try {
             for (std::size_t i = 0; i < chain.size(); ++i) {
-                const std::size_t workers = chain[i] == stage::sample ? std::max<std::size_t>(options.sample_workers, 1) : 1;
-                const place at{.here = chain[i], .in = *queues_[i], .out = i + 1 < chain.size() ? queues_[i + 1].get() : nullptr,
+                const std::size_t workers =
+                    chain[i] == stage::sample ? std::max<std::size_t>(options.sample_workers, 1) : 1;
+                const place at{.here = chain[i],
+                    .in = *queues_[i],
+                    .out = i + 1 < chain.size() ? queues_[i + 1].get() : nullptr,
                     .wait_name = i == 0 ? "wait for work" : wait_names[static_cast<std::size_t>(chain[i - 1])],
                     .room_name = i + 1 < chain.size() ? room_names[static_cast<std::size_t>(chain[i + 1])] : ""};
                 const std::string name = stage_names[static_cast<std::size_t>(chain[i])];
                 for (std::size_t w = 0; w < workers; ++w)
-                    threads_.emplace_back([this, at, track = open_track(options.trace, workers == 1 ? name : name + " " + std::to_string(w + 1))] {
-                        work(at, track.get());
-                    });
+                    threads_.emplace_back(
+                        [this, at,
+                            track = open_track(options.trace,
+                                workers == 1 ? name : name + " " + std::to_string(w + 1))] { work(at, track.get()); });
             }
         } catch (...) { // threads already started wait for batches
             stop(std::current_exception());
@@ -154,8 +166,8 @@ public:
         drained_ = false;
     }
 
-    /// Submits the next batch. `remaining`: number of batches that follow it before rows may be swapped (0 for the last of a
-    /// state); used by the deterministic schedule only.
+    /// Submits the next batch. `remaining`: number of batches that follow it before rows may be swapped (0 for the last
+    /// of a state); used by the deterministic schedule only.
     void submit(std::unique_ptr<Batch> batch, std::uint64_t remaining) {
         resume();
         const std::uint64_t number = submitted_++;
@@ -179,8 +191,9 @@ public:
         drained_ = true;
     }
 
-    /// Stops the pipeline because of `why`. On return no stage is running, the batches in flight are dropped, and every later
-    /// call throws `why`. Call it when the driving thread leaves by an exception and takes with it objects that the stages use.
+    /// Stops the pipeline because of `why`. On return no stage is running, the batches in flight are dropped, and every
+    /// later call throws `why`. Call it when the driving thread leaves by an exception and takes with it objects that
+    /// the stages use.
     void stop(const std::exception_ptr& why) {
         fail(why);
         threads_.clear(); // joins
@@ -214,10 +227,11 @@ private:
     using queue = ordered_queue<ticket>;
     using clock = std::chrono::steady_clock;
 
-    static constexpr std::array<const char*, stage_count> wait_names{
-        "wait for sample", "wait for gather", "wait for to_device", "wait for compute", "wait for to_host", "wait for update"};
-    static constexpr std::array<const char*, stage_count> room_names{"wait for room before sample", "wait for room before gather",
-        "wait for room before to_device", "wait for room before compute", "wait for room before to_host", "wait for room before update"};
+    static constexpr std::array<const char*, stage_count> wait_names{"wait for sample", "wait for gather",
+        "wait for to_device", "wait for compute", "wait for to_host", "wait for update"};
+    static constexpr std::array<const char*, stage_count> room_names{"wait for room before sample",
+        "wait for room before gather", "wait for room before to_device", "wait for room before compute",
+        "wait for room before to_host", "wait for room before update"};
 
     /// Position of a thread in the chain of stages.
     struct place {
@@ -279,8 +293,10 @@ private:
         add(busy_, s, now - since);
         if (track != nullptr) {
             trace_arguments with;
-            if constexpr (traced_item<Batch>) with = t.batch->traced();
-            else with.batch = t.number;
+            if constexpr (traced_item<Batch>)
+                with = t.batch->traced();
+            else
+                with.batch = t.number;
             track->add(stage_names[static_cast<std::size_t>(s)], since, now, with);
         }
         return true;
@@ -291,7 +307,8 @@ private:
         if (track != nullptr && waited.count() > 0) track->add_wait(name, clock::now() - waited);
     }
 
-    /// Returns the part of a wait ending now that falls after `resume`: not the time between a drain and the next submit.
+    /// Returns the part of a wait ending now that falls after `resume`: not the time between a drain and the next
+    /// submit.
     [[nodiscard]] std::chrono::nanoseconds since_resumed(std::chrono::nanoseconds waited) const {
         const clock::time_point resumed{clock::duration(resumed_at_.load(std::memory_order_relaxed))};
         return std::min<std::chrono::nanoseconds>(waited, clock::now() - resumed);

@@ -143,13 +143,11 @@ TEST_CASE("parallel_reduce gives the same floating-point bits on every executor"
 
 TEST_CASE("parallel_reduce folds chunks in order, with operations that do not commute") {
     on_every_executor([](const auto& executor) {
-        const auto digits = parallel_reduce(
-            executor, 10, 3, std::string{},
-            [](std::size_t begin, std::size_t end) {
-                std::string text;
-                for (std::size_t i = begin; i < end; ++i) text += std::to_string(i);
-                return text;
-            });
+        const auto digits = parallel_reduce(executor, 10, 3, std::string{}, [](std::size_t begin, std::size_t end) {
+            std::string text;
+            for (std::size_t i = begin; i < end; ++i) text += std::to_string(i);
+            return text;
+        });
         CHECK(digits == "0123456789");
         CHECK(parallel_reduce(executor, 0, 3, 42, [](std::size_t, std::size_t) { return 1; }) == 42);
     });

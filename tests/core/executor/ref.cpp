@@ -22,7 +22,11 @@ TEST_CASE("a reference runs every task once on its executor") {
         executor.run(seen.size(), [&](std::size_t i) { ++seen[i]; });
         for (const auto& s : seen) CHECK(s == 1);
         executor.run(0, [](std::size_t) { FAIL("no task"); });
-        CHECK_THROWS_AS(executor.run(10, [](std::size_t i) { if (i == 3) throw std::runtime_error("three"); }), std::runtime_error);
+        CHECK_THROWS_AS(executor.run(10,
+                            [](std::size_t i) {
+                                if (i == 3) throw std::runtime_error("three");
+                            }),
+            std::runtime_error);
     }
     CHECK(executor_ref(serial).concurrency() == 1);
     CHECK(executor_ref(threads).concurrency() == 2);

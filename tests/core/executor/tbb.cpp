@@ -22,12 +22,14 @@ TEST_CASE("the TBB executor runs every task once, with any number of threads") {
 
 TEST_CASE("the TBB executor stays within its threads, and copies share them") {
     const tbb_executor executor(2);
-    const tbb_executor copy = executor; // NOLINT(performance-unnecessary-copy-initialization): sharing is what the test checks
+    const tbb_executor copy =
+        executor; // NOLINT(performance-unnecessary-copy-initialization): sharing is what the test checks
     CHECK(executor.concurrency() == 2);
     std::atomic<int> running{0}, most{0};
     copy.run(200, [&](std::size_t) {
         int seen = ++running;
-        for (int before = most; seen > before && !most.compare_exchange_weak(before, seen);) {}
+        for (int before = most; seen > before && !most.compare_exchange_weak(before, seen);) {
+        }
         for (volatile int work = 0; work < 1000;) work = work + 1;
         --running;
     });
@@ -37,7 +39,10 @@ TEST_CASE("the TBB executor stays within its threads, and copies share them") {
 
 TEST_CASE("an exception of a task reaches the caller, and the executor remains usable") {
     const tbb_executor executor(2);
-    CHECK_THROWS_AS(executor.run(100, [](std::size_t task) { if (task == 50) throw std::runtime_error("task 50"); }),
+    CHECK_THROWS_AS(executor.run(100,
+                        [](std::size_t task) {
+                            if (task == 50) throw std::runtime_error("task 50");
+                        }),
         std::runtime_error);
     std::atomic<int> ran{0};
     executor.run(100, [&](std::size_t) { ++ran; });

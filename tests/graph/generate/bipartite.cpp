@@ -20,7 +20,9 @@ namespace {
 
 /// Returns the share of rank r among `size` nodes: the integral of (x + 1)^−skew over [r, r + 1), normalized.
 double share(std::uint64_t r, std::uint64_t size, double skew) {
-    const auto integral = [&](double x) { return skew == 1 ? std::log(x + 1) : (std::pow(x + 1, 1 - skew) - 1) / (1 - skew); };
+    const auto integral = [&](double x) {
+        return skew == 1 ? std::log(x + 1) : (std::pow(x + 1, 1 - skew) - 1) / (1 - skew);
+    };
     const auto begin = static_cast<double>(r);
     return (integral(begin + 1) - integral(begin)) / integral(static_cast<double>(size));
 }
@@ -58,7 +60,8 @@ TEST_CASE("clusters differ in size by at most one, and ranks number their nodes"
     }
 }
 
-TEST_CASE("a fraction 1 - mixing of the edges stays in the user's cluster, the others reach every cluster alike, by chi-square") {
+TEST_CASE("a fraction 1 - mixing of the edges stays in the user's cluster, the others reach every cluster alike, by "
+          "chi-square") {
     for (const double mixing : {0.0, .3, 1.0}) {
         const bipartite<> g({.users = 3000, .items = 900, .edges = 100000, .clusters = 8, .mixing = mixing, .seed = 2});
         std::vector<double> between(64);
@@ -79,10 +82,16 @@ TEST_CASE("a fraction 1 - mixing of the edges stays in the user's cluster, the o
 }
 
 TEST_CASE("popularity and activity follow their power laws by rank, by chi-square") {
-    for (const auto& [popularity, activity] : {std::pair(1., .5), std::pair(0., 0.), std::pair(.7, 1.), std::pair(1.4, 0.)}) {
+    for (const auto& [popularity, activity] :
+        {std::pair(1., .5), std::pair(0., 0.), std::pair(.7, 1.), std::pair(1.4, 0.)}) {
         CAPTURE(popularity);
-        const bipartite<> g({.users = 400, .items = 240, .edges = 200000, .clusters = 4, .popularity_skew = popularity,
-            .activity_skew = activity, .seed = 3});
+        const bipartite<> g({.users = 400,
+            .items = 240,
+            .edges = 200000,
+            .clusters = 4,
+            .popularity_skew = popularity,
+            .activity_skew = activity,
+            .seed = 3});
         std::vector<double> user(100), item(60);
         for (const edge& e : all_edges(g)) ++user[g.rank(e.source)], ++item[g.rank(e.destination)];
         const auto fits = [](const std::vector<double>& counts, double skew) {

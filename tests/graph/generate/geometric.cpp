@@ -63,16 +63,20 @@ TEST_CASE("edges join exactly the points that are near: checked for all pairs, w
     std::vector<double> distances;
     for (std::uint64_t i = 0; i < nodes; ++i)
         for (std::uint64_t j = 0; j < i; ++j)
-            distances.push_back(std::hypot(static_cast<double>(key[i] >> 33) - static_cast<double>(key[j] >> 33),
-                                    static_cast<double>((key[i] & 0xffffffff) >> 1) - static_cast<double>((key[j] & 0xffffffff) >> 1)) /
-                                0x1p31);
+            distances.push_back(
+                std::hypot(static_cast<double>(key[i] >> 33) - static_cast<double>(key[j] >> 33),
+                    static_cast<double>((key[i] & 0xffffffff) >> 1) - static_cast<double>((key[j] & 0xffffffff) >> 1)) /
+                0x1p31);
     // The radius is the root of n(n - 1)/2 (pi r^2 - 8 r^3/3 + r^4/2) = 5000.
     double low = 0, high = 1;
     for (int step = 0; step < 60; ++step) {
         const double m = (low + high) / 2;
-        (nodes * (nodes - 1) / 2. * (3.141592653589793 * m * m - 8 * m * m * m / 3 + m * m * m * m / 2) > 5000 ? high : low) = m;
+        (nodes * (nodes - 1) / 2. * (3.141592653589793 * m * m - 8 * m * m * m / 3 + m * m * m * m / 2) > 5000 ? high
+                                                                                                               : low) =
+            m;
     }
-    CHECK(edges.size() == static_cast<std::size_t>(std::ranges::count_if(distances, [&](double d) { return d < high; })));
+    CHECK(
+        edges.size() == static_cast<std::size_t>(std::ranges::count_if(distances, [&](double d) { return d < high; })));
 }
 
 TEST_CASE("neighbors have near numbers in natural order but not when shuffled; the graph is the same") {

@@ -48,13 +48,15 @@ TEST_CASE("a Kronecker product equals the product of the adjacency matrices") {
         std::vector<edge> expected;
         for (const edge& e : a.list)
             for (const edge& f : b.edges)
-                expected.push_back({e.source * b.nodes + f.source, e.relation, e.destination * b.nodes + f.destination});
+                expected.push_back(
+                    {e.source * b.nodes + f.source, e.relation, e.destination * b.nodes + f.destination});
         REQUIRE(product.edges() == expected.size());
         CHECK(product.nodes() == a.count * b.nodes);
         std::vector<edge> got(product.edges());
         product.fill(0, got);
         CHECK(got == expected);
-        for (edge_index first = 0; first < product.edges(); first += 7) { // any range of edges equals that range of the product
+        for (edge_index first = 0; first < product.edges();
+            first += 7) { // any range of edges equals that range of the product
             std::vector<edge> some(std::min<std::size_t>(1 + first % 50, product.edges() - first));
             product.fill(first, some);
             CHECK(std::equal(some.begin(), some.end(), expected.begin() + static_cast<std::ptrdiff_t>(first)));
@@ -84,7 +86,8 @@ TEST_CASE("long ranges equal single edges, and degrees multiply") {
         for (std::size_t w = 0; w < 5; ++w) REQUIRE(of_product[v * 5 + w] == of_a[v] * of_b[w]);
 }
 
-TEST_CASE("a seed graph has exactly the requested edges, distinct and in both directions, is connected and has a loop") {
+TEST_CASE(
+    "a seed graph has exactly the requested edges, distinct and in both directions, is connected and has a loop") {
     const auto check = [](std::uint64_t nodes, std::uint64_t edges, std::uint64_t seed) {
         CAPTURE(nodes);
         CAPTURE(edges);
@@ -131,8 +134,8 @@ TEST_CASE("an impossible product is refused") {
     const seed_graph b = random_seed_graph(16, 40, 0);
     CHECK_THROWS_WITH_AS(kronecker_product(listed{1U << 29, {}}, b), doctest::Contains("32 bits"), error);
     CHECK_THROWS_AS(kronecker_product(listed{3, {}}, seed_graph{}), error);
-    CHECK_THROWS_WITH_AS(kronecker_product(rmat<>({.nodes = 9, .edges = ~edge_index{0}}), b),
-        doctest::Contains("64 bits"), error);
+    CHECK_THROWS_WITH_AS(
+        kronecker_product(rmat<>({.nodes = 9, .edges = ~edge_index{0}}), b), doctest::Contains("64 bits"), error);
     CHECK(kronecker_product(listed{3, {}}, b).edges() == 0);
 }
 

@@ -48,7 +48,8 @@ double nearest_centroid_accuracy(const planted_partition<>& g, const std::vector
 
 } // namespace
 
-TEST_CASE("the fraction of edges between communities equals the mixing, and they reach the others in proportion to size") {
+TEST_CASE(
+    "the fraction of edges between communities equals the mixing, and they reach the others in proportion to size") {
     for (const double mixing : {0.0, .1, .5, 1.0}) {
         const planted_partition<> g(
             {.nodes = 5000, .edges = 100000, .communities = 10, .mixing = mixing, .size_skew = .5, .seed = 2});
@@ -123,11 +124,13 @@ TEST_CASE("a self loop occurs only in a community of a single node") {
 }
 
 TEST_CASE("several communities share a class, and edges stay in the community") {
-    const planted_partition<> g({.nodes = 2000, .edges = 40000, .communities = 40, .classes = 5, .mixing = .1, .seed = 8});
+    const planted_partition<> g(
+        {.nodes = 2000, .edges = 40000, .communities = 40, .classes = 5, .mixing = .1, .seed = 8});
     CHECK(g.classes() == 5);
     for (std::uint64_t v = 0; v < g.nodes(); ++v) REQUIRE(g.label(v) == g.community(v) % 5);
     std::uint64_t inside = 0;
-    for (edge_index i = 0; i < g.edges(); ++i) inside += g.community(g(i).source) == g.community(g(i).destination) ? 1 : 0;
+    for (edge_index i = 0; i < g.edges(); ++i)
+        inside += g.community(g(i).source) == g.community(g(i).destination) ? 1 : 0;
     CHECK(static_cast<double>(inside) / 40000 == doctest::Approx(.9).epsilon(.02));
 }
 

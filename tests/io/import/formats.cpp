@@ -77,25 +77,25 @@ TEST_CASE("delimiters, comments, headers and columns are detected or follow the 
     CHECK(workshop().file("a.tsv", "a b\tr\tc\nc\tr\ta b\n").edges() == list{{"a b", "r", "c"}, {"c", "r", "a b"}});
     CHECK(workshop().file("a.txt", "a r b\n\nb  s\tc\n").edges() == list{{"a", "r", "b"}, {"b", "s", "c"}});
     CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"\",r,c").complaint() ==
-          "a.csv: line 2, column 2: the source (head) is empty");
+        "a.csv: line 2, column 2: the source (head) is empty");
     CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"q,\",r,c").edges() ==
-          list{{"a", "r, \"x\"", "b"}, {"q,", "r", "c"}});
+        list{{"a", "r, \"x\"", "b"}, {"q,", "r", "c"}});
     CHECK(workshop().file("a.txt", "# SNAP\n# more\n5\t6\n#7\t8\n6\t5\n").edges() ==
-          list{{"#7", "0", "8"}, {"5", "0", "6"}, {"6", "0", "5"}}); // a name: the comments are before the first edge
+        list{{"#7", "0", "8"}, {"5", "0", "6"}, {"6", "0", "5"}}); // a name: the comments are before the first edge
     CHECK(workshop().file("a.tsv", "#a\tr\tb\n").edges() == list{{"#a", "r", "b"}}); // a name, not a comment
     CHECK(workshop().file("a.tsv", "\xef\xbb\xbfu\tr\tv\n").edges() == list{{"u", "r", "v"}});
     CHECK(workshop().file("a.el", "1 2 0.5\n2 3 0.25\n").edges() == list{{"1", "0", "2"}, {"2", "0", "3"}});
     CHECK(workshop().file("a.el", "% KONECT\n% 2 3 3\n1 2\n# both\n2 3\n% x\n").edges() ==
-          list{{"#", "0", "both"}, {"%", "0", "x"}, {"1", "0", "2"}, {"2", "0", "3"}});
+        list{{"#", "0", "both"}, {"%", "0", "x"}, {"1", "0", "2"}, {"2", "0", "3"}});
     {
         workshop shop;
         shop.options.columns = {"from", "kind", "to"};
         CHECK(shop.file("a.csv", "id,to,from,kind\n1,b,a,r\n2,d,c,s\n").edges() ==
-              list{{"a", "r", "b"}, {"c", "s", "d"}});
+            list{{"a", "r", "b"}, {"c", "s", "d"}});
         shop.options.columns = {"from", "sort", "to"};
         fs::remove_all(shop.options.out);
         CHECK(shop.complaint() ==
-              "a.csv: line 1, column 1: no column is named 'sort'; the header names: id, to, from, kind");
+            "a.csv: line 1, column 1: no column is named 'sort'; the header names: id, to, from, kind");
     }
     {
         workshop shop;
@@ -109,17 +109,20 @@ TEST_CASE("delimiters, comments, headers and columns are detected or follow the 
 namespace {
 
 /// Returns the edges of an import of `text`, a line each, then comments, warnings or the error.
-std::string said(const std::string& name, const std::string& text, const std::function<void(import_options&)>& change = {}) {
+std::string said(
+    const std::string& name, const std::string& text, const std::function<void(import_options&)>& change = {}) {
     workshop w;
     import_options& options = w.file(name, text).options;
     if (change) change(options);
     std::string all;
     try {
         const import_report report = import_dataset(options, serial_executor{});
-        for (const auto& [head, relation, tail] : triples_of(options.out, "train")) all += head + " " + (report.relations > 1 || relation != "0" ? relation + " " : "") + tail + "\n";
+        for (const auto& [head, relation, tail] : triples_of(options.out, "train"))
+            all += head + " " + (report.relations > 1 || relation != "0" ? relation + " " : "") + tail + "\n";
         if (report.comments != 0) all += "comments " + std::to_string(report.comments) + "\n";
         for (const auto& [file, line] : report.header_like) all += "header " + line + "\n";
-        for (const std::string& warning : report.warnings) all += "warning " + warning.substr(warning[0] == '/' ? warning.find(name) : 0) + "\n";
+        for (const std::string& warning : report.warnings)
+            all += "warning " + warning.substr(warning[0] == '/' ? warning.find(name) : 0) + "\n";
     } catch (const error& e) {
         const std::string what = e.what();
         all += "error " + what.substr(what.find('/') == 0 ? what.find(name) : 0) + "\n";
@@ -135,19 +138,23 @@ bool contains(const std::string& text, const std::string& part) {
 
 } // namespace
 
-TEST_CASE("comments are the lines before the first edge that begin with a mark and a blank, and marked lines that are no edge") {
-    CHECK(said("a.txt", "# Directed graph: x.txt\n# FromNodeId\tToNodeId\n\n1\t2\n2\t3\n") == "1 2\n2 3\ncomments 2\n"); // SNAP
+TEST_CASE("comments are the lines before the first edge that begin with a mark and a blank, and marked lines that are "
+          "no edge") {
+    CHECK(said("a.txt", "# Directed graph: x.txt\n# FromNodeId\tToNodeId\n\n1\t2\n2\t3\n") ==
+        "1 2\n2 3\ncomments 2\n");                                                              // SNAP
     CHECK(said("out.a", "% asym unweighted\n% 2 3 3\n1 2\n2 3\n") == "1 2\n2 3\ncomments 2\n"); // KONECT
     CHECK(said("a.tsv", "#\tb\nb\tc\n#\tc\n") == "# b\n# c\nb c\n");
     CHECK(said("a.tsv", "a\tb\n# x\tb\n#y\ta\nb\ta\n") == "# x b\n#y a\na b\nb a\n");
     CHECK(said("a.tsv", "a\tb\n# a comment\n%another\nb\ta\n") == "a b\nb a\ncomments 2\n");
     CHECK(said("a.tsv", "#/usr/bin/write.py\n# GMT Mon\n#\na\tb\n") == "a b\ncomments 3\n"); // networkx
-    CHECK(said("a.tsv", "1\t2\n#3\t4\n", [](import_options& o) { o.ids = id_kind::integer; }).find("comments 1") != std::string::npos);
+    CHECK(said("a.tsv", "1\t2\n#3\t4\n", [](import_options& o) { o.ids = id_kind::integer; }).find("comments 1") !=
+        std::string::npos);
     const auto comment = [](char c) { return [c](import_options& o) { o.comment = c; }; };
     CHECK(said("a.tsv", "# x\ty\n#\tb\n", comment('\0')) == "# b\n# x y\n");
     CHECK(said("a.tsv", "#y\tx\n%\tb\n#\n", comment('#')) == "% b\ncomments 2\n");
     CHECK(said("a.tsv", "# only\n") == "error a.tsv: this file contains only comments\n");
-    CHECK(contains(said("a.tsv", "# by x\n#head\ttail\na\tb\n", [](import_options& o) { o.header = true; }), "a b\ncomments 1\n"));
+    CHECK(contains(
+        said("a.tsv", "# by x\n#head\ttail\na\tb\n", [](import_options& o) { o.header = true; }), "a b\ncomments 1\n"));
 }
 
 TEST_CASE("a header read as an edge is named, and the lines after it are doubted as others are") {
@@ -166,20 +173,25 @@ TEST_CASE("a header read as an edge is named, and the lines after it are doubted
     CHECK(said("a.csv", "Source,Target,Type,Id,Label,Weight\na,b,Directed,0,,1\n", header) == "a b\n"); // Gephi
     CHECK(said("a.csv", "to,rel,from\nb,r,a\n", header) == "a r b\n");
     CHECK(said("a.txt", "protein1 protein2 combined_score\na b 490\n", header) == "a b\n"); // STRING
-    CHECK(contains(said("a.csv", "userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n"), "error a.csv: line 1, column 1: found 4 fields, and this line looks like a header: import with --header"));
+    CHECK(contains(said("a.csv", "userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n"),
+        "error a.csv: line 1, column 1: found 4 fields, and this line looks like a header: import with --header"));
     CHECK(contains(said("a.csv", "1,2\n2,3\n", header), "was read as a header and consists of numbers"));
 }
 
 TEST_CASE("times, dates and weights taken for nodes or relations are doubted") {
-    for (const auto& [line, reason] : {std::pair{"1 2 1082040961", "field 2, read as the tail, which is a node, is a time since 1970"},
-             {"a\t1082040961\tb", "field 1, read as the relation, is a time since 1970"},
-             {"a\t2024-01-01\tb", "field 1, read as the relation, is a date"},
-             {"a,b,2024-01-31T10:00:00", "field 2, read as the tail, which is a node, is a date"},
-             {"a,b,31/12/2024", "is a date"}, {"1 2 1082040961123", "is a time since 1970"}, {"a\t0.5\tb", "field 1, read as the relation, is a number"},
-             {"a\tb\t7", "field 2, read as the tail, which is a node, is a number"}, {"1.0,2.0", "field 1, read as the tail, which is a node, is a number with a fraction"},
-             {"a\tb\t{'weight': 3}", "is an object of attributes"}})
+    for (const auto& [line, reason] :
+        {std::pair{"1 2 1082040961", "field 2, read as the tail, which is a node, is a time since 1970"},
+            {"a\t1082040961\tb", "field 1, read as the relation, is a time since 1970"},
+            {"a\t2024-01-01\tb", "field 1, read as the relation, is a date"},
+            {"a,b,2024-01-31T10:00:00", "field 2, read as the tail, which is a node, is a date"},
+            {"a,b,31/12/2024", "is a date"}, {"1 2 1082040961123", "is a time since 1970"},
+            {"a\t0.5\tb", "field 1, read as the relation, is a number"},
+            {"a\tb\t7", "field 2, read as the tail, which is a node, is a number"},
+            {"1.0,2.0", "field 1, read as the tail, which is a node, is a number with a fraction"},
+            {"a\tb\t{'weight': 3}", "is an object of attributes"}})
         CHECK(contains(said("a.txt", std::string(line) + "\n"), reason));
-    for (const char* plain : {"1 2 3", "a\tr\tb", "1082040961\t1082040962", "2024\t2025", "1.2.3.4\t5.6.7.8", "Q42\tP31\tQ5"})
+    for (const char* plain :
+        {"1 2 3", "a\tr\tb", "1082040961\t1082040962", "2024\t2025", "1.2.3.4\t5.6.7.8", "Q42\tP31\tQ5"})
         CHECK(said("a.txt", std::string(plain) + "\n").find("warning") == std::string::npos);
     CHECK(said("a.txt", "1 2 1082040961\n", [](import_options& o) { o.columns = {"0", "1"}; }) == "1 2\n");
 }
@@ -187,13 +199,17 @@ TEST_CASE("times, dates and weights taken for nodes or relations are doubted") {
 TEST_CASE("lines with other numbers of fields are refused or counted, as are names with blanks at their ends") {
     CHECK(said("a.txt", "a b\nb c d e\n") == "error a.txt: line 2, column 5: found 4 fields where 2 are expected\n");
     CHECK(contains(said("a.txt", "new york boston tea\na b\n"), "the first lines have 2 to 4: write one edge a line"));
-    CHECK(contains(said("a.edgelist", "a b\nnew york boston\nb c\n"), "a b\nb c\nnew york\nwarning a.edgelist: lines without the 2 fields of the first edge: 1, the first is line 2;"));
-    CHECK(contains(said("a.txt", "a b c d\nb c\n", [](import_options& o) { o.columns = {"0", "1"}; }), "lines without the 4 fields of the first edge: 1, the first is line 2;"));
+    CHECK(contains(said("a.edgelist", "a b\nnew york boston\nb c\n"),
+        "a b\nb c\nnew york\nwarning a.edgelist: lines without the 2 fields of the first edge: 1, the first is line "
+        "2;"));
+    CHECK(contains(said("a.txt", "a b c d\nb c\n", [](import_options& o) { o.columns = {"0", "1"}; }),
+        "lines without the 4 fields of the first edge: 1, the first is line 2;"));
     CHECK(said("a.txt", "a b {}\nb c {'weight': 3, 'x': 1}\n") == "a b\nb c\n"); // networkx
     CHECK(contains(said("a.csv", "a, b\nb,c \n"), "names that begin or end with a blank: 2, the first in line 1;"));
     CHECK(contains(said("a.csv", "a,b\rc,d\r"), "lines that end in CR alone"));
     CHECK(contains(said("a.dat", "1::1193::5::978300760\n"), "use --delimiter : --columns 0,2"));
-    for (const std::vector<std::string>& columns : {std::vector<std::string>{"0", "0"}, {"0", "1", "1"}, {"1", "1", "0"}})
+    for (const std::vector<std::string>& columns :
+        {std::vector<std::string>{"0", "0"}, {"0", "1", "1"}, {"1", "1", "0"}})
         CHECK(contains(said("a.tsv", "a\tb\tc\n", [&](import_options& o) { o.columns = columns; }), "twice"));
 }
 
@@ -202,15 +218,23 @@ TEST_CASE("tails of a bipartite text are other nodes than heads of the same name
     const auto with_header = [](import_options& o) { o.bipartite = o.header = true; };
     const std::string ratings = "userId,movieId\n1,1\n1,2\n2,2\n2,3\n";
     CHECK(contains(said("a.csv", ratings, with_header), "1 movieId:1\n1 movieId:2\n2 movieId:2\n2 movieId:3"));
-    CHECK(contains(said("a.csv", ratings, [](import_options& o) { o.header = true; }), "userId and movieId, and names such as '1' of both are one node: if they are two, import with --bipartite"));
-    CHECK(said("a.csv", "userId,movieId\nu1,i1\nu2,i1\n", [](import_options& o) { o.header = true; }) == "u1 i1\nu2 i1\n");
+    CHECK(contains(said("a.csv", ratings, [](import_options& o) { o.header = true; }),
+        "userId and movieId, and names such as '1' of both are one node: if they are two, import with --bipartite"));
+    CHECK(said("a.csv", "userId,movieId\nu1,i1\nu2,i1\n", [](import_options& o) { o.header = true; }) ==
+        "u1 i1\nu2 i1\n");
     CHECK(said("a.tsv", "u1\ti1\n", bipartite) == "u1 tail:i1\n");
-    CHECK(contains(said("a.tsv", "1\t2\n", [&](import_options& o) { bipartite(o); o.ids = id_kind::integer; }), "error --bipartite keeps heads and tails"));
+    CHECK(contains(said("a.tsv", "1\t2\n",
+                       [&](import_options& o) {
+                           bipartite(o);
+                           o.ids = id_kind::integer;
+                       }),
+        "error --bipartite keeps heads and tails"));
 }
 
 TEST_CASE("integer ids far beyond the edges are refused, and arrays of such ids are read by name") {
     std::string text, more;
-    for (int i = 0; i < 50; ++i) text += std::to_string(1'000'000'000 + i) + "\t" + std::to_string(1'000'000'400 + i) + "\n";
+    for (int i = 0; i < 50; ++i)
+        text += std::to_string(1'000'000'000 + i) + "\t" + std::to_string(1'000'000'400 + i) + "\n";
     const auto integer = [](import_options& o) { o.ids = id_kind::integer; };
     CHECK(contains(said("a.tsv", text, integer), "the largest id is 1000000449, and there are 50 edges"));
     CHECK(contains(said("a.tsv", text, integer), "import with --ids string"));
@@ -219,13 +243,16 @@ TEST_CASE("integer ids far beyond the edges are refused, and arrays of such ids 
     for (const bool triples : {false, true}) {
         workshop shop;
         npy_writer out(shop.at / "e.npy", npy_dtype::i64, {triples ? 3U : 2U});
-        for (const std::int64_t value : triples ? std::vector<std::int64_t>{1'000'000'000'000, 7, 5, 5, 70, 6} : std::vector<std::int64_t>{1'000'000'000'000, 5, 5, 6})
+        for (const std::int64_t value : triples ? std::vector<std::int64_t>{1'000'000'000'000, 7, 5, 5, 70, 6}
+                                                : std::vector<std::int64_t>{1'000'000'000'000, 5, 5, 6})
             out.append(value);
         out.close();
         shop.options.sources = {{.path = shop.at / "e.npy"}};
         CHECK(contains(shop.complaint(), "too large"));
         shop.options.ids = id_kind::string;
-        CHECK(shop.edges() == (triples ? list{{"1000000000000", "7", "5"}, {"5", "70", "6"}} : list{{"1000000000000", "0", "5"}, {"5", "0", "6"}}));
+        CHECK(shop.edges() ==
+            (triples ? list{{"1000000000000", "7", "5"}, {"5", "70", "6"}}
+                     : list{{"1000000000000", "0", "5"}, {"5", "0", "6"}}));
     }
 }
 
@@ -233,7 +260,10 @@ TEST_CASE("--undirected over pairs that are listed twice counts the edges that i
     const auto undirected = [](import_options& o) { o.undirected = true; };
     CHECK(said("a.tsv", "a\tb\nb\tc\nc\tc\n", undirected) == "a b\nb a\nb c\nc b\nc c\n");
     CHECK(contains(said("a.tsv", "a\tb\nb\ta\nb\tc\n", undirected), "--undirected: 2 of 6 edges are repeated"));
-    CHECK(said("a.tsv", "a\tb\nb\ta\n", [&](import_options& o) { undirected(o); o.deduplicate = true; }) == "a b\nb a\n");
+    CHECK(said("a.tsv", "a\tb\nb\ta\n", [&](import_options& o) {
+        undirected(o);
+        o.deduplicate = true;
+    }) == "a b\nb a\n");
 }
 
 TEST_CASE("what follows a gzip member is another one, or zeros, or damage") {
@@ -248,9 +278,13 @@ TEST_CASE("what follows a gzip member is another one, or zeros, or damage") {
     };
     CHECK(followed_by("").edges().size() == 3000);
     CHECK(followed_by(std::string(1000, '\0')).edges().size() == 3000);
-    CHECK(followed_by("text").complaint() == "a.gz: the compressed data is damaged (other bytes follow it): copy the file again");
-    CHECK(followed_by(std::string(1000, '\0') + "\x1f").complaint() == "a.gz: the compressed data is damaged (other bytes follow it): copy the file again");
-    CHECK(followed_by("\x1f\x8b\x08 and no member at all").complaint().starts_with("a.gz: the compressed data is damaged"));
+    CHECK(followed_by("text").complaint() ==
+        "a.gz: the compressed data is damaged (other bytes follow it): copy the file again");
+    CHECK(followed_by(std::string(1000, '\0') + "\x1f").complaint() ==
+        "a.gz: the compressed data is damaged (other bytes follow it): copy the file again");
+    CHECK(followed_by("\x1f\x8b\x08 and no member at all")
+            .complaint()
+            .starts_with("a.gz: the compressed data is damaged"));
     CHECK(followed_by("\x1f\x8b\x08").complaint() == "a.gz: the compressed data ends early: copy the file again");
 }
 
@@ -280,18 +314,18 @@ TEST_CASE("METIS files give both directions, with and without weights") {
     CHECK(dataset(isolated.options.out).manifest().nodes == 4);
     CHECK(workshop().file("a.graph", "4 2\n2 3\n1\n1\n\n\n\n").edges() == square);
     CHECK(workshop().file("a.graph", "3 2\n2 3\n1\n1\n2\n").complaint() ==
-          "a.graph: line 5, column 1: a line for node 4 of 3");
+        "a.graph: line 5, column 1: a line for node 4 of 3");
     CHECK(workshop().file("a.graph", "3 2\n2 4\n1\n1\n").complaint() ==
-          "a.graph: line 2, column 3: the id '4' is too large: ids go up to 3");
+        "a.graph: line 2, column 3: the id '4' is too large: ids go up to 3");
     CHECK(workshop().file("a.graph", "3 2\n0 3\n1\n1\n").complaint() ==
-          "a.graph: line 2, column 1: the id '0' is below 1");
+        "a.graph: line 2, column 1: the id '0' is below 1");
     CHECK(workshop().file("a.graph", "3 5\n2 3\n1\n1\n").complaint() ==
-          "a.graph: declares 10 neighbors (twice the edges), has 4: is the file complete?");
+        "a.graph: declares 10 neighbors (twice the edges), has 4: is the file complete?");
     CHECK(workshop().file("a.graph", "3\n").complaint() ==
-          "a.graph: line 1, column 1: a METIS file begins with: nodes edges [format [weights]]; for a list of edges, "
-          "add --format edgelist");
+        "a.graph: line 1, column 1: a METIS file begins with: nodes edges [format [weights]]; for a list of edges, "
+        "add --format edgelist");
     CHECK(workshop().file("a.graph", "5000000000 2\n").complaint() ==
-          "a.graph: line 1, column 1: more nodes than 32-bit ids can name");
+        "a.graph: line 1, column 1: more nodes than 32-bit ids can name");
 }
 
 TEST_CASE("Matrix Market files are read, general and symmetric") {
@@ -302,15 +336,15 @@ TEST_CASE("Matrix Market files are read, general and symmetric") {
               .file("a.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 0.5\n3 3 1e3\n")
               .edges() == list{{"0", "0", "1"}, {"1", "0", "0"}, {"2", "0", "2"}});
     CHECK(workshop().file("a.mtx", "1 2\n").complaint() ==
-          "a.mtx: line 1, column 1: a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate; if "
-          "this is a list "
-          "of edges, import it by --format edgelist (with --header if a line with the sizes comes first)");
+        "a.mtx: line 1, column 1: a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate; if "
+        "this is a list "
+        "of edges, import it by --format edgelist (with --header if a line with the sizes comes first)");
     CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general \r\n3 3 1\n1 2\n").edges() ==
-          list{{"0", "0", "1"}});
+        list{{"0", "0", "1"}});
     CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern generall\n3 3 1\n1 2\n").complaint() ==
-          "a.mtx: line 1, column 1: the first line ends with general, symmetric, skew-symmetric or hermitian");
+        "a.mtx: line 1, column 1: the first line ends with general, symmetric, skew-symmetric or hermitian");
     CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n").complaint() ==
-          "a.mtx: declares 2 entries, has 1: is the file complete?");
+        "a.mtx: declares 2 entries, has 1: is the file complete?");
     CHECK(workshop()
               .file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 4\n")
               .complaint()
@@ -330,7 +364,7 @@ TEST_CASE("a Matrix Market file is read in any case, with any blanks, comments a
             CHECK(workshop().file(name, banner + indented).edges() == three);
         }
     CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate complex hermitian\n2 2 1\n2 1 0 1\n").edges() ==
-          list{{"0", "0", "1"}, {"1", "0", "0"}});
+        list{{"0", "0", "1"}, {"1", "0", "0"}});
     const auto complaint = [](const std::string& text) { return workshop().file("a.mtx", text).complaint(); };
     const auto says = [&](const std::string& text, const std::string& words) {
         CAPTURE(complaint(text));
@@ -344,9 +378,9 @@ TEST_CASE("a Matrix Market file is read in any case, with any blanks, comments a
 TEST_CASE("a Matrix Market file without its sizes is refused with the remedy, and sizes never become an edge") {
     const std::string banner = "%%MatrixMarket matrix coordinate pattern symmetric\n% Network Repository\n";
     CHECK(workshop().file("a.mtx", banner + "2 1\n3 1\n3 2\n").complaint() ==
-          "a.mtx: line 3, column 1: expected: rows columns entries: if the line is missing and these are edges, import "
-          "the file by "
-          "--format edgelist --comment % --undirected");
+        "a.mtx: line 3, column 1: expected: rows columns entries: if the line is missing and these are edges, import "
+        "the file by "
+        "--format edgelist --comment % --undirected");
     CHECK(
         workshop().file("a.mtx", banner + "2 1 7\n3 1 2\n").complaint().find("--format edgelist") != std::string::npos);
     workshop followed;
@@ -357,17 +391,17 @@ TEST_CASE("a Matrix Market file without its sizes is refused with the remedy, an
         workshop shop;
         shop.options.format = edge_format::edge_list;
         CHECK(shop.file("a.edges", banner + sized).complaint() ==
-              "a.edges: line 3: has the sizes of a matrix, not an edge: import the file by --format mtx, or skip the "
-              "line by --header");
+            "a.edges: line 3: has the sizes of a matrix, not an edge: import the file by --format mtx, or skip the "
+            "line by --header");
         workshop skipped;
         skipped.options.format = edge_format::edge_list;
         skipped.options.header = true;
         CHECK(skipped.file("a.edges", banner + sized).edges().size() == 2);
     }
     CHECK(workshop()
-              .file("a.edges", "% c\n3 3 2\n2 1\n3 1\n")
-              .complaint()
-              .starts_with("a.edges: line 2: has the sizes of a matrix"));
+            .file("a.edges", "% c\n3 3 2\n2 1\n3 1\n")
+            .complaint()
+            .starts_with("a.edges: line 2: has the sizes of a matrix"));
     CHECK(workshop().file("a.edges", "3 3 2\n2 1 4\n3 1 5\n").edges().size() == 3); // weighted edges
 }
 
@@ -385,7 +419,8 @@ TEST_CASE("a symmetric matrix and a METIS file give one dataset, with and withou
         }
         return found;
     };
-    const std::string matrix = "%%MatrixMarket matrix coordinate pattern symmetric\n5 5 6\n2 1\n3 1\n3 2\n4 1\n5 4\n5 1\n";
+    const std::string matrix =
+        "%%MatrixMarket matrix coordinate pattern symmetric\n5 5 6\n2 1\n3 1\n3 2\n4 1\n5 4\n5 1\n";
     const std::string lists = "5 6\n2 3 4 5\n1 3\n1 2\n1 5\n1 4\n";
     for (const bool split : {false, true}) {
         const auto expected = arrays("a.mtx", matrix, false, split);
@@ -414,8 +449,8 @@ TEST_CASE("arrays of integers of any width are read; negative and too large ids 
     CHECK(shop.complaint() == "a.npy: row 1, column 0: the id 4294967296 is too large: ids go up to 4294967294");
     array(shop, std::int64_t{}, {0, 1, 2, 3}, 4);
     CHECK(shop.complaint() ==
-          "a.npy: edges are an array (m, 2) of source, destination, (2, m) or (m, 3) of source, relation, "
-          "destination, not (1, 4)");
+        "a.npy: edges are an array (m, 2) of source, destination, (2, m) or (m, 3) of source, relation, "
+        "destination, not (1, 4)");
     array(shop, 1.0F, {0, 1}, 2);
     CHECK(shop.complaint() == "a.npy: edges are integers, not f32" + std::string(integer_remedy));
     array(shop, std::int32_t{}, {0, 1, 2, 1, -3, 0}, 3);
@@ -428,7 +463,7 @@ TEST_CASE("arrays of integers of any width are read; negative and too large ids 
     array(shop, std::int64_t{}, {0, 7, 2}, 3);
     shop.options.ids = id_kind::integer;
     CHECK(shop.file("v.tsv", "0\tlikes\t1\n", edge_split::valid).complaint() ==
-          "a.npy: has relations by number, another source by name");
+        "a.npy: has relations by number, another source by name");
     shop.options.ids = id_kind::automatic;
     shop.options.sources.clear();
     CHECK(shop.file("a.npy", "not an array").complaint().find("not an .npy file") != std::string::npos);
@@ -436,24 +471,25 @@ TEST_CASE("arrays of integers of any width are read; negative and too large ids 
 
 TEST_CASE("the first malformed line is reported with file, line and column, whatever the threads") {
     CHECK(workshop().file("a.tsv", "a\tr\tb\na\tr\n").complaint() ==
-          "a.tsv: line 2, column 4: found 2 fields where 3 are expected");
+        "a.tsv: line 2, column 4: found 2 fields where 3 are expected");
     CHECK(workshop().file("a.tsv", "a\tr\tb\na\tr\tb\tc\n").complaint() ==
-          "a.tsv: line 2, column 7: found 4 fields where 3 are expected");
+        "a.tsv: line 2, column 7: found 4 fields where 3 are expected");
     CHECK(workshop().file("a.tsv", "a\tr\tb\n\n\ta\tr\n").complaint() ==
-          "a.tsv: line 3, column 1: the source (head) is empty");
+        "a.tsv: line 3, column 1: the source (head) is empty");
     CHECK(workshop().file("a.tsv", "a\t\tb\n").complaint() == "a.tsv: line 1, column 3: the relation is empty");
     CHECK(workshop().file("a.tsv", "abc\n").complaint().find("line 1, column 1: found 1 field where 2") !=
-          std::string::npos);
+        std::string::npos);
     CHECK(workshop().file("a.tsv", "a\tb\tc\td\n").complaint() ==
-          "a.tsv: line 1, column 1: found 4 fields: name the columns of head and tail, or of head, relation and tail, such "
-          "as --columns 0,1 or 0,1,2; the other fields are not read");
+        "a.tsv: line 1, column 1: found 4 fields: name the columns of head and tail, or of head, relation and tail, "
+        "such "
+        "as --columns 0,1 or 0,1,2; the other fields are not read");
     CHECK(workshop().file("a.tsv", std::string("a\tr\tb\nc\tr\0\td\n", 13)).complaint() ==
-          "a.tsv: line 2, column 4: a NUL byte: this is not a text file in UTF-8 or ASCII");
+        "a.tsv: line 2, column 4: a NUL byte: this is not a text file in UTF-8 or ASCII");
     CHECK(workshop().file("a.csv", "a,r,\"b\n").complaint().find("line 1, column 5: a quote is opened") !=
-          std::string::npos);
+        std::string::npos);
     CHECK(workshop().file("a.tsv", "").complaint() == "a.tsv: this file contains no edges");
     CHECK(workshop().file("a.tsv", "a\tr\tb\n").file("b.tsv", "a\tb\n").complaint() ==
-          "b.tsv: has no relations, the first source has");
+        "b.tsv: has no relations, the first source has");
     workshop many;
     std::string text;
     for (int i = 0; i < 200000; ++i) text += i % 1000 == 777 && i > 90000 ? "broken\n" : "a\tr\tb\n";
@@ -469,11 +505,11 @@ TEST_CASE("invalid, negative and too large integer ids are reported with line an
     CHECK(complaint("0\t1\n0\t-5\n") == "a.tsv: line 2, column 3: the id '-5' is negative");
     CHECK(complaint("0\t1\n4294967295\t0\n").starts_with("a.tsv: line 2, column 1: the id '4294967295' is too large"));
     CHECK(complaint("0\t1\n99999999999999999999999\t0\n")
-              .starts_with("a.tsv: line 2, column 1: the id '99999999999999999999999' is too large"));
+            .starts_with("a.tsv: line 2, column 1: the id '99999999999999999999999' is too large"));
     CHECK(complaint("0\t1\n0\t1x\n") ==
-          "a.tsv: line 2, column 3: '1x' is not an integer id: use string ids if the ids are names");
+        "a.tsv: line 2, column 3: '1x' is not an integer id: use string ids if the ids are names");
     CHECK(complaint("from\tto\n0\t1\n")
-              .starts_with("a.tsv: line 1, column 1: 'from' is not an integer id: is this line a header"));
+            .starts_with("a.tsv: line 1, column 1: 'from' is not an integer id: is this line a header"));
     CHECK(complaint("0\t+1\n").find("is not an integer id") != std::string::npos);
 }
 
@@ -527,7 +563,7 @@ TEST_CASE("damaged and missing files, bad options and small budgets are refused 
     workshop expected;
     expected.options.expected_edges = 2;
     CHECK(expected.file("a.tsv", "a\tr\tb\n").complaint().find("has 1 edges where 2 are known to be") !=
-          std::string::npos);
+        std::string::npos);
 }
 
 TEST_CASE("import reports what it took columns for, and doubts a tail of numbers and too many relations") {
@@ -545,20 +581,20 @@ TEST_CASE("import reports what it took columns for, and doubts a tail of numbers
     const auto as_is = [](import_options&) {};
     CHECK(report("a.tsv", "a\tr\tb\n", as_is) == "a.tsv: \"a r b\" is head 'a', relation 'r', tail 'b'\n");
     CHECK(report("a.csv", "u,i,5\nu,j,4\n", as_is) ==
-          "a.csv: \"u,i,5\" is head 'u', relation 'i', tail '5'\n"
-          "warning: a.csv: field 2, read as the tail, which is a node, is a number in each of the first lines, such as "
-          "'5': "
-          "if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1\n");
+        "a.csv: \"u,i,5\" is head 'u', relation 'i', tail '5'\n"
+        "warning: a.csv: field 2, read as the tail, which is a node, is a number in each of the first lines, such as "
+        "'5': "
+        "if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1\n");
     const auto pairs = [](import_options& o) { o.columns = {"0", "1"}; };
     CHECK(report("a.csv", "u,i,5\nu,j,4\n", pairs) == "a.csv: \"u,i,5\" is head 'u', tail 'i'\n");
     CHECK(report("a.csv", "x,y\nu,i\n", [](import_options& o) { o.header = true; }) ==
-          "a.csv: \"u,i\" is head 'u', tail 'i', after the header \"x,y\"\n");
+        "a.csv: \"u,i\" is head 'u', tail 'i', after the header \"x,y\"\n");
     std::string ratings, triples, late;
     for (int i = 0; i < 3000; ++i) {
         ratings += std::to_string(i % 40) + "," + std::to_string(i) + "," + std::to_string(i % 5) + "\n";
         triples += std::to_string(i % 40) + "," + std::to_string(i % 7) + "," + std::to_string(i) + "\n";
         late += "a" + std::to_string(i % 40) + "," + (i < 1000 ? "r" : "r" + std::to_string(i)) + ",b" +
-                std::to_string(i % 50) + "\n";
+            std::to_string(i % 50) + "\n";
     }
     CHECK(
         report("a.csv", ratings, as_is)
@@ -609,7 +645,7 @@ TEST_CASE(
     CHECK(dataset(w.options.out).class_label(0) == "x, y");
     std::string damaged = packed(text);
     CHECK(workshop().file("a.tsv.zst", damaged.substr(0, damaged.size() - 9)).complaint() ==
-          "a.tsv.zst: the compressed data ends early: copy the file again");
+        "a.tsv.zst: the compressed data ends early: copy the file again");
     damaged[damaged.size() / 2] ^= 1;
     CHECK(workshop().file("a.tsv.zst", damaged).complaint().find("a.tsv.zst: the compressed data is damaged") == 0);
     CHECK(workshop()
@@ -627,7 +663,7 @@ TEST_CASE("formats that are not read are named, with the command that converts t
               .find("a.parquet: is in the format Parquet: convert it first, by python3 -c \"import pandas; "
                     "pandas.read_parquet('a.parquet').to_csv('a.parquet.csv', index=False)\"") == 0);
     CHECK(complaint("a.tsv.xz", std::string("\xfd\x37\x7a\x58\x5a\x00", 6)) ==
-          "a.tsv.xz: is in the format xz: convert it first, by xz -dk 'a.tsv.xz'");
+        "a.tsv.xz: is in the format xz: convert it first, by xz -dk 'a.tsv.xz'");
     CHECK(complaint("a.zip", "PK\x03\x04") == "a.zip: is in the format zip: convert it first, by unzip 'a.zip'");
     CHECK(complaint("a.tsv.bz2", "BZh91AY&SY").find("bzip2 -dk") != std::string::npos);
     CHECK(workshop().file("genes.tsv", "PAR1\tBZh1\n").edges().size() == 1);
@@ -710,9 +746,9 @@ TEST_CASE("the command for N-Triples keeps literals whole") {
     REQUIRE(std::system(command.c_str()) == 0);
     workshop converted;
     converted.options.sources.push_back({.path = shop.at / "a.nt.tsv"});
-    CHECK(converted.edges() == list{{"<http://x/a>", "<http://x/p>", "\"New York City\"@en"},
-                                   {"<http://x/b>", "<http://x/p>", "\"New . Orleans\""},
-                                   {"_:b", "<http://x/q>", "<http://x/a>"}});
+    CHECK(converted.edges() ==
+        list{{"<http://x/a>", "<http://x/p>", "\"New York City\"@en"},
+            {"<http://x/b>", "<http://x/p>", "\"New . Orleans\""}, {"_:b", "<http://x/q>", "<http://x/a>"}});
 }
 
 namespace {
@@ -740,19 +776,19 @@ TEST_CASE("the number of lines that OpenKE writes first is compared with them, i
     CHECK(made.warnings.empty());
     REQUIRE(made.columns.size() == 1);
     CHECK(made.columns[0].second ==
-          "\"0 1 1\" is head '0', relation '1', tail '1': the order of OpenKE, by the file's name");
+        "\"0 1 1\" is head '0', relation '1', tail '1': the order of OpenKE, by the file's name");
     openke given("9\n0 1 1\n1 0 0\n", "9\nQ1\t0\nQ2\t1\n");
     given.options.header = true;
     given.options.columns = {"0", "2", "1"};
     CHECK(given.edges() == expected);
     CHECK(openke("3\n0 1 1\n1 0 0\n", nodes).complaint() ==
-          "train2id.txt: line 1: the first line was read as the number of edges, 3, but 2 follow: is the file "
-          "complete? If the line is "
-          "no count, skip it by --header");
+        "train2id.txt: line 1: the first line was read as the number of edges, 3, but 2 follow: is the file "
+        "complete? If the line is "
+        "no count, skip it by --header");
     CHECK(openke(edges, "3\nQ1\t0\nQ2\t1\n").complaint() ==
-          "entity2id.txt: line 1: was read as the number of names, 3, but 2 follow: is the table complete? If the line "
-          "is no count, skip "
-          "it by --header");
+        "entity2id.txt: line 1: was read as the number of names, 3, but 2 follow: is the table complete? If the line "
+        "is no count, skip "
+        "it by --header");
     CHECK(openke(edges, "entity\tid\nQ1\t0\nQ2\t1\n").edges() == expected);
     CHECK(workshop().file("a.txt", "2\na b\nb c\n").edges().size() == 2);
 }
@@ -770,7 +806,7 @@ TEST_CASE("a table whose columns are both ids says which one was taken; titles, 
     CHECK(imported("e.dict", "0\t2\n1\t0\n2\t1\n", warnings) == list{{"2", "0", "0"}});
     REQUIRE(warnings.size() == 1);
     CHECK(warnings[0].find("e.dict: either column may be the ids, 0 … 2: the first was read as the id") !=
-          std::string::npos);
+        std::string::npos);
     CHECK(imported("entity2id.txt", "0\t2\n1\t0\n2\t1\n", warnings) == list{{"1", "0", "2"}});
     REQUIRE(warnings.size() == 1);
     CHECK(warnings[0].find("the second was read as the id") != std::string::npos);
@@ -787,14 +823,14 @@ TEST_CASE("names that are digits are not read as the ids of a table") {
     std::ofstream(w.at / "entities.dict") << "0\t00700011\n1\t00800022\n";
     w.options.entities = w.at / "entities.dict";
     CHECK(w.file("a.tsv", "00700011\tr\t00800022\n").complaint().find("leave the table out by --ids string") !=
-          std::string::npos);
+        std::string::npos);
     workshop digits;
     std::ofstream(digits.at / "e.tsv") << "0\t1\n1\t0\n2\tx\n";
     digits.options.entities = digits.at / "e.tsv";
     const auto warnings = import_dataset(digits.file("a.tsv", "0\tlikes\t1\n").options, serial_executor{}).warnings;
     REQUIRE(warnings.size() == 1);
     CHECK(warnings[0].find("were read as its ids; if they are its names, leave the table out by --ids string") !=
-          std::string::npos);
+        std::string::npos);
 }
 
 TEST_CASE("an array (2, m) is read by its shape; (2, 2) and (2, 3) by the name, and said; (3, m) is refused with the "
@@ -830,9 +866,9 @@ TEST_CASE("an array (2, m) is read by its shape; (2, 2) and (2, 3) by the name, 
 TEST_CASE("a rectangular Matrix Market file is refused, or bipartite on request") {
     const std::string text = "%%MatrixMarket matrix coordinate pattern general\n2 3 2\n1 2\n2 3\n";
     CHECK(workshop().file("a.mtx", text).complaint() ==
-          "a.mtx: line 2, column 1: is a matrix of 2 rows and 3 columns; one of links among the same nodes is square: "
-          "if columns are "
-          "other nodes than rows, import as bipartite (--bipartite), which numbers them after the rows");
+        "a.mtx: line 2, column 1: is a matrix of 2 rows and 3 columns; one of links among the same nodes is square: "
+        "if columns are "
+        "other nodes than rows, import as bipartite (--bipartite), which numbers them after the rows");
     workshop w;
     w.options.bipartite = true;
     CHECK(w.file("a.mtx", text).edges() == list{{"0", "0", "3"}, {"1", "0", "4"}});
@@ -840,7 +876,7 @@ TEST_CASE("a rectangular Matrix Market file is refused, or bipartite on request"
     workshop beyond;
     beyond.options.bipartite = true;
     CHECK(beyond.file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 3 1\n3 1\n").complaint() ==
-          "a.mtx: line 3, column 1: the id '3' is too large: ids go up to 2");
+        "a.mtx: line 3, column 1: the id '3' is too large: ids go up to 2");
     workshop symmetric;
     symmetric.options.bipartite = true;
     CHECK(symmetric.file("a.mtx", "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 1\n3 1\n")
@@ -900,9 +936,9 @@ TEST_CASE("a table with fewer names than a matrix or a METIS file has nodes is r
     const std::string matrix = "%%MatrixMarket matrix coordinate pattern general\n2 3 2\n1 2\n2 3\n";
     CHECK(complaint("0\ta\n", "a.mtx", matrix) == "a.mtx: has 5 nodes (rows and columns), the table of names has 1");
     CHECK(complaint("0\ta\n1\tb\n", "a.mtx", matrix) ==
-          "a.mtx: has 5 nodes (rows and columns), the table of names has 2");
+        "a.mtx: has 5 nodes (rows and columns), the table of names has 2");
     CHECK(complaint("0\ta\n1\tb\n", "a.graph", "3 2\n2\n1\n1 2\n") ==
-          "a.graph: line 4, column 1: a line for node 3 of 2");
+        "a.graph: line 4, column 1: a line for node 3 of 2");
 }
 
 } // namespace test_io_import_formats

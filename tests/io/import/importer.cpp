@@ -546,7 +546,7 @@ TEST_CASE("wrong lines of tables of nodes are reported and skipped as those of e
         CHECK(refused.lines()[2].find("f.tsv: line 5: node 3 is listed twice") != std::string::npos);
         CHECK(refused.lines()[0].find("f.tsv: line 2, column 3: 'x' is not a number") != std::string::npos);
         CHECK(refused.lines()[1].find("f.tsv: line 3, column 4: found 1 features where 2 are expected") !=
-              std::string::npos);
+            std::string::npos);
     }
     options.skip_bad = 3;
     options.node_attributes.missing = missing_features::zero;
@@ -581,7 +581,8 @@ TEST_CASE("a wrong first line is skipped as others are, and the lines after it g
         if (wrong != "my own graph\n") CHECK_THROWS_AS(import("e.tsv", wrong + good, 0), error); // blanks may delimit
         CHECK(import("e.tsv", wrong + good, 1) == 1);
         CHECK(triples_of(at.path() / "out", "train") == expected);
-        CHECK(slurp(at.path() / "out" / "skipped.tsv").find(wrong[0] == '\n' ? "e.tsv\t3\tfound" : "e.tsv\t1\tfound") != std::string::npos);
+        CHECK(slurp(at.path() / "out" / "skipped.tsv").find(wrong[0] == '\n' ? "e.tsv\t3\tfound" : "e.tsv\t1\tfound") !=
+            std::string::npos);
         CHECK(import("e.tsv", "head\trelation\ttail\n" + wrong + good, 1, true) == 1);
         CHECK(triples_of(at.path() / "out", "train") == expected);
     }
@@ -737,7 +738,9 @@ TEST_CASE("a split of an undirected graph is by pair, in whichever direction the
         const std::uint64_t a = draw.below(nodes), b = draw.below(nodes);
         if (a != b) pairs.emplace(std::max(a, b), std::min(a, b));
     }
-    const auto line = [](std::uint64_t u, std::uint64_t v) { return std::to_string(u) + "\t" + std::to_string(v) + "\n"; };
+    const auto line = [](std::uint64_t u, std::uint64_t v) {
+        return std::to_string(u) + "\t" + std::to_string(v) + "\n";
+    };
     std::string falling, rising, mixed, both, related, matrix;
     std::vector<std::string> neighbors(nodes);
     for (const auto& [u, v] : pairs) {
@@ -746,7 +749,8 @@ TEST_CASE("a split of an undirected graph is by pair, in whichever direction the
         rising += line(v, u);
         mixed += (u + v) % 2 == 0 ? line(u, v) : line(v, u);
         both += line(u, v) + line(v, u) + line(u, v);
-        related += std::to_string(u) + relation + std::to_string(v) + "\n" + std::to_string(v) + relation + std::to_string(u) + "\n";
+        related += std::to_string(u) + relation + std::to_string(v) + "\n" + std::to_string(v) + relation +
+            std::to_string(u) + "\n";
         matrix += std::to_string(u + 1) + " " + std::to_string(v + 1) + "\n";
         neighbors[u] += std::to_string(v + 1) + " ";
         neighbors[v] += std::to_string(u + 1) + " ";
@@ -757,7 +761,8 @@ TEST_CASE("a split of an undirected graph is by pair, in whichever direction the
     spit(at.path() / "both.tsv", both);
     spit(at.path() / "related.tsv", related);
     const std::string size = std::to_string(nodes), count = std::to_string(pairs.size());
-    spit(at.path() / "half.mtx", "%%MatrixMarket matrix coordinate pattern symmetric\n" + size + " " + size + " " + count + "\n" + matrix);
+    spit(at.path() / "half.mtx",
+        "%%MatrixMarket matrix coordinate pattern symmetric\n" + size + " " + size + " " + count + "\n" + matrix);
     std::string lists = size + " " + count + "\n";
     for (const std::string& list : neighbors) lists += list + "\n";
     spit(at.path() / "lists.graph", lists);
@@ -773,7 +778,8 @@ TEST_CASE("a split of an undirected graph is by pair, in whichever direction the
         import_dataset(options, serial_executor{});
         split_pairs found;
         for (const std::string split : {"train", "valid", "test"})
-            for (const auto& [h, r, t] : triples_of(options.out, split)) found[{std::min(h, t), r, std::max(h, t)}].insert(split);
+            for (const auto& [h, r, t] : triples_of(options.out, split))
+                found[{std::min(h, t), r, std::max(h, t)}].insert(split);
         return found;
     };
     const auto check = [&](const split_pairs& found) {
@@ -796,7 +802,8 @@ TEST_CASE("a split of an undirected graph is by pair, in whichever direction the
         check(imported({"related.tsv"}, true, ids));
     }
     const split_pairs expected = imported({"falling.tsv"}, true, id_kind::integer);
-    for (const std::vector<std::string>& sources : {std::vector<std::string>{"half.mtx"}, {"lists.graph"}, {"half.mtx", "rising.tsv"}}) {
+    for (const std::vector<std::string>& sources :
+        {std::vector<std::string>{"half.mtx"}, {"lists.graph"}, {"half.mtx", "rising.tsv"}}) {
         CAPTURE(sources.back());
         CHECK(imported(sources, false, id_kind::integer) == expected);
     }
@@ -852,7 +859,8 @@ TEST_CASE("names that begin as comments do survive export and import; those that
     options.sources = {{.path = at.path() / "h.tsv"}};
     options.comment = '\0';
     import_dataset(options, serial_executor{});
-    CHECK_THROWS_WITH_AS(export_dataset(dataset(options.out), at.path() / "held-text", export_format::tsv), doctest::Contains("skips as comments"), error);
+    CHECK_THROWS_WITH_AS(export_dataset(dataset(options.out), at.path() / "held-text", export_format::tsv),
+        doctest::Contains("skips as comments"), error);
     CHECK(!std::filesystem::exists(at.path() / "held-text"));
 }
 

@@ -72,7 +72,7 @@ void check(const std::filesystem::path& path) {
     CHECK(data.manifest().task == dataset_task::node);
     REQUIRE(data.manifest().nodes == 5);
     CHECK(test::triples_of(path, "train") ==
-          std::vector<test::triple>{{"0", "0", "1"}, {"1", "0", "2"}, {"3", "0", "0"}});
+        std::vector<test::triple>{{"0", "0", "1"}, {"1", "0", "2"}, {"3", "0", "0"}});
     const auto labels = data.labels();
     const auto parts = data.node_splits();
     const std::int32_t classes[] = {0, 1, 0, 1, no_label};
@@ -213,7 +213,8 @@ TEST_CASE("an archive unpacks to its contents; a truncated or changed one is ref
         const importing::npz_file file(path);
         CHECK(file.names() == std::vector<std::string>{"a", "b", "c"});
         if (deflated)
-            CHECK_THROWS_WITH_AS((void)file.stored("a"), doctest::Contains("a: is compressed and cannot be read in place"), error);
+            CHECK_THROWS_WITH_AS(
+                (void)file.stored("a"), doctest::Contains("a: is compressed and cannot be read in place"), error);
         else
             CHECK(whole.substr(file.stored("b").first, file.stored("b").second) == "short");
         for (const auto& [name, bytes] : std::map<std::string, std::string>{{"a", text}, {"b", "short"}, {"c", ""}}) {
@@ -247,7 +248,7 @@ std::string npy_bytes(const std::filesystem::path& scratch, npy_dtype type, cons
 /// The same for one string: numpy.array(b"csc"), or of "csc" if `wide`.
 std::string npy_bytes(const std::string& text, bool wide) {
     std::string head = "{'descr': '" + std::string(wide ? "<U" : "|S") + std::to_string(text.size()) +
-                       "', 'fortran_order': False, 'shape': (), }";
+        "', 'fortran_order': False, 'shape': (), }";
     head.resize(117, ' ');
     std::string out = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + head + "\n";
     for (const char c : text) out += wide ? std::string{c, '\0', '\0', '\0'} : std::string{c};
@@ -293,8 +294,9 @@ TEST_CASE("repeated columns of a row of scipy's matrix are added, and its errors
     save(directory / "l.npy", npy_dtype::i32, std::vector<std::int32_t>{0, 1});
     write({2, 3, 2, 2, 0}, {1, 2, 4, 8, 3});
     options.node_attributes.labels = directory / "l.npy";
-    CHECK(complaint() == (directory / "l.npy").string() + ": is for 2 nodes, " + (directory / "f.npz").string() +
-                             ": array 'indptr' for 3");
+    CHECK(complaint() ==
+        (directory / "l.npy").string() + ": is for 2 nodes, " + (directory / "f.npz").string() +
+            ": array 'indptr' for 3");
     CHECK(!std::filesystem::exists(directory / "out.partial"));
 }
 
@@ -318,7 +320,7 @@ TEST_CASE(
             std::vector<std::int64_t> offsets, minor, all_rows, all_columns;
             for (std::int64_t list = 0, at = 0; list <= (major == 0 ? rows : columns); ++list) {
                 while (at < static_cast<std::int64_t>(entries.size()) &&
-                       entries[static_cast<std::size_t>(at)][major] < list)
+                    entries[static_cast<std::size_t>(at)][major] < list)
                     ++at;
                 offsets.push_back(at);
             }
@@ -350,7 +352,7 @@ TEST_CASE(
             run(options);
             CHECK(test::triples_of(directory / "out", "train") == wanted);
             CHECK(dataset(directory / "out").manifest().nodes ==
-                  static_cast<std::uint64_t>(bipartite ? rows + columns : rows));
+                static_cast<std::uint64_t>(bipartite ? rows + columns : rows));
             if (format == "coo")
                 members["col.npy"] =
                     npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>(minor.size(), columns));
@@ -371,17 +373,24 @@ TEST_CASE("rows and columns of a bipartite matrix are at most the nodes that ids
         options.bipartite = options.force = true;
         CHECK_THROWS_WITH_AS(run(options), doctest::Contains("more nodes than 32-bit ids can name"), error);
     };
-    const auto numbers = [&](const std::vector<std::int64_t>& of) { return npy_bytes(directory.path(), npy_dtype::i64, of); };
+    const auto numbers = [&](const std::vector<std::int64_t>& of) {
+        return npy_bytes(directory.path(), npy_dtype::i64, of);
+    };
     for (const auto& shape : {std::vector<std::int64_t>{5, 4294967294}, {4294967294, 5}, {2147483648, 2147483648}}) {
-        spit(directory / "a.npz", archive({{"shape.npy", numbers(shape)}, {"format.npy", npy_bytes("coo", false)},
-                                              {"row.npy", numbers({0, 1})}, {"col.npy", numbers({0, 4})}}, true));
+        spit(directory / "a.npz",
+            archive({{"shape.npy", numbers(shape)}, {"format.npy", npy_bytes("coo", false)},
+                        {"row.npy", numbers({0, 1})}, {"col.npy", numbers({0, 4})}},
+                true));
         refused(directory / "a.npz");
     }
-    spit(directory / "wraps.mtx", "%%MatrixMarket matrix coordinate pattern general\n"
-                                  "9999999999999999999 8446744073709551622 1\n1 8446744073709551619\n"); // the sum is 2^64 + 5
+    spit(directory / "wraps.mtx",
+        "%%MatrixMarket matrix coordinate pattern general\n"
+        "9999999999999999999 8446744073709551622 1\n1 8446744073709551619\n"); // the sum is 2^64 + 5
     refused(directory / "wraps.mtx");
-    spit(directory / "tall.npz", archive({{"shape.npy", numbers({3000, 5})}, {"format.npy", npy_bytes("coo", false)},
-                                             {"row.npy", numbers({0, 2999})}, {"col.npy", numbers({0, 4})}}, true));
+    spit(directory / "tall.npz",
+        archive({{"shape.npy", numbers({3000, 5})}, {"format.npy", npy_bytes("coo", false)},
+                    {"row.npy", numbers({0, 2999})}, {"col.npy", numbers({0, 4})}},
+            true));
     import_options options = options_for(directory / "tall.npz", directory / "tall");
     options.ids = id_kind::automatic;
     options.bipartite = true;
@@ -472,13 +481,15 @@ TEST_CASE("a directory of each published layout of knowledge graphs gives its tr
                 {"training_triples/entity_to_id.tsv.gz", zipped("id\tlabel\n" + by_id)},
                 {"training_triples/relation_to_id.tsv.gz", zipped("id\tlabel\n" + relations)},
                 {"training_triples/base.pth", "PK"}}},
-        {"LibKGE", {{"train.del", hrt}, {"valid.del", hrt}, {"entity_ids.del", by_id}, {"relation_ids.del", relations},
-                       {"dataset.yaml", "dataset:\n"}}},
+        {"LibKGE",
+            {{"train.del", hrt}, {"valid.del", hrt}, {"entity_ids.del", by_id}, {"relation_ids.del", relations},
+                {"dataset.yaml", "dataset:\n"}}},
         {"LibKGE, with the raw triples",
             {{"train.txt", raw}, {"train.del", hrt}, {"entity_ids.del", by_id}, {"relation_ids.del", relations}}},
-        {"OpenKE", {{"train2id.txt", "3\n0 1 1\n1 2 0\n2 0 1\n"}, {"test2id.txt", "1\n0 1 1\n"},
-                       {"entity2id.txt", "3\n" + by_name}, {"relation2id.txt", "2\n" + relations_by_name},
-                       {"type_constrain.txt", "2\n"}}}};
+        {"OpenKE",
+            {{"train2id.txt", "3\n0 1 1\n1 2 0\n2 0 1\n"}, {"test2id.txt", "1\n0 1 1\n"},
+                {"entity2id.txt", "3\n" + by_name}, {"relation2id.txt", "2\n" + relations_by_name},
+                {"type_constrain.txt", "2\n"}}}};
     for (const auto& [name, files] : layouts) {
         CAPTURE(name);
         import_report report;
@@ -503,7 +514,7 @@ TEST_CASE(
     CHECK(import_layout({{"train.txt", "7\t5\t8\n"}, {"entities.dict", "0\t8\n1\t7\n"}, {"relations.dict", "0\t5\n"}},
               report) == list{{"7", "5", "8"}});
     CHECK(import_layout({{"train.tsv", "1\tlikes\t0\n"}, {"entities.tsv", "0\tQ\n1\tR\n"}}, report) ==
-          list{{"R", "likes", "Q"}});
+        list{{"R", "likes", "Q"}});
     const std::map<std::string, std::string> both{
         {"train.tsv", "2\t0\t0\n"}, {"entities.tsv", table}, {"relations.tsv", "0\t1\n1\t0\n"}};
     CHECK(complaint_of(both).find("entities.tsv: has names that are integers") != std::string::npos);
@@ -597,9 +608,12 @@ struct small_matrix {
     std::uint64_t rows, columns;
     std::vector<float> values; ///< [rows, columns]
 
-    [[nodiscard]] float at(std::uint64_t r, std::uint64_t c) const { return values[static_cast<std::size_t>(r * columns + c)]; }
+    [[nodiscard]] float at(std::uint64_t r, std::uint64_t c) const {
+        return values[static_cast<std::size_t>(r * columns + c)];
+    }
 
-    [[nodiscard]] std::map<std::string, std::string> members(const std::string& format, const std::filesystem::path& scratch, npy_dtype type) const {
+    [[nodiscard]] std::map<std::string, std::string> members(
+        const std::string& format, const std::filesystem::path& scratch, npy_dtype type) const {
         std::vector<std::int32_t> major, minor, offsets{0};
         std::vector<float> data;
         const bool csr = format == "csr";
@@ -615,7 +629,9 @@ struct small_matrix {
         std::vector<half> halves;
         for (const float x : data) halves.push_back(to_half(x));
         std::map<std::string, std::string> all{{"format.npy", npy_bytes(format, rows % 2 == 0)},
-            {"shape.npy", npy_bytes(scratch, npy_dtype::i64, std::vector<std::int64_t>{static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)})},
+            {"shape.npy",
+                npy_bytes(scratch, npy_dtype::i64,
+                    std::vector<std::int64_t>{static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)})},
             {"data.npy", type == npy_dtype::f16 ? npy_bytes(scratch, type, halves) : npy_bytes(scratch, type, data)}};
         if (format == "coo") {
             all["row.npy"] = npy_bytes(scratch, npy_dtype::i32, minor);
@@ -638,7 +654,8 @@ struct small_matrix {
 
 import_options features_for(const small_matrix& of, const std::filesystem::path& directory) {
     std::string edges;
-    for (std::uint64_t i = 0; i < of.rows; ++i) edges += std::to_string(i) + "\t" + std::to_string((i + 1) % of.rows) + "\n";
+    for (std::uint64_t i = 0; i < of.rows; ++i)
+        edges += std::to_string(i) + "\t" + std::to_string((i + 1) % of.rows) + "\n";
     spit(directory / "e.tsv", edges);
     import_options options = options_for(directory / "e.tsv", directory / "out");
     options.node_attributes.features = directory / "f.npz";
@@ -649,8 +666,10 @@ import_options features_for(const small_matrix& of, const std::filesystem::path&
 
 TEST_CASE("a matrix that scipy saved by rows, by columns or by coordinates gives the same features") {
     const test::temporary_directory directory;
-    const small_matrix shapes[] = {small_matrix::random(4, 4, 3, 1), small_matrix::random(3, 9, 4, 2), small_matrix::random(12, 2, 2, 3),
-        small_matrix::random(6000, 40, 4, 4)}; // the last: 60,000 entries, too many to sort at once in half of the memory
+    const small_matrix shapes[] = {small_matrix::random(4, 4, 3, 1), small_matrix::random(3, 9, 4, 2),
+        small_matrix::random(12, 2, 2, 3),
+        small_matrix::random(
+            6000, 40, 4, 4)}; // the last: 60,000 entries, too many to sort at once in half of the memory
     for (const small_matrix& of : shapes)
         for (const npy_dtype type : {npy_dtype::f32, npy_dtype::f16})
             for (const char* const format : {"csr", "csc", "coo"}) {
@@ -669,16 +688,20 @@ TEST_CASE("a matrix that scipy saved by rows, by columns or by coordinates gives
                 for (std::uint64_t node = 0; node < of.rows; ++node) {
                     const std::uint64_t at = *data.find_row(std::to_string(node));
                     row.assign(static_cast<std::size_t>(of.columns), 0);
-                    for (std::size_t i = all.offsets[at]; i < all.offsets[at + 1]; ++i) row[all.columns[i]] = all.values[i];
-                    for (std::uint64_t c = 0; c < of.columns; ++c) wrong += row[static_cast<std::size_t>(c)] != of.at(node, c);
+                    for (std::size_t i = all.offsets[at]; i < all.offsets[at + 1]; ++i)
+                        row[all.columns[i]] = all.values[i];
+                    for (std::uint64_t c = 0; c < of.columns; ++c)
+                        wrong += row[static_cast<std::size_t>(c)] != of.at(node, c);
                 }
                 CHECK(wrong == 0);
             }
 }
 
-TEST_CASE("repeated entries of a scipy matrix are added to the same bits, whatever the memory and the order of the entries") {
+TEST_CASE(
+    "repeated entries of a scipy matrix are added to the same bits, whatever the memory and the order of the entries") {
     const test::temporary_directory directory;
-    constexpr std::uint64_t rows = 100, columns = 4, repeats = 90; // 36,000 entries: too many to sort at once in 512 KiB
+    constexpr std::uint64_t rows = 100, columns = 4,
+                            repeats = 90; // 36,000 entries: too many to sort at once in 512 KiB
     const float values[] = {1e8F, 1, -1e8F, .1F, -7e7F, 3, 0.0F, -0.0F, 1e-3F};
     std::vector<std::int32_t> row, column;
     std::vector<float> data;
@@ -695,7 +718,8 @@ TEST_CASE("repeated entries of a scipy matrix are added to the same bits, whatev
     const auto imported = [&](std::uint64_t memory) {
         spit(directory / "f.npz",
             archive({{"format.npy", npy_bytes("coo", true)},
-                        {"shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{rows, columns})},
+                        {"shape.npy",
+                            npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{rows, columns})},
                         {"row.npy", npy_bytes(directory.path(), npy_dtype::i32, row)},
                         {"col.npy", npy_bytes(directory.path(), npy_dtype::i32, column)},
                         {"data.npy", npy_bytes(directory.path(), npy_dtype::f32, data)}},
@@ -727,8 +751,11 @@ TEST_CASE("a stop ends the unpacking of archives and the conversion of their mat
         if (format != std::string("coo")) continue;
         const importing::npz_file file(directory / "f.npz");
         for (const char* const name : {"row", "col"}) file.unpack(name, directory / name);
-        const importing::sparse_matrix_converter convert{
-            .rows = directory / "row", .columns = directory / "col", .shape = {of.rows, of.columns}, .memory = 1 << 20, .stop = stop.get_token()};
+        const importing::sparse_matrix_converter convert{.rows = directory / "row",
+            .columns = directory / "col",
+            .shape = {of.rows, of.columns},
+            .memory = 1 << 20,
+            .stop = stop.get_token()};
         std::filesystem::create_directory(directory / "to");
         CHECK_THROWS_WITH_AS(convert.write(directory / "to"), doctest::Contains("interrupted"), error);
     }
@@ -751,13 +778,18 @@ TEST_CASE("a scipy matrix in an unsupported format or with inconsistent arrays i
     };
     const auto changed = [&](const char* format, const char* name, const std::string& bytes) {
         auto members = of.members(format, directory.path(), npy_dtype::f32);
-        if (bytes.empty()) members.erase(name);
-        else members[name] = bytes;
+        if (bytes.empty())
+            members.erase(name);
+        else
+            members[name] = bytes;
         return members;
     };
-    const auto ints = [&](const std::vector<std::int32_t>& values) { return npy_bytes(directory.path(), npy_dtype::i32, values); };
+    const auto ints = [&](const std::vector<std::int32_t>& values) {
+        return npy_bytes(directory.path(), npy_dtype::i32, values);
+    };
     for (const char* const format : {"bsr", "dia", "lil"}) {
-        refused(changed("csr", "format.npy", npy_bytes(format, false)), {"f.npz", format, "scipy.sparse.save_npz(path, matrix.tocsr())"});
+        refused(changed("csr", "format.npy", npy_bytes(format, false)),
+            {"f.npz", format, "scipy.sparse.save_npz(path, matrix.tocsr())"});
         auto without_offsets = changed("coo", "format.npy", npy_bytes(format, true));
         refused(without_offsets, {"f.npz", format, "tocsr"});
     }
@@ -765,7 +797,8 @@ TEST_CASE("a scipy matrix in an unsupported format or with inconsistent arrays i
     refused(changed("csc", "format.npy", npy_bytes("%$", false)), {"f.npz: array 'format': is not one word"});
     refused(changed("csc", "shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{4, 5})),
         {"f.npz: array 'indptr': has", "5 columns"});
-    refused(changed("csc", "shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{1, 4})), {"f.npz: array 'indices'", "element"});
+    refused(changed("csc", "shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{1, 4})),
+        {"f.npz: array 'indices'", "element"});
     refused(changed("csc", "indptr.npy", ints({0, 3, 1, 4, 5})), {"f.npz: array 'indptr'", "element 2"});
     refused(changed("csc", "indptr.npy", ints({0, 1, 1, 1, 1})), {"f.npz: array 'indptr'", "out of order"});
     refused(changed("csc", "indptr.npy", ints({0, 1, 1, 1, 1000})), {"f.npz: array 'indptr'", "out of order"});
@@ -833,14 +866,14 @@ TEST_CASE("a GraphBolt dataset is read; missing parts are reported by file and f
     const auto text = [](const std::string& format, const std::string& path) {
         const auto set = [](const std::string& key, const std::string& name) {
             return "    " + key +
-                   ":\n      - data:\n          - name: seeds\n            format: numpy\n            path: " + name +
-                   ".npy\n          - name: labels\n            format: numpy\n            path: " + name + "_y.npy\n";
+                ":\n      - data:\n          - name: seeds\n            format: numpy\n            path: " + name +
+                ".npy\n          - name: labels\n            format: numpy\n            path: " + name + "_y.npy\n";
         };
         return "dataset_name: tiny\ngraph:\n  nodes:\n    - num: 5\n  edges:\n    - format: " + format +
-               "\n      path: " + path +
-               "\nfeature_data:\n  - domain: node\n    name: feat\n    format: numpy\n    path: feat.npy\n"
-               "tasks:\n  - name: node_classification\n    num_classes: 2\n" +
-               set("train_set", "train") + set("validation_set", "valid") + set("test_set", "test");
+            "\n      path: " + path +
+            "\nfeature_data:\n  - domain: node\n    name: feat\n    format: numpy\n    path: feat.npy\n"
+            "tasks:\n  - name: node_classification\n    num_classes: 2\n" +
+            set("train_set", "train") + set("validation_set", "valid") + set("test_set", "test");
     };
     const auto import = [&](const std::string& metadata) {
         spit(root / "metadata.yaml", metadata);
@@ -883,7 +916,7 @@ TEST_CASE(
         for (const auto& [key, file] : std::initializer_list<std::pair<std::string, std::string>>{
                  {"train_set", train}, {valid, "va"}, {"test_set", "te"}})
             text += "    " + key + ":\n      - data:\n          - name: " + seeds +
-                    "\n            format: numpy\n            path: " + file + ".npy\n";
+                "\n            format: numpy\n            path: " + file + ".npy\n";
         return text;
     };
     const auto options_of = [&](const std::string& features, const std::string& tasks, const std::string& chosen = "") {

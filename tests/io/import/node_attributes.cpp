@@ -7,13 +7,13 @@
 #include <cmath>
 #include <fstream>
 #include <iomanip>
-#include <sstream>
-#include <utility>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <support/error_code.hpp>
@@ -263,7 +263,9 @@ TEST_CASE("names that begin with # are nodes of a table, and a first line that s
     CHECK(all.nodes == 3);
     CHECK(all.node_attributes.train == 3);
     CHECK(all.warnings.empty());
-    CHECK(dataset(options.out).class_label(dataset(options.out).labels().values()[*dataset(options.out).find_row("#")]) == "v");
+    CHECK(
+        dataset(options.out).class_label(dataset(options.out).labels().values()[*dataset(options.out).find_row("#")]) ==
+        "v");
     spit(w.path("l.tsv"), "# node\tlabel\na\tu\n#\tv\n# x\tu\n");
     const import_report doubt = run(options);
     CHECK(doubt.nodes == 4);
@@ -289,7 +291,8 @@ TEST_CASE("by line, the labels in the file of the features are none of them") {
     const dataset result(options.out);
     REQUIRE(result.features().columns() == 2);
     std::array<float, 2> row{};
-    for (const auto& [node, label, first] : {std::tuple("0", 1U, .5F), std::tuple("1", 0U, 1.5F), std::tuple("2", 1U, 2.0F)}) {
+    for (const auto& [node, label, first] :
+        {std::tuple("0", 1U, .5F), std::tuple("1", 0U, 1.5F), std::tuple("2", 1U, 2.0F)}) {
         const auto at = static_cast<std::size_t>(*result.find_row(node));
         CHECK(result.labels().values()[at] == label);
         result.features().read_dense(at, row);
@@ -513,7 +516,8 @@ TEST_CASE("columns of dense features are standardized, and another graph by the 
         const dataset data(options.out);
         std::vector<float> all(w.nodes * w.columns);
         for (std::uint64_t node = 0; node < w.nodes; ++node)
-            data.features().read_dense(*data.find_row(std::to_string(node)), std::span(all).subspan(node * w.columns, w.columns));
+            data.features().read_dense(
+                *data.find_row(std::to_string(node)), std::span(all).subspan(node * w.columns, w.columns));
         return all;
     };
     std::vector<float> far = w.features;
@@ -539,8 +543,10 @@ TEST_CASE("columns of dense features are standardized, and another graph by the 
     std::vector<double> scale(2 * w.columns);
     REQUIRE(file.read(std::span(scale)) == scale.size());
     for (std::size_t i = 0; i < other.size(); ++i)
-        CHECK(other[i] == static_cast<float>((double{far[i]} - scale[i % w.columns]) / scale[w.columns + i % w.columns]));
-    save(w.path("scale.npy"), npy_dtype::f32, std::vector<float>(scale.begin(), scale.end()), w.columns); // as earlier versions wrote
+        CHECK(
+            other[i] == static_cast<float>((double{far[i]} - scale[i % w.columns]) / scale[w.columns + i % w.columns]));
+    save(w.path("scale.npy"), npy_dtype::f32, std::vector<float>(scale.begin(), scale.end()),
+        w.columns); // as earlier versions wrote
     CHECK(rows().front() == doctest::Approx(other.front()).epsilon(1e-6));
     save(w.path("scale.npy"), npy_dtype::f64, scale, 1);
     refuses(options, {"scale.npy", "means and deviations"});
@@ -569,7 +575,8 @@ TEST_CASE("columns of 64 bits are standardized before they are narrowed, with de
     std::string text;
     for (std::size_t node = 0; node < 60; ++node) {
         text += std::to_string(node);
-        for (std::size_t c = 0; c < 3; ++c) text += "\t" + (std::ostringstream() << std::setprecision(17) << wide[node * 3 + c]).str();
+        for (std::size_t c = 0; c < 3; ++c)
+            text += "\t" + (std::ostringstream() << std::setprecision(17) << wide[node * 3 + c]).str();
         text += "\n";
     }
     save(w.path("wide.npy"), npy_dtype::f64, wide, 3);
@@ -600,7 +607,8 @@ TEST_CASE("features that standardization, projection or their type make infinite
     options.task.reset();
     spit(w.path("edges.tsv"), "0\t1\n2\t3\n");
     options.node_attributes.features = w.path("f.npy");
-    save(w.path("f.npy"), npy_dtype::f32, std::vector<float>{3e38F, 3e38F, 3e38F, 3e38F, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 4);
+    save(w.path("f.npy"), npy_dtype::f32,
+        std::vector<float>{3e38F, 3e38F, 3e38F, 3e38F, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 4);
     options.node_attributes.project = 8;
     refuses(options, {"f.npy", "row 0", "feature ", "projected"});
     options.node_attributes.project = 0;
@@ -624,8 +632,9 @@ TEST_CASE("targets of 64 bits are centered before they are narrowed, from text a
     for (std::size_t node = 0; node < 60; ++node) {
         seconds[2 * node] = 1.7e9 + 1.5 * static_cast<double>(node);
         seconds[2 * node + 1] = .25 * static_cast<double>(node); // exact in 32 bits
-        text += std::to_string(node) + "\t" + (std::ostringstream() << std::setprecision(12) << seconds[2 * node]).str() + "\t" +
-                (std::ostringstream() << seconds[2 * node + 1]).str() + "\n";
+        text += std::to_string(node) + "\t" +
+            (std::ostringstream() << std::setprecision(12) << seconds[2 * node]).str() + "\t" +
+            (std::ostringstream() << seconds[2 * node + 1]).str() + "\n";
     }
     save(w.path("y.npy"), npy_dtype::f64, seconds, 2);
     spit(w.path("y.tsv"), text);
@@ -648,7 +657,8 @@ TEST_CASE("targets of 64 bits are centered before they are narrowed, from text a
         export_dataset(data, w.path("text"), export_format::tsv);
         std::ifstream in(w.path("text") / "labels.tsv");
         std::map<std::string, double> first;
-        for (std::string line; std::getline(in, line);) first[line.substr(0, line.find('\t'))] = std::stod(line.substr(line.find('\t')));
+        for (std::string line; std::getline(in, line);)
+            first[line.substr(0, line.find('\t'))] = std::stod(line.substr(line.find('\t')));
         for (std::size_t node = 0; node < 60; ++node) CHECK(first[std::to_string(node)] == seconds[2 * node]);
     }
     save(w.path("y.npy"), npy_dtype::f64, std::vector<double>(60, .1)); // all the same
@@ -674,7 +684,8 @@ TEST_CASE("a table whose nodes are not those of the edges is refused, and one th
     const import_report most = run(options);
     CHECK(most.nodes == 7);
     REQUIRE(most.warnings.size() == 1); // four of seven nodes of f.tsv are in the edges
-    CHECK(most.warnings[0].find("l.tsv: most nodes of this table are in no edge: 3 of 4, such as '") != std::string::npos);
+    CHECK(most.warnings[0].find("l.tsv: most nodes of this table are in no edge: 3 of 4, such as '") !=
+        std::string::npos);
     options.ids = id_kind::integer;
     options.node_attributes.features.clear();
     spit(w.path("l.tsv"), "4\tx\n5\ty\n");
@@ -685,12 +696,14 @@ TEST_CASE("a table whose nodes are not those of the edges is refused, and one th
     CHECK(run(options).warnings.empty());
 }
 
-TEST_CASE("one notion of missing: labels, targets, several labels, splits and features of text have the same words for it") {
+TEST_CASE(
+    "one notion of missing: labels, targets, several labels, splits and features of text have the same words for it") {
     const world w;
     import_options options = w.base();
     spit(w.path("e.tsv"), "a\tb\nb\tc\nc\td\n");
     options.sources = {{.path = w.path("e.tsv")}};
-    for (const char* word : {"", "NaN", "nan", "NA", "N/A", "null", "NULL", "None", "<NA>", "?", " NaN ", "\"NA\"", "\"\"", "-1"}) {
+    for (const char* word :
+        {"", "NaN", "nan", "NA", "N/A", "null", "NULL", "None", "<NA>", "?", " NaN ", "\"NA\"", "\"\"", "-1"}) {
         CAPTURE(word);
         const bool number = std::string(word) == "-1";
         const auto table = [&](const char* one, const char* other) {
@@ -706,7 +719,8 @@ TEST_CASE("one notion of missing: labels, targets, several labels, splits and fe
         CHECK(run(options).warnings.empty());
         table("art", "cs|art");
         options.node_attributes.target = node_target_kind::multilabel;
-        CHECK(run(options).node_attributes == dataset_node_attributes{.classes = 2, .train = 2, .target = node_target_kind::multilabel});
+        CHECK(run(options).node_attributes ==
+            dataset_node_attributes{.classes = 2, .train = 2, .target = node_target_kind::multilabel});
         table("0", "1");
         options.node_attributes.target = node_target_kind::multilabel;
         options.node_attributes.label_columns = {1};
@@ -763,7 +777,8 @@ TEST_CASE("a split is three masks, and never one mask: a node in two of them is 
                 out.append_bytes(std::as_bytes(std::span(flags[part])));
                 out.close();
             } else {
-                save(options.node_attributes.masks[part], type, std::vector<std::int64_t>(flags[part].begin(), flags[part].end()));
+                save(options.node_attributes.masks[part], type,
+                    std::vector<std::int64_t>(flags[part].begin(), flags[part].end()));
             }
         }
     };
@@ -802,7 +817,10 @@ TEST_CASE("a split is three masks, and never one mask: a node in two of them is 
     // Arrays are found by their names in PyG, DGL and OGB.
     import_node_attributes found;
     const auto there = [](std::initializer_list<std::string_view> names) {
-        return [names](std::string_view name) { return std::ranges::find(names, name) == names.end() ? std::filesystem::path() : std::filesystem::path(name); };
+        return [names](std::string_view name) {
+            return std::ranges::find(names, name) == names.end() ? std::filesystem::path()
+                                                                 : std::filesystem::path(name);
+        };
     };
     CHECK_FALSE(importing::find_split(found, there({"test_mask", "x"})));
     CHECK(importing::find_split(found, there({"train_mask", "valid_mask", "test_mask"})));
@@ -821,8 +839,9 @@ TEST_CASE("words of a split are read without blanks, quotes and case, and others
     for (std::uint64_t i = 0; i < w.nodes; ++i) labels += std::to_string(i) + "\t" + std::to_string(i % 2) + "\n";
     spit(w.path("l.tsv"), labels);
     options.node_attributes = {.labels = w.path("l.tsv"), .split = w.path("s.tsv")};
-    spit(w.path("s.tsv"), "0\ttrain\n1\t Train \n2\t\"TRAIN\"\n3\ttraining\n4\t0\n5\tvalid\n6\tdev\n7\tval\n8\tvalidation\n9\t\"1\"\n"
-                          "10\tTest\n11\t2.0\n12\tunused\n13\t3\n14\t-1\n");
+    spit(w.path("s.tsv"),
+        "0\ttrain\n1\t Train \n2\t\"TRAIN\"\n3\ttraining\n4\t0\n5\tvalid\n6\tdev\n7\tval\n8\tvalidation\n9\t\"1\"\n"
+        "10\tTest\n11\t2.0\n12\tunused\n13\t3\n14\t-1\n");
     import_report report = run(options);
     CHECK(report.node_attributes == dataset_node_attributes{.classes = 2, .train = 5, .valid = 5, .test = 2});
     CHECK(report.warnings.empty());
@@ -830,7 +849,8 @@ TEST_CASE("words of a split are read without blanks, quotes and case, and others
     report = run(options);
     CHECK(report.node_attributes.train == 1);
     REQUIRE(report.warnings.size() == 1);
-    for (const char* part : {"s.tsv: 3 entries", "'7' (1, first in line 4)", "'trian' (2, first in line 2)"}) CHECK(report.warnings[0].find(part) != std::string::npos);
+    for (const char* part : {"s.tsv: 3 entries", "'7' (1, first in line 4)", "'trian' (2, first in line 2)"})
+        CHECK(report.warnings[0].find(part) != std::string::npos);
     spit(w.path("s.tsv"), "0\tTrue\n1\tFalse\n");
     refuses(options, {"s.tsv: line 1", "mask (true and false)"});
     spit(w.path("s.csv"), "node,train_mask\n0,1\n1,0\n");
@@ -972,7 +992,7 @@ TEST_CASE("a projection approximately keeps lengths and angles, and is the same 
             }
             for (std::size_t c = 0; c < 200; ++c)
                 after += double{dense[*data.find_row(std::to_string(a)) * 200 + c]} *
-                         double{dense[*data.find_row(std::to_string(b)) * 200 + c]};
+                    double{dense[*data.find_row(std::to_string(b)) * 200 + c]};
             worst = std::max(worst, std::abs(after - before) / std::sqrt(size_a * size_b));
         }
     CHECK(worst < 5 / std::sqrt(200.0)); // each has deviation 1 / √200, or √2 times that

@@ -122,12 +122,14 @@ TEST_CASE("a collision of hashes restarts an import with another seed, at most 8
 
 TEST_CASE("the options determine the phases of an import") {
     import_options options;
-    CHECK(names_of(options) == std::vector<std::string>{"read", "names", "clean up", "relations", "plan buckets",
-                                   "edges", "check", "publish"});
+    CHECK(names_of(options) ==
+        std::vector<std::string>{
+            "read", "names", "clean up", "relations", "plan buckets", "edges", "check", "publish"});
     options.node_attributes.labels = "labels.npy";
     options.node_attributes.features = "features.npy";
-    CHECK(names_of(options) == std::vector<std::string>{"read", "names", "clean up", "relations", "plan buckets",
-                                   "labels", "split", "features", "edges", "check", "publish"});
+    CHECK(names_of(options) ==
+        std::vector<std::string>{"read", "names", "clean up", "relations", "plan buckets", "labels", "split",
+            "features", "edges", "check", "publish"});
 }
 
 } // namespace test_io_import_phase

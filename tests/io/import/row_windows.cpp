@@ -66,9 +66,9 @@ TEST_CASE("records are returned by row, whatever the memory, the slices and the 
                 for (const bool ascending : {true, false}) {
                     CAPTURE(memory);
                     table_map map{.rows = rows, .parts = slices};
-                    const row_windows windows =
-                        fixed ? row_windows(nodes, 24, memory)
-                              : row_windows(nodes, memory, [&](std::uint64_t row) { return begins[row]; });
+                    const row_windows windows = fixed
+                        ? row_windows(nodes, 24, memory)
+                        : row_windows(nodes, memory, [&](std::uint64_t row) { return begins[row]; });
                     std::vector<std::byte> found;
                     arrange_rows(
                         windows, map, ascending, memory, directory / "spill",

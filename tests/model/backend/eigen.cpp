@@ -77,7 +77,8 @@ TEST_CASE("the three products equal naive loops, with strides and empty sides, a
             }
 }
 
-TEST_CASE("products on an executor equal naive loops with their epilogue, across blocks, with the same bits on threads") {
+TEST_CASE(
+    "products on an executor equal naive loops with their epilogue, across blocks, with the same bits on threads") {
     for (const std::size_t m : {0U, 3U, 1100U})
         for (const std::size_t k : {0U, 1U, 70U, 300U}) // more than is packed at once
             for (const std::size_t n : {1U, 33U})
@@ -101,24 +102,29 @@ TEST_CASE("products on an executor equal naive loops with their epilogue, across
                     CHECK(back.memory == back2.memory);
                     CHECK(grad.memory == grad2.memory);
                     double worst = 0;
-                    const auto compare = [&](float got, double want) { worst = std::max(worst, std::abs(static_cast<double>(got) - want)); };
+                    const auto compare = [&](float got, double want) {
+                        worst = std::max(worst, std::abs(static_cast<double>(got) - want));
+                    };
                     for (std::size_t i = 0; i < m; ++i) {
                         for (std::size_t j = 0; j < n; ++j) {
                             double sum = static_cast<double>(bias.memory[j]);
                             if (accumulate) sum += static_cast<double>(out_before.memory[i * (n + 1) + j]);
-                            for (std::size_t l = 0; l < k; ++l) sum += static_cast<double>(a.view(i, l)) * static_cast<double>(w.view(l, j));
+                            for (std::size_t l = 0; l < k; ++l)
+                                sum += static_cast<double>(a.view(i, l)) * static_cast<double>(w.view(l, j));
                             compare(out.view(i, j), std::max(sum, 0.0));
                         }
                         for (std::size_t l = 0; l < k; ++l) {
                             double sum = accumulate ? static_cast<double>(back_before.memory[i * (k + 1) + l]) : 0;
-                            for (std::size_t j = 0; j < n; ++j) sum += static_cast<double>(g.view(i, j)) * static_cast<double>(w.view(l, j));
+                            for (std::size_t j = 0; j < n; ++j)
+                                sum += static_cast<double>(g.view(i, j)) * static_cast<double>(w.view(l, j));
                             compare(back.view(i, l), sum);
                         }
                     }
                     for (std::size_t l = 0; l < k; ++l)
                         for (std::size_t j = 0; j < n; ++j) {
                             double sum = static_cast<double>(grad_before.memory[l * n + j]);
-                            for (std::size_t i = 0; i < m; ++i) sum += static_cast<double>(a.view(i, l)) * static_cast<double>(g.view(i, j));
+                            for (std::size_t i = 0; i < m; ++i)
+                                sum += static_cast<double>(a.view(i, l)) * static_cast<double>(g.view(i, j));
                             compare(grad.view(l, j), sum);
                         }
                     CHECK(worst < 1e-4);

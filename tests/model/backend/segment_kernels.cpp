@@ -33,7 +33,8 @@ TEST_CASE("sums of segments equal naive ones for all lengths, heads and directio
     std::vector<std::uint32_t> offsets{0}, rows, edges;
     const random_key key(1, random_domain::user);
     for (std::uint32_t length = 0; length < 20; ++length) {
-        for (std::uint32_t k = 0; k < length; ++k) rows.push_back(static_cast<std::uint32_t>(below(key[rows.size()], 11)));
+        for (std::uint32_t k = 0; k < length; ++k)
+            rows.push_back(static_cast<std::uint32_t>(below(key[rows.size()], 11)));
         offsets.push_back(static_cast<std::uint32_t>(rows.size()));
     }
     for (std::uint32_t e = 0; e < rows.size(); ++e) edges.push_back(e);
@@ -42,10 +43,12 @@ TEST_CASE("sums of segments equal naive ones for all lengths, heads and directio
     for (const bool turned : {false, true})
         for (const std::size_t heads : {1U, 2U, 8U})
             for (const bool weighted : {false, true}) {
-                const edge_segments s{offsets, rows, turned ? std::span<const std::uint32_t>(edges) : std::span<const std::uint32_t>{}};
+                const edge_segments s{
+                    offsets, rows, turned ? std::span<const std::uint32_t>(edges) : std::span<const std::uint32_t>{}};
                 const gnn::matrix<float> weights(rows.size(), heads, 4);
                 gnn::matrix<float> out(20, 24, 5), total(20, heads, 6);
-                kernels::segment_sum(s, weighted ? std::span<const float>(weights.memory) : std::span<const float>{}, heads, in.view, out.view, serial_executor{});
+                kernels::segment_sum(s, weighted ? std::span<const float>(weights.memory) : std::span<const float>{},
+                    heads, in.view, out.view, serial_executor{});
                 kernels::segment_total(s, heads, weights.memory, total.view, serial_executor{});
                 for (std::size_t i = 0; i < 20; ++i) {
                     for (std::size_t c = 0; c < 24; ++c) {
@@ -53,13 +56,14 @@ TEST_CASE("sums of segments equal naive ones for all lengths, heads and directio
                         for (std::size_t j = offsets[i]; j < offsets[i + 1]; ++j) {
                             const std::size_t e = turned ? edges[j] : j;
                             sum += static_cast<double>(in.view(rows[e], c)) *
-                                   (weighted ? static_cast<double>(weights.view(e, c / (24 / heads))) : 1);
+                                (weighted ? static_cast<double>(weights.view(e, c / (24 / heads))) : 1);
                         }
                         CHECK(std::abs(static_cast<double>(out.view(i, c)) - sum) < 1e-5);
                     }
                     for (std::size_t h = 0; h < heads; ++h) {
                         double sum = 0;
-                        for (std::size_t j = offsets[i]; j < offsets[i + 1]; ++j) sum += static_cast<double>(weights.view(turned ? edges[j] : j, h));
+                        for (std::size_t j = offsets[i]; j < offsets[i + 1]; ++j)
+                            sum += static_cast<double>(weights.view(turned ? edges[j] : j, h));
                         CHECK(std::abs(static_cast<double>(total.view(i, h)) - sum) < 1e-5);
                     }
                 }
@@ -84,7 +88,8 @@ TEST_CASE("sums of long segments of wide rows equal naive ones, and accumulate o
         for (std::size_t c = 0; c < columns; ++c) {
             const auto segment = static_cast<std::size_t>(std::ranges::find(targets, i) - targets.begin());
             double sum = 0;
-            for (std::size_t j = segment == 4 ? 0 : offsets[segment]; segment != 4 && j < offsets[segment + 1]; ++j) sum += in.view(rows[j], c);
+            for (std::size_t j = segment == 4 ? 0 : offsets[segment]; segment != 4 && j < offsets[segment + 1]; ++j)
+                sum += in.view(rows[j], c);
             if (segment != 4) CHECK(std::abs(summed.view(segment, c) - sum) < 1e-11);
             CHECK(std::abs(added.view(i, c) - start.view(i, c) - sum) < 1e-11);
             CHECK(std::abs(static_cast<double>(added32.view(i, c)) - start.view(i, c) - sum) < 1e-3);

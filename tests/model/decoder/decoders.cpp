@@ -42,9 +42,11 @@ void check(Formula&& formula) {
         const std::size_t relation_size = Decoder::relation_floats(dim);
         for (const side missing : {side::tail, side::head}) { // the gradients of ⟨w, query⟩, accumulated
             std::vector<double> known(dim, 1), relation(relation_size, 2);
-            Decoder{}.query_backward(missing, x[0], x[1].first(relation_size), x[3], std::span(known), std::span(relation));
+            Decoder{}.query_backward(
+                missing, x[0], x[1].first(relation_size), x[3], std::span(known), std::span(relation));
             const auto weighed = [&] {
-                return oracle::compare(similarity::inner_product, x[3], ask<Decoder>(missing, x[0], x[1].first(relation_size)));
+                return oracle::compare(
+                    similarity::inner_product, x[3], ask<Decoder>(missing, x[0], x[1].first(relation_size)));
             };
             for (std::size_t k = 0; k < dim; ++k)
                 CHECK(known[k] == doctest::Approx(1 + oracle::slope(x.values[k], weighed)).epsilon(1e-6));

@@ -17,7 +17,8 @@ namespace {
 struct matrix {
     std::vector<float> memory; // one float longer than the view, and rows have gaps
     matrix_view<float> view;
-    matrix(std::size_t rows, std::size_t columns, std::uint64_t seed, std::size_t gap = 3) : memory(rows * (columns + gap) + 1) {
+    matrix(std::size_t rows, std::size_t columns, std::uint64_t seed, std::size_t gap = 3)
+        : memory(rows * (columns + gap) + 1) {
         const random_key key(seed, random_domain::user);
         for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = to_unit_float(key[i]) - 0.5F;
         view = {memory.data(), rows, columns, columns + gap};
@@ -48,14 +49,19 @@ TEST_CASE("products of any shape equal naive loops and write nothing else") {
         for (const std::size_t depth : {0U, 1U, 65U, 130U}) // more than one pass of the transposed product
             for (const std::size_t n : {0U, 1U, 7U, 16U, 17U, 50U, 63U, 64U, 65U, 131U})
                 for (const bool yes : {false, true}) {
-                    const matrix a(m, depth, 1), w(yes ? n : depth, yes ? depth : n, 2), g(depth, n, 3), turned(depth, m, 4);
+                    const matrix a(m, depth, 1), w(yes ? n : depth, yes ? depth : n, 2), g(depth, n, 3),
+                        turned(depth, m, 4);
                     matrix out(m, n, 5), grad(m, n, 6);
                     const matrix out_before(m, n, 5), grad_before(m, n, 6);
-                    const auto w_at = [&](std::size_t p, std::size_t j) { return yes ? w.memory[j * (depth + 3) + p] : w.memory[p * (n + 3) + j]; };
+                    const auto w_at = [&](std::size_t p, std::size_t j) {
+                        return yes ? w.memory[j * (depth + 3) + p] : w.memory[p * (n + 3) + j];
+                    };
                     detail::packed_panels(w.view, yes).multiply(a.view, yes, out.view);
-                    check(out, out_before, yes, depth, [&](std::size_t i, std::size_t j, std::size_t p) { return a.view(i, p) * w_at(p, j); });
+                    check(out, out_before, yes, depth,
+                        [&](std::size_t i, std::size_t j, std::size_t p) { return a.view(i, p) * w_at(p, j); });
                     detail::add_turned(turned.view, g.view, grad.view);
-                    check(grad, grad_before, true, depth, [&](std::size_t i, std::size_t j, std::size_t p) { return turned.view(p, i) * g.view(p, j); });
+                    check(grad, grad_before, true, depth,
+                        [&](std::size_t i, std::size_t j, std::size_t p) { return turned.view(p, i) * g.view(p, j); });
                 }
 }
 

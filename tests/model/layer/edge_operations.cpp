@@ -28,8 +28,10 @@ TEST_CASE("every edge is visited once with its ends, in the order of its target 
             CHECK(last <= e);
             last = e + 1;
         };
-        if (by_source) apply_edges_by_source(v, tbb_executor(3), visit);
-        else apply_edges(v, tbb_executor(3), visit);
+        if (by_source)
+            apply_edges_by_source(v, tbb_executor(3), visit);
+        else
+            apply_edges(v, tbb_executor(3), visit);
         for (std::size_t e = 0; e < v.edges(); ++e) {
             CHECK(seen[e].visits == 1);
             CHECK(seen[e].source == v.neighbors[e]);

@@ -17,7 +17,8 @@ TEST_CASE("graph attention follows its formula for 1, 4 and 8 heads, concatenate
             const gnn::sample views({30, 12}, concat, 7);
             const layer_view& v = views[0];
             dense_parameters<double> weights;
-            gat_layer<double, gnn::naive_backend> layer(weights, "a", {.dense = 5}, width, {.heads = heads, .concat = concat, .slope = 0.3});
+            gat_layer<double, gnn::naive_backend> layer(
+                weights, "a", {.dense = 5}, width, {.heads = heads, .concat = concat, .slope = 0.3});
             gnn::randomize(weights, 2);
             const gnn::matrix<> x(30, 5, 3);
             gnn::matrix<> out(12, layer.outputs());
@@ -25,14 +26,16 @@ TEST_CASE("graph attention follows its formula for 1, 4 and 8 heads, concatenate
             layer.forward(weights, {v, {x.view}, serial_executor{}}, activation::none, out.view);
 
             const auto w = gnn::weight(weights, "a.weight"), bias = gnn::weight(weights, "a.bias");
-            const auto target = gnn::weight(weights, "a.attention_target"), source = gnn::weight(weights, "a.attention_source");
+            const auto target = gnn::weight(weights, "a.attention_target"),
+                       source = gnn::weight(weights, "a.attention_source");
             const auto z = [&](std::size_t row, std::size_t h, std::size_t j) {
                 double sum = 0;
                 for (std::size_t k = 0; k < 5; ++k) sum += x.view(row, k) * w(k, h * width + j);
                 return sum;
             };
             for (std::size_t t = 0; t < v.targets; ++t) {
-                std::vector<std::size_t> around(v.neighbors.begin() + v.offsets[t], v.neighbors.begin() + v.offsets[t + 1]);
+                std::vector<std::size_t> around(
+                    v.neighbors.begin() + v.offsets[t], v.neighbors.begin() + v.offsets[t + 1]);
                 around.push_back(v.first_target + t);
                 std::vector<double> expected(out.view.columns());
                 for (std::size_t h = 0; h < heads; ++h) {
@@ -66,7 +69,8 @@ TEST_CASE("attention dropout keeps the expected row") {
     layer.forward(weights, {views[0], {x.view}, serial_executor{}}, activation::none, plain.view);
     constexpr std::size_t draws = 4000;
     for (std::size_t i = 0; i < draws; ++i) {
-        layer.forward(weights, {views[0], {x.view}, serial_executor{}, random_key{i, random_domain::dropout}}, activation::none, dropped.view);
+        layer.forward(weights, {views[0], {x.view}, serial_executor{}, random_key{i, random_domain::dropout}},
+            activation::none, dropped.view);
         for (std::size_t k = 0; k < mean.memory.size(); ++k) mean.memory[k] += dropped.memory[k] / draws;
     }
     for (std::size_t k = 0; k < mean.memory.size(); ++k) CHECK(std::abs(mean.memory[k] - plain.memory[k]) < 0.1);

@@ -38,7 +38,8 @@ TEST_CASE("a graph convolution is D^-1/2 (A + I) D^-1/2 X W + b, or D^-1 (A + I)
                     double sum = bias(0, j);
                     for (std::size_t s = 0; s < 30; ++s) {
                         if (a.view(t, s) == 0) continue;
-                        const double by = normalize == gcn_normalization::row ? of_target[t] : std::sqrt(of_target[t] * of_source[s]);
+                        const double by =
+                            normalize == gcn_normalization::row ? of_target[t] : std::sqrt(of_target[t] * of_source[s]);
                         for (std::size_t k = 0; k < 5; ++k) sum += a.view(t, s) / by * x.view(s, k) * w(k, j);
                     }
                     CHECK(out.view(t, j) == doctest::Approx(sum).epsilon(1e-12));
@@ -49,7 +50,8 @@ TEST_CASE("a graph convolution is D^-1/2 (A + I) D^-1/2 X W + b, or D^-1 (A + I)
 TEST_CASE("row-normalized convolution of a constant is that constant") {
     const gnn::sample views({30, 12}, true, 7);
     dense_parameters<double> weights;
-    gcn_layer<double, gnn::naive_backend> layer(weights, "g", {.dense = 1}, 1, {.normalize = gcn_normalization::row, .bias = false});
+    gcn_layer<double, gnn::naive_backend> layer(
+        weights, "g", {.dense = 1}, 1, {.normalize = gcn_normalization::row, .bias = false});
     weights.allocate(1);
     weights.values()[0] = 1;
     gnn::matrix<> x(30, 1), out(12, 1);

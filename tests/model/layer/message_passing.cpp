@@ -62,7 +62,8 @@ public:
         for (std::size_t i = 0; i < out.rows(); ++i)
             for (std::size_t c = 0; c < width_; ++c) out(i, c) = 2 * in.own_rows().dense(i, c);
     }
-    void backward(dense_parameters<T>&, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
+    void backward(
+        dense_parameters<T>&, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
         for (std::size_t i = 0; i < grad_in.rows(); ++i) std::ranges::fill(grad_in[i], T{0});
         for (std::size_t i = 0; i < g.rows() && !grad_in.empty(); ++i)
             for (std::size_t c = 0; c < width_; ++c) grad_in(in.view.first_target + i, c) = 2 * g(i, c);
@@ -75,7 +76,8 @@ struct doubled_factory {
     std::size_t width = 0, says = width;
 
     template <class T, class Backend>
-    [[nodiscard]] std::unique_ptr<graph_layer<T>> make(dense_parameters<T>&, const std::string&, input_columns, const Backend&) const {
+    [[nodiscard]] std::unique_ptr<graph_layer<T>> make(
+        dense_parameters<T>&, const std::string&, input_columns, const Backend&) const {
         return std::make_unique<doubled<T>>(width);
     }
     [[nodiscard]] std::size_t outputs() const { return says; }
@@ -94,8 +96,12 @@ TEST_CASE("gradients of message passing layers equal finite differences, alone a
             check({reduced_product{.reduce = reduce, .width = 3}}, {.targets_last = last, .seed = 64});
         }
     }
-    check({{gin{.width = 4}, {.then = activation::elu, .dropout = .3, .norm = true}}, parse_layers("sage:4")[0], {pool{.width = 5}, {.residual = true}}}, {.seed = 65});
-    check({parse_layers("linear:4")[0], {gated{.width = 4}, {.then = activation::tanh, .residual = true}}, doubled_factory{4}}, {.in = {.dense = 2, .sparse = 6}, .seed = 66});
+    check({{gin{.width = 4}, {.then = activation::elu, .dropout = .3, .norm = true}}, parse_layers("sage:4")[0],
+              {pool{.width = 5}, {.residual = true}}},
+        {.seed = 65});
+    check({parse_layers("linear:4")[0], {gated{.width = 4}, {.then = activation::tanh, .residual = true}},
+              doubled_factory{4}},
+        {.in = {.dense = 2, .sparse = 6}, .seed = 66});
 }
 
 TEST_CASE("a message passing layer gives the same rows as the library's layer of that formula") {
@@ -105,12 +111,14 @@ TEST_CASE("a message passing layer gives the same rows as the library's layer of
         const std::string names[] = {"sum", "mean", "max"};
         dense_parameters<double> a, b;
         gnn::double_encoder mine(a, {reduced_product{.reduce = reduce, .width = 4}}, {.dense = 5});
-        gnn::double_encoder library(b, parse_layers("sage:4:no-bias:" + names[static_cast<std::size_t>(reduce)]), {.dense = 5});
+        gnn::double_encoder library(
+            b, parse_layers("sage:4:no-bias:" + names[static_cast<std::size_t>(reduce)]), {.dense = 5});
         a.allocate(1);
         b.allocate(2);
         std::ranges::fill(b.values().first(20), 0); // the target's own row
         for (std::size_t i = 0; i < 20; ++i) b.values()[b.arrays()[1].offset + i] = a.values()[i];
-        const auto got = mine.forward(a, views, {rows.view}, {}, serial_executor{}), want = library.forward(b, views, {rows.view}, {}, serial_executor{});
+        const auto got = mine.forward(a, views, {rows.view}, {}, serial_executor{}),
+                   want = library.forward(b, views, {rows.view}, {}, serial_executor{});
         for (std::size_t i = 0; i < 12; ++i)
             for (std::size_t c = 0; c < 4; ++c) CHECK(got(i, c) == doctest::Approx(want(i, c)).epsilon(1e-12));
     }
@@ -133,13 +141,15 @@ TEST_CASE("a message passing layer computed in parts equals the whole, for any p
         for (const std::size_t step : {1U, 7U, 40U}) {
             const auto found = gnn::in_parts(encode, weights, graph[0], {rows.view}, step, serial_executor{});
             REQUIRE(found.size() == expected.size());
-            for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-9));
+            for (std::size_t i = 0; i < found.size(); ++i)
+                CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-9));
             CHECK(found == gnn::in_parts(encode, weights, graph[0], {rows.view}, step, tbb_executor(3)));
         }
     }
 }
 
-TEST_CASE("rows and gradients of message passing layers have the same bits on one thread, on three threads and when repeated") {
+TEST_CASE("rows and gradients of message passing layers have the same bits on one thread, on three threads and when "
+          "repeated") {
     const gnn::sample views({3000, 1500, 700}, true, 9);
     const gnn::matrix<float> rows(3000, 33, 8);
     const auto run = [&](executor_ref executor) {
@@ -169,14 +179,18 @@ TEST_CASE("an operation that a custom layer does not support is refused in a sen
     dense_parameters<double> weights, other, third, fourth;
     gnn::double_encoder encode(weights, {greedy{{.width = 4}}}, {.dense = 5});
     weights.allocate(1);
-    CHECK_THROWS_WITH((void)encode.forward(weights, views, {rows.view}, {}, serial_executor{}), doctest::Contains("kept_floats says 9"));
+    CHECK_THROWS_WITH((void)encode.forward(weights, views, {rows.view}, {}, serial_executor{}),
+        doctest::Contains("kept_floats says 9"));
     CHECK_THROWS_WITH((void)library_layers(encode), doctest::Contains("layer 0 is your own and trains on the CPU"));
-    CHECK_THROWS_WITH(gnn::double_encoder(other, {gin{.width = 4}}, {.dense = 5, .sparse = 3}), doctest::Contains("put a linear layer in front"));
+    CHECK_THROWS_WITH(gnn::double_encoder(other, {gin{.width = 4}}, {.dense = 5, .sparse = 3}),
+        doctest::Contains("put a linear layer in front"));
     const gnn::double_encoder whole(third, {parse_layers("sage:5")[0], doubled_factory{5}}, {.dense = 5});
     CHECK(whole.hops() == 1);
     CHECK_THROWS_WITH((void)whole.parts(1), doctest::Contains("is not run over whole graphs"));
-    CHECK_THROWS_WITH(gnn::double_encoder(fourth, {doubled_factory{5, 6}}, {.dense = 5}), doctest::Contains("its factory says 6"));
-    CHECK(library_layers(gnn::double_encoder(other, parse_layers("sage:5,linear:3"), {.dense = 5}))[1].kind == layer_kind::linear);
+    CHECK_THROWS_WITH(
+        gnn::double_encoder(fourth, {doubled_factory{5, 6}}, {.dense = 5}), doctest::Contains("its factory says 6"));
+    CHECK(library_layers(gnn::double_encoder(other, parse_layers("sage:5,linear:3"), {.dense = 5}))[1].kind ==
+        layer_kind::linear);
 }
 
 } // namespace test_model_layer_message_passing

@@ -35,7 +35,8 @@ std::vector<neighborhood> neighborhoods(const layer_view& v, matrix_view<const d
 
 std::vector<float> chances(std::size_t count, std::uint64_t seed) {
     std::vector<float> result(count);
-    for (std::size_t i = 0; i < count; ++i) result[i] = 0.05F + 0.95F * to_unit_float(random_key(seed, random_domain::user)[i]);
+    for (std::size_t i = 0; i < count; ++i)
+        result[i] = 0.05F + 0.95F * to_unit_float(random_key(seed, random_domain::user)[i]);
     return result;
 }
 
@@ -49,7 +50,8 @@ TEST_CASE("a mean counts each missing neighbor as the average of the targets' me
     const auto of = neighborhoods(v, x.view);
     gnn::matrix<> means(15, columns);
     std::vector<double> average(columns, 0);
-    const double with = static_cast<double>(std::ranges::count_if(of, [](const neighborhood& n) { return n.present > 0; }));
+    const double with =
+        static_cast<double>(std::ranges::count_if(of, [](const neighborhood& n) { return n.present > 0; }));
     REQUIRE(with < 15); // some have no neighbor: their mean is 0, and not averaged
     for (std::size_t t = 0; t < 15; ++t)
         for (std::size_t c = 0; c < columns; ++c) {
@@ -82,7 +84,13 @@ TEST_CASE("full coverage changes no layer, and no neighbor at all is a valid bat
         const auto run = [&](auto& layer, dense_parameters<double>& weights, std::span<const float> coverage) {
             gnn::randomize(weights, 2);
             gnn::matrix<> out(12, 3);
-            layer.forward(weights, {.view = v, .rows = {x.view}, .on = serial_executor{}, .training = {}, .targets = {}, .coverage = coverage},
+            layer.forward(weights,
+                {.view = v,
+                    .rows = {x.view},
+                    .on = serial_executor{},
+                    .training = {},
+                    .targets = {},
+                    .coverage = coverage},
                 activation::relu, out.view);
             return out.memory;
         };

@@ -17,7 +17,8 @@ TEST_CASE("GraphSAGE follows its formula for each reduction and combination, als
                 const gnn::sample views({30, 12}, concat, 7);
                 const layer_view& v = views[0];
                 dense_parameters<double> weights;
-                sage_layer<double, gnn::naive_backend> layer(weights, "s", {.dense = 5}, width, {.reduce = reduce, .concat = concat});
+                sage_layer<double, gnn::naive_backend> layer(
+                    weights, "s", {.dense = 5}, width, {.reduce = reduce, .concat = concat});
                 gnn::randomize(weights, 2);
                 const gnn::matrix<> x(30, 5, 3);
                 gnn::matrix<> out(12, width);
@@ -32,8 +33,10 @@ TEST_CASE("GraphSAGE follows its formula for each reduction and combination, als
                             double reduced = 0;
                             for (std::size_t e = v.offsets[t]; e < v.offsets[t + 1]; ++e) {
                                 const double one = x.view(v.neighbors[e], k);
-                                if (reduce == sage_reduction::max) reduced = e == v.offsets[t] ? one : std::max(reduced, one);
-                                else reduced += one;
+                                if (reduce == sage_reduction::max)
+                                    reduced = e == v.offsets[t] ? one : std::max(reduced, one);
+                                else
+                                    reduced += one;
                             }
                             const double degree = v.offsets[t + 1] - v.offsets[t];
                             if (reduce == sage_reduction::mean && degree > 0) reduced /= degree;

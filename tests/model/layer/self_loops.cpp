@@ -29,7 +29,8 @@ TEST_CASE("self loops come last in each list, and the transposed lists hold the 
             }
         }
         for (std::size_t s = 0; s < v.sources; ++s)
-            CHECK(std::vector(v.by_source_edges.begin() + v.by_source_offsets[s], v.by_source_edges.begin() + v.by_source_offsets[s + 1]) == by_source[s]);
+            CHECK(std::vector(v.by_source_edges.begin() + v.by_source_offsets[s],
+                      v.by_source_edges.begin() + v.by_source_offsets[s + 1]) == by_source[s]);
     }
 }
 

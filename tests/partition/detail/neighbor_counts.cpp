@@ -19,7 +19,9 @@ TEST_CASE("the neighbors of every node are counted by part, whatever the chunk; 
         for (const std::uint32_t k : {1U, 3U, max_partition_count}) {
             random_stream draw(random_key(k, random_domain::user));
             std::vector<partition_id16> part(graph.nodes());
-            for (partition_id16& p : part) p = draw.below(4) == 0 ? no_partition : static_cast<partition_id16>(k - 1 - draw.below(std::min(k, 9U)));
+            for (partition_id16& p : part)
+                p = draw.below(4) == 0 ? no_partition
+                                       : static_cast<partition_id16>(k - 1 - draw.below(std::min(k, 9U)));
             for (const std::size_t chunk : {1U, 5U, 100U}) {
                 detail::neighbor_counts counts(k);
                 symmetric_stream stream(graph, chunk);

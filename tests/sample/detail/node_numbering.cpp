@@ -19,7 +19,8 @@ namespace {
 
 /// Numbers lists one after the other, as hops, and compares with a standard map: numbers and nodes.
 template <class NodeId, class E>
-void check(detail::node_numbering<NodeId>& numbering, const std::vector<std::vector<NodeId>>& lists, std::size_t most, const E& executor) {
+void check(detail::node_numbering<NodeId>& numbering, const std::vector<std::vector<NodeId>>& lists, std::size_t most,
+    const E& executor) {
     std::unordered_map<NodeId, std::uint32_t> known;
     std::vector<NodeId> nodes;
     numbering.begin(lists.empty() ? 0 : lists[0].size(), most);
@@ -46,7 +47,8 @@ void check_on_all(const std::vector<std::vector<NodeId>>& lists, std::size_t mos
 
 } // namespace
 
-TEST_CASE_TEMPLATE("numbers are those of first appearance, for any sizes and on any threads", NodeId, std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE(
+    "numbers are those of first appearance, for any sizes and on any threads", NodeId, std::uint32_t, std::uint64_t) {
     const random_key key(3, random_domain::user);
     const auto drawn = [&](std::size_t count, std::uint64_t range, std::uint64_t stream) {
         std::vector<NodeId> ids(count);
@@ -56,19 +58,23 @@ TEST_CASE_TEMPLATE("numbers are those of first appearance, for any sizes and on 
     check_on_all<NodeId>({}, 10);
     check_on_all<NodeId>({{}, {5}, {}, {5, 5, 4}}, 10);
     for (const std::size_t count : {255U, 256U, 257U, 4096U, 70000U}) // around blocks of positions and sizes of tasks
-        check_on_all<NodeId>({drawn(10, 50, 1), drawn(count, 50, 2), {}, drawn(count, 1000000, 3), drawn(count, 2000, 4)}, 1000000);
-    check_on_all<NodeId>({drawn(1000, 300000, 5), drawn(10000, 300000, 6), drawn(300000, 300000, 7), drawn(500000, 300000, 8)}, 300000);
+        check_on_all<NodeId>(
+            {drawn(10, 50, 1), drawn(count, 50, 2), {}, drawn(count, 1000000, 3), drawn(count, 2000, 4)}, 1000000);
+    check_on_all<NodeId>(
+        {drawn(1000, 300000, 5), drawn(10000, 300000, 6), drawn(300000, 300000, 7), drawn(500000, 300000, 8)}, 300000);
 }
 
 TEST_CASE_TEMPLATE("ids whose slots are all alike are numbered, too", NodeId, std::uint32_t, std::uint64_t) {
-    // Ids that are multiples of the inverse of the hash's factor have consecutive hashes: all fall into one part of the table.
+    // Ids that are multiples of the inverse of the hash's factor have consecutive hashes: all fall into one part of the
+    // table.
     std::uint64_t inverse = 1;
     for (int i = 0; i < 6; ++i) inverse *= 2 - inverse * 0x9e3779b97f4a7c15ULL;
     std::vector<NodeId> near, last;
     if (sizeof(NodeId) == 8) {
         for (std::uint64_t i = 0; i < 3000; ++i) near.push_back(static_cast<NodeId>(inverse * (i % 2000)));
         // Hashes at the end of the table: slots wrap around.
-        for (std::uint64_t i = 0; i < 3000; ++i) last.push_back(static_cast<NodeId>(inverse * (~std::uint64_t{0} - 1 - i % 2000)));
+        for (std::uint64_t i = 0; i < 3000; ++i)
+            last.push_back(static_cast<NodeId>(inverse * (~std::uint64_t{0} - 1 - i % 2000)));
     } else {
         for (std::uint64_t id = 0; near.size() < 3000 || last.size() < 3000; ++id) {
             const std::uint64_t hash = id * 0x9e3779b97f4a7c15ULL;
@@ -89,7 +95,8 @@ TEST_CASE("a hop with too many edges is refused") {
     // The list is never read: only its length counts.
     const std::uint32_t one = 1;
     std::uint32_t number = 0;
-    CHECK_THROWS_AS(numbering.number({&one, std::size_t{1} << 31}, {&number, std::size_t{1} << 31}, serial_executor{}), error);
+    CHECK_THROWS_AS(
+        numbering.number({&one, std::size_t{1} << 31}, {&number, std::size_t{1} << 31}, serial_executor{}), error);
 }
 
 TEST_CASE("too many distinct ids are refused on any executor; repeated ones do not count") {
@@ -102,7 +109,8 @@ TEST_CASE("too many distinct ids are refused on any executor; repeated ones do n
         numbers.resize(ids.size());
         for (std::size_t at = 0; at < ids.size(); at += range) {
             const std::size_t count = std::min(range, ids.size() - at);
-            numbering.number(std::span<const std::uint32_t>(ids).subspan(at, count), std::span(numbers).subspan(at, count), executor);
+            numbering.number(std::span<const std::uint32_t>(ids).subspan(at, count),
+                std::span(numbers).subspan(at, count), executor);
         }
         return numbering.nodes().size();
     };

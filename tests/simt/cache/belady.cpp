@@ -49,13 +49,15 @@ struct processor {
 template <class Policy>
 void check_equal(const Policy& serial, const memory_trace& trace, const belady_options& options) {
     std::vector<change_set> want;
-    belady_outcome outcome = gneiss::belady(trace, options, serial_executor{}, [&](std::size_t, const change_set& changes) { want.push_back(changes); });
+    belady_outcome outcome = gneiss::belady(
+        trace, options, serial_executor{}, [&](std::size_t, const change_set& changes) { want.push_back(changes); });
     memory_budget budget;
     std::size_t batches = 0, wrong = 0;
-    belady_outcome result = cuda::belady(serial, trace, options, budget, [&](std::size_t batch, const change_set& changes) {
-        wrong += batch != batches || changes != want[batch];
-        ++batches;
-    });
+    belady_outcome result =
+        cuda::belady(serial, trace, options, budget, [&](std::size_t batch, const change_set& changes) {
+            wrong += batch != batches || changes != want[batch];
+            ++batches;
+        });
     CHECK(batches == want.size());
     CHECK(wrong == 0);
     CHECK(result.fill == outcome.fill);
@@ -83,7 +85,8 @@ void check_random_traces(const Policy& serial, std::uint64_t traces) {
         const auto most = 1 + static_cast<std::size_t>(nodes) / (1 + seed % 6);
         const memory_trace trace = cache_test::random_trace(seed % 37, most, nodes, seed);
         const auto slots = static_cast<std::size_t>(mix64(seed) % (nodes + nodes / 4));
-        const std::vector<node_id> resident = seed % 2 == 0 ? std::vector<node_id>() : some_resident(nodes + 5, slots, seed);
+        const std::vector<node_id> resident =
+            seed % 2 == 0 ? std::vector<node_id>() : some_resident(nodes + 5, slots, seed);
         check_equal(serial, trace, {slots, seed % 5 < 2 ? nodes + 5 : 0, resident});
     }
 }
@@ -100,10 +103,12 @@ void check_edge_cases(const Policy& serial) {
     for (const std::size_t slots : {0U, 1U, 3U, 4U, 100U})
         for (const memory_trace* trace : {&none, &empty, &one, &same}) {
             check_equal(serial, *trace, {.capacity = slots});
-            if (slots >= resident.size()) check_equal(serial, *trace, {.capacity = slots, .nodes = 0, .resident = resident});
+            if (slots >= resident.size())
+                check_equal(serial, *trace, {.capacity = slots, .nodes = 0, .resident = resident});
         }
 
-    const auto code = [&](const memory_trace& trace, const belady_options& options, std::uint64_t bytes = memory_budget::unlimited) {
+    const auto code = [&](const memory_trace& trace, const belady_options& options,
+                          std::uint64_t bytes = memory_budget::unlimited) {
         memory_budget budget(memory_budget::unlimited, memory_budget::unlimited, bytes);
         try {
             cuda::belady(serial, trace, options, budget, [](std::size_t, const change_set&) {});

@@ -68,7 +68,8 @@ void check_batches(std::size_t slots, std::size_t batches, bool recorded) {
         to.ready(compute);
         from.ready(compute);
         const auto step = [&] {
-            cuda::launch(compute, scale, dim3((most + 127) / 128), dim3(128), 0, rows.device, factors.device, width, counts.device, result.device);
+            cuda::launch(compute, scale, dim3((most + 127) / 128), dim3(128), 0, rows.device, factors.device, width,
+                counts.device, result.device);
         };
         if (recorded) {
             if (k < slots) steps.push_back(cuda::graph::record(compute, step));
@@ -151,8 +152,10 @@ TEST_CASE("simt.core.transfer: a mini-batch is found on the device, at the offse
     slot.ready(compute);
     std::vector<std::uint32_t> nodes(100);
     std::vector<float> weights(30);
-    cuda::copy_async(std::span(nodes), std::span<const std::uint32_t>(slot.device(staged.get<std::uint32_t>("nodes")), 100), compute);
-    cuda::copy_async(std::span(weights), std::span<const float>(slot.device(staged.get<float>("weights")), 30), compute);
+    cuda::copy_async(std::span(nodes),
+        std::span<const std::uint32_t>(slot.device(staged.get<std::uint32_t>("nodes")), 100), compute);
+    cuda::copy_async(
+        std::span(weights), std::span<const float>(slot.device(staged.get<float>("weights")), 30), compute);
     compute.synchronize();
     CHECK(std::ranges::equal(nodes, batch.get<std::uint32_t>("nodes")));
     CHECK(std::ranges::equal(weights, batch.get<float>("weights")));
@@ -176,7 +179,8 @@ TEST_CASE("simt.core.transfer: small gaps between arrays are copied, large ones 
 }
 
 #if defined(GNEISS_SIMT)
-TEST_CASE("simt.core.transfer: data that does not fit is reported with its size, and allocations happen only at the start") {
+TEST_CASE(
+    "simt.core.transfer: data that does not fit is reported with its size, and allocations happen only at the start") {
     memory_budget budget;
     const std::size_t before = simt::the_device().used();
     cuda::transfer_stage in(budget, "in", 3, 1000);

@@ -1,12 +1,12 @@
-// Checks and shows the compiler's report on kernels: registers, spills, occupancy, required instructions, and a hash of each
-// kernel's PTX, which identifies verifications on a GPU.
+// Checks and shows the compiler's report on kernels: registers, spills, occupancy, required instructions, and a hash of
+// each kernel's PTX, which identifies verifications on a GPU.
 //
 //     gate SOURCE ARCHITECTURE PTX LOG HASHES   SOURCE: the .cu file; LOG: output of ptxas -v; writes HASHES; exit 1 on failure
 //     gate --changed FOLDER HASHES…             lists kernels whose hash is in no .json file of FOLDER
 //
 // Lines of SOURCE state required PTX: "// ptx KERNEL: INSTRUCTION", or "// ptx sm_90a KERNEL: INSTRUCTION" for one
-// architecture. Every kernel whose name matches the regular expression KERNEL must contain it, and at least one must match.
-// Local memory and spills fail. A line "// only KERNEL" excludes the kernels of others that SOURCE instantiates.
+// architecture. Every kernel whose name matches the regular expression KERNEL must contain it, and at least one must
+// match. Local memory and spills fail. A line "// only KERNEL" excludes the kernels of others that SOURCE instantiates.
 #include <cuda_runtime_api.h>
 
 #include <cuda_occupancy.h>
@@ -44,7 +44,8 @@ std::string read(const std::string& path) {
 /// "gneiss::cuda::detail::kernel<float, 4u>": without parameters and result.
 std::string demangled(const std::string& symbol) {
     int status = 0;
-    const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
+    const std::unique_ptr<char, void (*)(void*)> text(
+        abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
     if (status != 0) return symbol;
     std::string name = text.get();
     if (name.starts_with("void ")) name.erase(0, 5);
@@ -56,8 +57,8 @@ std::string demangled(const std::string& symbol) {
     return name;
 }
 
-/// Returns kernels by symbol, with their PTX without comments, source places, and numbers that depend on other kernels; the
-/// text of called functions is added to every kernel.
+/// Returns kernels by symbol, with their PTX without comments, source places, and numbers that depend on other kernels;
+/// the text of called functions is added to every kernel.
 std::map<std::string, kernel> kernels_of(const std::string& ptx) {
     static const std::regex comment("//[^\n]*"), label("\\$L__BB[0-9]+_"), place("\\s*\\.(loc|file)\\b[^\n]*");
     std::map<std::string, kernel> found;
@@ -81,7 +82,8 @@ std::map<std::string, kernel> kernels_of(const std::string& ptx) {
         }
         if (inside != nullptr) inside->ptx += line + "\n";
         if (in_function) called += line + "\n";
-        if (inside != nullptr && line.find(".maxntid") != line.npos) std::sscanf(line.c_str(), " .maxntid %d", &inside->threads);
+        if (inside != nullptr && line.find(".maxntid") != line.npos)
+            std::sscanf(line.c_str(), " .maxntid %d", &inside->threads);
         depth += static_cast<int>(std::ranges::count(line, '{')) - static_cast<int>(std::ranges::count(line, '}'));
         if (depth == 0 && line.find('}') != line.npos) {
             inside = nullptr;
@@ -93,8 +95,9 @@ std::map<std::string, kernel> kernels_of(const std::string& ptx) {
 }
 
 void read_log(const std::string& log, std::map<std::string, kernel>& kernels) {
-    static const std::regex entry("Compiling entry function '([^']+)'"), stack("([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores"),
-        registers("Used ([0-9]+) registers"), shared("([0-9]+) bytes smem");
+    static const std::regex entry("Compiling entry function '([^']+)'"),
+        stack("([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores"), registers("Used ([0-9]+) registers"),
+        shared("([0-9]+) bytes smem");
     kernel* of = nullptr;
     std::smatch found;
     for (std::size_t from = 0; from < log.size();) {
@@ -132,7 +135,9 @@ int blocks_at_once(const kernel& one, int architecture) {
     function.sharedSizeBytes = static_cast<std::size_t>(one.shared);
     const cudaOccDeviceState state;
     cudaOccResult result;
-    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &function, &state, one.threads, 0) != CUDA_OCC_SUCCESS) return 0;
+    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &function, &state, one.threads, 0) !=
+        CUDA_OCC_SUCCESS)
+        return 0;
     return result.activeBlocksPerMultiprocessor;
 }
 
@@ -148,19 +153,21 @@ int check(const std::string& source, const std::string& architecture, const std:
     const std::string text = read(source);
     std::smatch ours;
     if (std::regex_search(text, ours, std::regex("// only ([^\n]+)")))
-        std::erase_if(kernels, [name = std::regex(ours[1].str())](const auto& one) { return !std::regex_search(one.second.name, name); });
+        std::erase_if(kernels,
+            [name = std::regex(ours[1].str())](const auto& one) { return !std::regex_search(one.second.name, name); });
     if (kernels.empty()) fail(source + " has no kernel");
     const int number = std::atoi(architecture.c_str() + architecture.find_first_of("0123456789"));
     std::ofstream to(hashes, std::ios::trunc);
     std::printf("%-7s regs shared threads occupancy kernel\n", "");
     for (const auto& [_, one] : kernels) {
         const int warps = one.threads == 0 ? 0 : blocks_at_once(one, number) * ((one.threads + 31) / 32);
-        std::printf("%-7s %4d %6d %7d %8d%% %s\n", architecture.c_str(), one.registers, one.shared, one.threads, warps * 100 / 64,
-            one.name.c_str());
+        std::printf("%-7s %4d %6d %7d %8d%% %s\n", architecture.c_str(), one.registers, one.shared, one.threads,
+            warps * 100 / 64, one.name.c_str());
         if (one.registers == 0) fail(one.name + " is not in what ptxas said");
         if (one.threads == 0) fail(one.name + " has no __launch_bounds__");
         if (one.stack != 0 || one.spills != 0)
-            fail(one.name + ": " + std::to_string(one.stack) + " bytes of local memory, " + std::to_string(one.spills) + " spilled");
+            fail(one.name + ": " + std::to_string(one.stack) + " bytes of local memory, " + std::to_string(one.spills) +
+                " spilled");
         char hash[17];
         std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(gneiss::checksum(one.ptx)));
         to << hash << ' ' << architecture << ' ' << one.name << '\n';
@@ -200,7 +207,8 @@ int tell_changed(const std::string& folder, const std::vector<std::string>& file
             std::printf("not verified on a GPU as it is: %s\n", line.substr(17).c_str());
         }
     }
-    std::printf("%zu of %zu kernels (by architecture) have other PTX than any verified in %s\n", changed, kernels, folder.c_str());
+    std::printf("%zu of %zu kernels (by architecture) have other PTX than any verified in %s\n", changed, kernels,
+        folder.c_str());
     return kernels == 0 ? 1 : 0;
 }
 
@@ -209,7 +217,8 @@ int tell_changed(const std::string& folder, const std::vector<std::string>& file
 int main(int count, char** given) {
     const std::vector<std::string> arguments(given + 1, given + count);
     try {
-        if (arguments.size() >= 3 && arguments[0] == "--changed") return tell_changed(arguments[1], {arguments.begin() + 2, arguments.end()});
+        if (arguments.size() >= 3 && arguments[0] == "--changed")
+            return tell_changed(arguments[1], {arguments.begin() + 2, arguments.end()});
         if (arguments.size() == 5) return check(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]);
         std::printf("usage: gate SOURCE ARCHITECTURE PTX LOG HASHES | gate --changed FOLDER HASHES…\n");
         return 2;

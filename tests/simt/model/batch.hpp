@@ -59,7 +59,8 @@ public:
         const auto values = get<std::remove_const_t<T>>(of.data, count * of.stride);
         doubles result(count, of.columns);
         for (std::size_t i = 0; i < count; ++i)
-            for (std::size_t c = 0; c < of.columns; ++c) result.view(i, c) = static_cast<double>(cuda::detail::widen(values[i * of.stride + c]));
+            for (std::size_t c = 0; c < of.columns; ++c)
+                result.view(i, c) = static_cast<double>(cuda::detail::widen(values[i * of.stride + c]));
         return result;
     }
 
@@ -78,7 +79,8 @@ public:
         counts_ = memory.arena().take<cuda::layer_counts>(1);
         offsets_ = list(most.targets + 1), neighbors_ = list(most.edges), by_offsets_ = list(most.sources + 1);
         by_edges_ = list(most.edges), targets_ = list(most.edges);
-        view = {counts_, most.targets, most.sources, most.edges, offsets_, neighbors_, by_offsets_, by_edges_, targets_};
+        view = {
+            counts_, most.targets, most.sources, most.edges, offsets_, neighbors_, by_offsets_, by_edges_, targets_};
     }
     void assign(device_memory& memory, const gneiss::layer_view& of) {
         const auto count = [](std::size_t n) { return static_cast<std::uint32_t>(n); };
@@ -100,7 +102,8 @@ private:
 /// Sparse rows as a layer from rows to columns.
 struct entry_layer {
     explicit entry_layer(const gneiss::sparse_rows<double>& of)
-        : offsets(of.offsets.begin(), of.offsets.end()), values(of.values.begin(), of.values.end()) {
+        : offsets(of.offsets.begin(), of.offsets.end()),
+          values(of.values.begin(), of.values.end()) {
         view_.targets = of.rows();
         view_.sources = of.columns;
         view_.offsets = offsets;
@@ -108,7 +111,10 @@ struct entry_layer {
         stack.assign(*this, serial);
     }
     [[nodiscard]] static std::size_t layers() { return 1; }
-    [[nodiscard]] gneiss::layer_view layer(std::size_t, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const { return view_; }
+    [[nodiscard]] gneiss::layer_view layer(
+        std::size_t, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const {
+        return view_;
+    }
 
     std::vector<std::uint32_t> offsets;
     std::vector<float> values;
@@ -128,7 +134,8 @@ template <class T>
 }
 
 /// Checks that ‖got − want‖ ≤ relative · ‖want‖ + 10⁻⁶ · √size, and that the result is not empty.
-inline void check_near(const std::string& what, std::span<const double> got, std::span<const double> want, double relative) {
+inline void check_near(
+    const std::string& what, std::span<const double> got, std::span<const double> want, double relative) {
     REQUIRE(got.size() == want.size());
     double off = 0, size = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
@@ -136,7 +143,8 @@ inline void check_near(const std::string& what, std::span<const double> got, std
         size += want[i] * want[i];
     }
     const double allowed = relative * std::sqrt(size) + 1e-6 * std::sqrt(static_cast<double>(got.size()));
-    if (!(std::sqrt(off) <= allowed)) FAIL_CHECK(what << ": off by " << std::sqrt(off) << " of " << std::sqrt(size) << ", allowed " << allowed);
+    if (!(std::sqrt(off) <= allowed))
+        FAIL_CHECK(what << ": off by " << std::sqrt(off) << " of " << std::sqrt(size) << ", allowed " << allowed);
 }
 
 } // namespace simt_model

@@ -21,8 +21,8 @@
 #include <type_traits>
 #include <vector>
 
-// Shared by tests of model kernels: rows in each layout, random layers, and the CPU backend in double, with the same stored
-// values, as the oracle.
+// Shared by tests of model kernels: rows in each layout, random layers, and the CPU backend in double, with the same
+// stored values, as the oracle.
 namespace simt_model {
 
 using namespace gneiss;
@@ -42,7 +42,9 @@ class rows {
 public:
     static constexpr float untouched = 77;
 
-    rows(std::size_t count, std::size_t columns, layout options, std::uint64_t seed = 0) : count_(count), columns_(columns) {
+    rows(std::size_t count, std::size_t columns, layout options, std::uint64_t seed = 0)
+        : count_(count),
+          columns_(columns) {
         stride_ = options == layout::aligned ? round_up(columns, 16 / sizeof(T)) : columns + 1 - columns % 2;
         shift_ = options == layout::aligned ? 0 : 1;
         memory_.resize(ceil_div((stride_ * count_ + shift_) * sizeof(T), sizeof(line)) + 1);
@@ -60,15 +62,19 @@ public:
     [[nodiscard]] T& operator()(std::size_t row, std::size_t column) { return begin()[row * stride_ + column]; }
     [[nodiscard]] double operator()(std::size_t row, std::size_t column) const {
         const T value = begin()[row * stride_ + column];
-        if constexpr (std::is_same_v<T, bfloat16>) return static_cast<double>(to_float(value));
-        else return static_cast<double>(value);
+        if constexpr (std::is_same_v<T, bfloat16>)
+            return static_cast<double>(to_float(value));
+        else
+            return static_cast<double>(value);
     }
     /// Returns the bits, padding included.
     [[nodiscard]] std::vector<T> bits() const { return {begin(), begin() + stride_ * count_}; }
 
     [[nodiscard]] static T stored(float x) {
-        if constexpr (std::is_same_v<T, bfloat16>) return to_bfloat16(x);
-        else return static_cast<T>(x);
+        if constexpr (std::is_same_v<T, bfloat16>)
+            return to_bfloat16(x);
+        else
+            return static_cast<T>(x);
     }
 
 private:
@@ -85,7 +91,9 @@ struct doubles {
     matrix_view<double> view;
 
     doubles(std::size_t count, std::size_t columns) : memory(count * columns), view(memory.data(), count, columns) {}
-    doubles(const doubles& other) : memory(other.memory), view(memory.data(), other.view.rows(), other.view.columns()) {}
+    doubles(const doubles& other)
+        : memory(other.memory),
+          view(memory.data(), other.view.rows(), other.view.columns()) {}
     doubles& operator=(const doubles&) = delete;
     ~doubles() = default;
     /// Returns the values of rows, or their magnitudes.
@@ -96,8 +104,8 @@ struct doubles {
     }
 };
 
-/// Checks the output of a kernel: value (i, c) may differ by `relative` of the sum of the magnitudes that went into it, and by
-/// the rounding to T; memory after row `written` must be as it was `before`.
+/// Checks the output of a kernel: value (i, c) may differ by `relative` of the sum of the magnitudes that went into it,
+/// and by the rounding to T; memory after row `written` must be as it was `before`.
 template <class T>
 void check_rows(const std::string& what, const rows<T>& got, std::size_t written, matrix_view<const double> want,
     matrix_view<const double> magnitudes, double relative, const rows<T>* before = nullptr) {
@@ -105,17 +113,21 @@ void check_rows(const std::string& what, const rows<T>& got, std::size_t written
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < got.size() && wrong < 3; ++i)
         for (std::size_t c = 0; c < got.columns() && wrong < 3; ++c) {
-            const double want_here = i < written ? want(i, c) : before != nullptr ? (*before)(i, c) : static_cast<double>(rows<T>::untouched);
-            const double allowed = i < written ? rounding * std::abs(want_here) + relative * magnitudes(i, c) + 1e-30 : 0;
+            const double want_here = i < written ? want(i, c)
+                : before != nullptr              ? (*before)(i, c)
+                                                 : static_cast<double>(rows<T>::untouched);
+            const double allowed =
+                i < written ? rounding * std::abs(want_here) + relative * magnitudes(i, c) + 1e-30 : 0;
             if (std::abs(got(i, c) - want_here) <= allowed) continue;
             ++wrong;
-            FAIL_CHECK(what << ": row " << i << ", column " << c << ": " << got(i, c) << ", not " << want_here << " ± " << allowed);
+            FAIL_CHECK(what << ": row " << i << ", column " << c << ": " << got(i, c) << ", not " << want_here << " ± "
+                            << allowed);
         }
     CHECK(wrong == 0);
 }
 
-/// A layer of random edges: multi-edges, targets without neighbors, lists of one edge and of hundreds, targets anywhere among
-/// the sources. On both sides: the host's view and the device's, whose capacities are larger.
+/// A layer of random edges: multi-edges, targets without neighbors, lists of one edge and of hundreds, targets anywhere
+/// among the sources. On both sides: the host's view and the device's, whose capacities are larger.
 class random_layer {
 public:
     static constexpr std::uint32_t spare = 5; ///< unused rows of capacity
@@ -127,7 +139,8 @@ public:
         for (std::uint32_t t = 0; t < targets; ++t) {
             std::uint64_t degree = t % 5 == 1 ? 0 : t % 5 == 2 ? 1 : draw.below(40);
             if (t == targets / 2) degree = longest;
-            for (std::uint64_t k = 0; k < degree; ++k) neighbors_.push_back(static_cast<std::uint32_t>(draw.below(sources)));
+            for (std::uint64_t k = 0; k < degree; ++k)
+                neighbors_.push_back(static_cast<std::uint32_t>(draw.below(sources)));
             if (t == targets / 3) neighbors_.insert(neighbors_.end(), longest, sources / 2);
             offsets_.push_back(static_cast<std::uint32_t>(neighbors_.size()));
         }
@@ -137,7 +150,8 @@ public:
         view_.neighbors = neighbors_;
         view_.first_target = sources >= targets ? (sources - targets) / 2 : 0;
         stack_.assign(*this, serial);
-        counts_ = {targets, sources, static_cast<std::uint32_t>(neighbors_.size()), static_cast<std::uint32_t>(view_.first_target)};
+        counts_ = {targets, sources, static_cast<std::uint32_t>(neighbors_.size()),
+            static_cast<std::uint32_t>(view_.first_target)};
         loops_.assign(stack_[0], serial);
     }
     random_layer(const random_layer&) = delete;
@@ -155,7 +169,10 @@ public:
 
     // interface that `layer_stack` requires of a sample
     [[nodiscard]] static std::size_t layers() { return 1; }
-    [[nodiscard]] gneiss::layer_view layer(std::size_t, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const { return view_; }
+    [[nodiscard]] gneiss::layer_view layer(
+        std::size_t, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const {
+        return view_;
+    }
 
 private:
     std::vector<std::uint32_t> offsets_, neighbors_;

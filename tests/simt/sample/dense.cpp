@@ -43,7 +43,8 @@ TEST_CASE("simt.sample.dense: one recorded graph samples any batch, with exclude
     cuda::stream in;
     const cuda::device_graph<> graph(budget, host, in, memory_kind::pinned);
     const neighbor_options options{parse_fanout("4,3+2,2"), false, false, true};
-    cuda::dense_sampler<> sampler(budget, graph.view(), options, 5, {.seeds = 12, .excluded = 9}, layer_stack::lists::both, 3);
+    cuda::dense_sampler<> sampler(
+        budget, graph.view(), options, 5, {.seeds = 12, .excluded = 9}, layer_stack::lists::both, 3);
     gneiss::dense_sampler<> oracle(options, 5);
     mini_batch_arena arena;
     const cuda::graph step = cuda::graph::record(in, [&] { sampler.run(in); });
@@ -51,11 +52,13 @@ TEST_CASE("simt.sample.dense: one recorded graph samples any batch, with exclude
         const batch_key key{index % 2, {1, 0, index}};
         auto seeds = test::some_nodes(120, 2 + 5 * index % 11, index);
         std::vector<excluded_edge<>> excluded;
-        for (std::size_t e = 0; e < index; ++e) excluded.push_back({edges[90 * e].source, edges[90 * e].destination, 90 * e});
+        for (std::size_t e = 0; e < index; ++e)
+            excluded.push_back({edges[90 * e].source, edges[90 * e].destination, 90 * e});
         if (index % 3 == 1) {
             sampler.set(in, key, std::vector<node_id>{5, 6, 5}, excluded);
             step.launch(in);
-            CHECK_THROWS_WITH_AS(static_cast<void>(sampler.synchronize(in)), ("seed node 5 is given twice (" + to_string(key) + ")").c_str(), cuda::sample_error);
+            CHECK_THROWS_WITH_AS(static_cast<void>(sampler.synchronize(in)),
+                ("seed node 5 is given twice (" + to_string(key) + ")").c_str(), cuda::sample_error);
             CHECK(fetched(in, sampler.node_count(), 1)[0] == 0);
             CHECK((fetched(in, sampler.view().node_id_offsets, 5) == std::vector<std::uint32_t>(5)));
         }

@@ -11,8 +11,8 @@ namespace test_simt_sample_neighbor {
 
 using namespace simt_sample;
 
-TEST_CASE_TEMPLATE("simt.sample.neighbor: samples equal the CPU's for any fan-outs and directions", NodeId, std::uint32_t,
-    std::uint64_t) {
+TEST_CASE_TEMPLATE("simt.sample.neighbor: samples equal the CPU's for any fan-outs and directions", NodeId,
+    std::uint32_t, std::uint64_t) {
     constexpr std::uint64_t nodes = 120;
     const auto host = test::whole_graph<NodeId>(nodes, edges_with_star<NodeId>(nodes, 400, 100, 3));
     mini_batch_arena arena;
@@ -20,14 +20,17 @@ TEST_CASE_TEMPLATE("simt.sample.neighbor: samples equal the CPU's for any fan-ou
     for (const char* fanout : {"3", "2,9", "20,1", "all,2", "2+3,0+1", "all+1,1+all", "40,33", "1+40", "2,1,2,1"})
         for (const auto d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both})
             for (const bool replace : {false, true}) {
-                if ((replace && d == neighbor_direction::in) || (sizeof(NodeId) == 8 && d != neighbor_direction::both)) continue;
+                if ((replace && d == neighbor_direction::in) || (sizeof(NodeId) == 8 && d != neighbor_direction::both))
+                    continue;
                 CAPTURE(fanout);
                 CAPTURE(replace);
                 memory_budget budget;
                 cuda::stream in;
-                const cuda::device_graph<NodeId> graph(budget, host, in, replace ? memory_kind::pinned : memory_kind::device);
+                const cuda::device_graph<NodeId> graph(
+                    budget, host, in, replace ? memory_kind::pinned : memory_kind::device);
                 const neighbor_options options{parse_fanout(fanout, d), replace, true, true};
-                const cuda::sample_capacity room{.seeds = 20, .edges = std::vector<std::uint32_t>(options.fanout.size(), 2500)};
+                const cuda::sample_capacity room{
+                    .seeds = 20, .edges = std::vector<std::uint32_t>(options.fanout.size(), 2500)};
                 cuda::neighbor_sampler<NodeId> sampler(budget, graph.view(), options, 5, room);
                 gneiss::neighbor_sampler<NodeId> oracle(options, 5);
                 simt::for_each_seed(2, [&] {
@@ -53,9 +56,13 @@ struct pair_of_samplers {
 
     pair_of_samplers(const csr_graph<>& of, const neighbor_options& options, const cuda::sample_capacity& room,
         layer_stack::lists wanted = layer_stack::lists::both, std::uint32_t stamps = ~std::uint32_t{0} - 1)
-        : host(of), graph(budget, of, in), sampler(budget, graph.view(), options, 9, room, wanted, stamps), oracle(options, 9) {}
+        : host(of),
+          graph(budget, of, in),
+          sampler(budget, graph.view(), options, 9, room, wanted, stamps),
+          oracle(options, 9) {}
 
-    neighbor_sample<> expected(const batch_key& key, std::span<const node_id> seeds, std::span<const excluded_edge<>> excluded = {}) {
+    neighbor_sample<> expected(
+        const batch_key& key, std::span<const node_id> seeds, std::span<const excluded_edge<>> excluded = {}) {
         return oracle.sample(key, host, seeds, serial, arena, excluded);
     }
     void compare(std::uint64_t index, std::span<const node_id> seeds, std::span<const excluded_edge<>> excluded = {}) {
@@ -75,7 +82,8 @@ TEST_CASE("simt.sample.neighbor: lists of ten thousand edges work") {
         both.compare(1, std::vector<node_id>{7, 1, 299});
     }
     const auto twice = test::whole_graph<node_id>(300, edges_with_star(300, 0, 20'000, 5));
-    pair_of_samplers both(twice, {parse_fanout("17000")}, {.seeds = 1}, layer_stack::lists::forward); // draws beyond shared memory
+    pair_of_samplers both(
+        twice, {parse_fanout("17000")}, {.seeds = 1}, layer_stack::lists::forward); // draws beyond shared memory
     both.compare(1, std::vector<node_id>{1});
     const auto small = test::whole_graph<node_id>(9, test::hub_edges(9, 30, 1));
     pair_of_samplers most(small, {parse_fanout("4000000000,3")}, {.seeds = 1000});
@@ -93,7 +101,8 @@ TEST_CASE("simt.sample.neighbor: excluded edges are not drawn, as on the CPU") {
         for (const auto d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
             CAPTURE(fanout);
             const auto room = static_cast<std::uint32_t>(excluded.size());
-            pair_of_samplers both(host, {parse_fanout(fanout, d), *fanout == '1', false, true}, {.seeds = 60, .excluded = room}, layer_stack::lists::forward);
+            pair_of_samplers both(host, {parse_fanout(fanout, d), *fanout == '1', false, true},
+                {.seeds = 60, .excluded = room}, layer_stack::lists::forward);
             both.compare(1, seeds, excluded);
             both.compare(2, seeds, std::span(excluded).first(9));
             both.compare(3, seeds);
@@ -120,12 +129,14 @@ TEST_CASE("simt.sample.neighbor: stamps of the table of nodes may wrap around") 
     for (std::uint64_t index = 0; index < 7; ++index) both.compare(index, test::some_nodes(90, 10, index));
 }
 
-TEST_CASE("simt.sample.neighbor: batches that do not fit or have invalid seeds are empty and reported; others are unchanged") {
+TEST_CASE("simt.sample.neighbor: batches that do not fit or have invalid seeds are empty and reported; others are "
+          "unchanged") {
     const auto host = test::whole_graph<node_id>(100, edges_with_star(100, 900, 0, 8));
     const neighbor_options options{parse_fanout("5,5")};
     pair_of_samplers both(host, options, {.seeds = 12, .nodes = 55, .edges = {45, 220}});
     const auto seeds = test::some_nodes(66, 8, 1);
-    const auto fails = [&](const std::vector<node_id>& with, cuda::sample_failure settings, errc code, const std::string& text) {
+    const auto fails = [&](const std::vector<node_id>& with, cuda::sample_failure settings, errc code,
+                           const std::string& text) {
         CAPTURE(text);
         const batch_key key{3, {0, 0, 77}};
         both.sampler.sample(both.in, key, with);
@@ -145,9 +156,11 @@ TEST_CASE("simt.sample.neighbor: batches that do not fit or have invalid seeds a
         }
         both.compare(5, test::some_nodes(66, 4, 3));
     };
-    fails({1, 2, 100, 2}, cuda::sample_failure::seed_out_of_range, errc::out_of_range, "seed node 100 of a graph of 100 nodes");
+    fails({1, 2, 100, 2}, cuda::sample_failure::seed_out_of_range, errc::out_of_range,
+        "seed node 100 of a graph of 100 nodes");
     fails({4, 2, 3, 2, 4}, cuda::sample_failure::seed_repeated, errc::invalid_argument, "seed node 2 is given twice");
-    fails(test::some_nodes(66, 13, 3), cuda::sample_failure::too_many_seeds, errc::out_of_range, "13 seed nodes, there is room for 12");
+    fails(test::some_nodes(66, 13, 3), cuda::sample_failure::too_many_seeds, errc::out_of_range,
+        "13 seed nodes, there is room for 12");
     {
         const std::vector<excluded_edge<>> excluded(2);
         both.sampler.sample(both.in, {3, {0, 0, 77}}, seeds, excluded);
@@ -168,7 +181,8 @@ TEST_CASE("simt.sample.neighbor: batches that do not fit or have invalid seeds a
             edges = true;
             fails(some, cuda::sample_failure::too_many_edges, errc::out_of_range,
                 "hop 0 of a sample draws " + std::to_string(sizes.edges[0]) + " edges, there is room for 45");
-        } else if (!nodes && sizes.edges[0] <= 45 && sizes.nodes[1] <= 55 && sizes.edges[1] <= 220 && sizes.nodes[2] > 55) {
+        } else if (!nodes && sizes.edges[0] <= 45 && sizes.nodes[1] <= 55 && sizes.edges[1] <= 220 &&
+            sizes.nodes[2] > 55) {
             nodes = true;
             fails(some, cuda::sample_failure::too_many_nodes, errc::out_of_range,
                 "hop 1 of a sample reaches " + std::to_string(sizes.nodes[2]) + " nodes, there is room for 55");
@@ -219,14 +233,15 @@ TEST_CASE("simt.sample.neighbor: neighbors are read once per edge, and in whole 
         both.compare(1, seeds);
         return static_cast<double>(counter.loads().sectors);
     };
-    // For each target its id and both ends of its list are read twice, and the start of its edges; for each edge its neighbor,
-    // its word in the table and the rank of its node, at most 32 bytes for one; its id twice, its place and its rank in order,
-    // 4 bytes. For each warp the counts of a hop, five words.
+    // For each target its id and both ends of its list are read twice, and the start of its edges; for each edge its
+    // neighbor, its word in the table and the rank of its node, at most 32 bytes for one; its id twice, its place and
+    // its rank in order, 4 bytes. For each warp the counts of a hop, five words.
     const double targets = 200, warps = 8 * 30, apart = 3 + 4.0 / 8;
     const double drawn = measured("10"), whole = measured("24");
     CHECK(drawn >= 2 * 10 * targets);
     CHECK(drawn <= apart * 10 * targets + 7 * targets + 5 * warps);
-    CHECK(whole <= (apart - 1) * 24 * targets + (24.0 / 8 + 1) * targets + 7 * targets + 5 * warps); // adjacent neighbors
+    CHECK(
+        whole <= (apart - 1) * 24 * targets + (24.0 / 8 + 1) * targets + 7 * targets + 5 * warps); // adjacent neighbors
 }
 #endif
 

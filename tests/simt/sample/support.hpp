@@ -25,10 +25,11 @@ using namespace gneiss;
 
 inline constexpr serial_executor serial{};
 
-/// Returns edges of a graph with multi-edges, self loops and hubs, isolated nodes, and one node connected with all others in
-/// both directions, whose lists have `longest` edges.
+/// Returns edges of a graph with multi-edges, self loops and hubs, isolated nodes, and one node connected with all
+/// others in both directions, whose lists have `longest` edges.
 template <node_id_type NodeId = node_id>
-std::vector<basic_edge<NodeId>> edges_with_star(std::uint64_t nodes, std::size_t count, std::size_t longest, std::uint64_t seed) {
+std::vector<basic_edge<NodeId>> edges_with_star(
+    std::uint64_t nodes, std::size_t count, std::size_t longest, std::uint64_t seed) {
     auto edges = test::hub_edges<NodeId>(nodes, count, seed);
     for (std::size_t i = 0; i < longest; ++i) {
         const auto other = static_cast<NodeId>(i * 7 % nodes);
@@ -84,8 +85,10 @@ void check(cuda::stream& in, cuda::neighbor_sampler<NodeId>& got, const neighbor
         const std::size_t hop = layers.size() - 1 - i, first = want.edge_counts[hop], edges = layers[i].edges();
         CHECK(sizes.edges[hop] == edges);
         check_layer(in, got.layer(i), layers[i]);
-        if (!want.relations.empty()) CHECK((fetched(in, got.relations(i), edges) == listed(want.relations.subspan(first, edges))));
-        if (!want.edge_ids.empty()) CHECK((fetched(in, got.edge_ids(i), edges) == listed(want.edge_ids.subspan(first, edges))));
+        if (!want.relations.empty())
+            CHECK((fetched(in, got.relations(i), edges) == listed(want.relations.subspan(first, edges))));
+        if (!want.edge_ids.empty())
+            CHECK((fetched(in, got.edge_ids(i), edges) == listed(want.edge_ids.subspan(first, edges))));
     }
 }
 

@@ -26,7 +26,8 @@ struct random_edges {
         }
     }
     [[nodiscard]] static std::size_t layers() { return 1; }
-    [[nodiscard]] gneiss::layer_view layer(std::size_t, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const {
+    [[nodiscard]] gneiss::layer_view layer(
+        std::size_t, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const {
         gneiss::layer_view view;
         view.targets = offsets.size() - 1;
         view.sources = sources;
@@ -44,11 +45,13 @@ void check(const random_edges& of, std::uint32_t source_capacity) {
     memory_budget budget;
     cuda::stream in;
     cuda::device_buffer<cuda::layer_counts> counts(budget, "counts", 1);
-    cuda::device_buffer<std::uint32_t> offsets(budget, "offsets", source_capacity + 1), by_source(budget, "edges", edges + 3);
+    cuda::device_buffer<std::uint32_t> offsets(budget, "offsets", source_capacity + 1),
+        by_source(budget, "edges", edges + 3);
     cuda::layer_transposer transpose(budget, edges + 3);
     const cuda::layer_counts host{static_cast<std::uint32_t>(want[0].targets), of.sources, edges, 0};
     cuda::copy_async(counts.span(), std::span(&host, 1), in);
-    const cuda::layer_view layer{counts.data(), host.targets, source_capacity, edges + 3, of.offsets.data(), of.neighbors.data()};
+    const cuda::layer_view layer{
+        counts.data(), host.targets, source_capacity, edges + 3, of.offsets.data(), of.neighbors.data()};
     transpose(in, layer, offsets.data(), by_source.data());
     CHECK((fetched(in, offsets.data(), of.sources + std::size_t{1}) == listed(want[0].by_source_offsets)));
     CHECK((fetched(in, by_source.data(), edges) == listed(want[0].by_source_edges)));
@@ -58,8 +61,8 @@ void check(const random_edges& of, std::uint32_t source_capacity) {
 
 TEST_CASE("simt.sample.transpose: lists by source equal those of the host, each ascending") {
     simt::for_each_seed(3, [] { check(random_edges(50, 40, 9, 1), 45); });
-    check(random_edges(400, 256, 30, 2), 256); // several tiles, one pass
-    check(random_edges(300, 257, 20, 3), 257); // two passes
+    check(random_edges(400, 256, 30, 2), 256);      // several tiles, one pass
+    check(random_edges(300, 257, 20, 3), 257);      // two passes
     check(random_edges(20, 70'000, 10, 4), 70'000); // three, most sources without edges
     check(random_edges(5, 1, 3, 5), 1);
     check(random_edges(0, 3, 0, 6), 4);
@@ -71,9 +74,11 @@ TEST_CASE("simt.sample.transpose: each pass moves an edge's sectors once") {
     const auto edges = static_cast<double>(of.neighbors.size());
     simt::traffic_counter counter;
     check(of, 256);
-    // Sources are read twice, 4 bytes per edge, and the start of each of 256 digits of a tile; then by each source's search.
+    // Sources are read twice, 4 bytes per edge, and the start of each of 256 digits of a tile; then by each source's
+    // search.
     const double tiles = edges / 2048 + 1, digits = 256 * tiles;
-    CHECK(static_cast<double>(counter.loads().sectors) <= 2 * (edges / 8 + 8 * tiles) + digits + digits / 8 * 3 + 257 * 15 + 500);
+    CHECK(static_cast<double>(counter.loads().sectors) <=
+        2 * (edges / 8 + 8 * tiles) + digits + digits / 8 * 3 + 257 * 15 + 500);
     // Two words per edge, written in runs of some eight in each tile and digit.
     CHECK(static_cast<double>(counter.stores().sectors) <= 2 * edges + 3 * digits + 300);
 }

@@ -30,9 +30,11 @@ void check_copies(std::size_t columns, layout from_layout, layout to_layout, std
     rows<T> table(table_rows, columns, from_layout, 3);
     const rows<T> more(more_rows, columns, from_layout, 4);
     // Bits that arithmetic would change: a NaN with a payload, a negative zero.
-    table(5, 0) = std::bit_cast<T>(static_cast<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>(sizeof(T) == 4 ? 0x7f812345U : 0x7f81U));
+    table(5, 0) = std::bit_cast<T>(static_cast<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>(
+        sizeof(T) == 4 ? 0x7f812345U : 0x7f81U));
     table(6, columns - 1) = rows<T>::stored(-0.0F);
-    const auto ids = some_places(count, table_rows, columns), places = some_places(count, table_rows + more_rows, columns + 1);
+    const auto ids = some_places(count, table_rows, columns),
+               places = some_places(count, table_rows + more_rows, columns + 1);
     std::vector<std::uint32_t> slots(count);
     for (std::uint32_t i = 0; i < count; ++i) slots[i] = i * 5 % (count + spare); // 5 and count + spare are coprime
     const auto same = [&](const T* a, const T* b) { return std::memcmp(a, b, columns * sizeof(T)) == 0; };
@@ -41,18 +43,22 @@ void check_copies(std::size_t columns, layout from_layout, layout to_layout, std
         rows<T> gathered(count + spare, columns, to_layout), assembled = gathered, updated = gathered;
         const rows<T> untouched = gathered;
         cuda::gather_rows<T>(nullptr, &count, count + spare, ids.data(), std::as_const(table).view(), gathered.view());
-        cuda::assemble_rows<T>(nullptr, &count, count + spare, places.data(), std::as_const(table).view(), table_rows, more.view(), assembled.view());
-        cuda::update_slots<T>(nullptr, &count, count + spare, ids.data(), slots.data(), std::as_const(table).view(), updated.view());
+        cuda::assemble_rows<T>(nullptr, &count, count + spare, places.data(), std::as_const(table).view(), table_rows,
+            more.view(), assembled.view());
+        cuda::update_slots<T>(
+            nullptr, &count, count + spare, ids.data(), slots.data(), std::as_const(table).view(), updated.view());
         std::size_t wrong = 0;
         std::vector<bool> filled(count + spare);
         for (std::uint32_t i = 0; i < count; ++i) {
             wrong += !same(gathered.view()[i], table.view()[ids[i]]);
-            wrong += !same(assembled.view()[i], places[i] < table_rows ? std::as_const(table).view()[places[i]] : more.view()[places[i] - table_rows]);
+            wrong += !same(assembled.view()[i],
+                places[i] < table_rows ? std::as_const(table).view()[places[i]] : more.view()[places[i] - table_rows]);
             wrong += !same(updated.view()[slots[i]], table.view()[ids[i]]);
             filled[slots[i]] = true;
         }
         for (std::uint32_t i = 0; i < count + spare; ++i) {
-            wrong += i >= count && !(same(gathered.view()[i], untouched.view()[i]) && same(assembled.view()[i], untouched.view()[i]));
+            wrong += i >= count &&
+                !(same(gathered.view()[i], untouched.view()[i]) && same(assembled.view()[i], untouched.view()[i]));
             wrong += !filled[i] && !same(updated.view()[i], untouched.view()[i]);
         }
         CHECK(wrong == 0);

@@ -7,9 +7,7 @@
 namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
-[[maybe_unused]] constexpr std::tuple gated(
-    &gather_rows<float>, &gather_rows<bfloat16>,
-    &assemble_rows<float>, &assemble_rows<bfloat16>,
-    &update_slots<float>, &update_slots<bfloat16>);
+[[maybe_unused]] constexpr std::tuple gated(&gather_rows<float>, &gather_rows<bfloat16>, &assemble_rows<float>,
+    &assemble_rows<bfloat16>, &update_slots<float>, &update_slots<bfloat16>);
 
 } // namespace gneiss::cuda

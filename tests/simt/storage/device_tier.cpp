@@ -26,7 +26,8 @@ using simt_model::serial;
 
 /// Runs batches through a tier and through the host's cache with the same policy: the same bits, the same hits.
 template <class T, class Policy>
-void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::size_t columns, slot_table_kind kind, std::size_t stages) {
+void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::size_t columns, slot_table_kind kind,
+    std::size_t stages) {
     table_source source(nodes, columns * sizeof(T)), of_host(nodes, columns * sizeof(T));
     memory_budget budget;
     cuda::stream compute;
@@ -49,7 +50,8 @@ void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::s
         host.gather(ids, to);
         const gather_stats after = host.statistics();
         if (!ids.empty()) { // places, and the rows that no slot holds
-            const std::uint64_t misses = after.rows - before.rows - (after.hits - before.hits), traffic = tier.statistics().bus_bytes - bus;
+            const std::uint64_t misses = after.rows - before.rows - (after.hits - before.hits),
+                                traffic = tier.statistics().bus_bytes - bus;
             const std::uint64_t least = 4 + 4 * ids.size() + misses * columns * sizeof(T);
             CHECK(traffic >= least);
             CHECK(traffic <= least + misses * 14 + 2 * cuda::transfer_slot::alignment);
@@ -62,7 +64,8 @@ void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::s
         bus = tier.statistics().bus_bytes;
     }
     compute.synchronize();
-    for (std::size_t batch = 0; batch < trace.batches(); ++batch) CHECK(equal(gathered[batch], source, trace.read(batch, room)));
+    for (std::size_t batch = 0; batch < trace.batches(); ++batch)
+        CHECK(equal(gathered[batch], source, trace.read(batch, room)));
     CHECK(tier.statistics().gathered == host.statistics());
     for (node_id id = 0; id < nodes; ++id) CHECK(tier.holds(id) == host.holds(id));
 }
@@ -70,15 +73,19 @@ void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::s
 /// Returns precomputed change sets of an optimal cache.
 change_set_replay<memory_change_sets> belady_replay(const memory_trace& trace, std::size_t capacity) {
     memory_change_sets sets;
-    const belady_outcome result = belady(trace, {.capacity = capacity, .nodes = nodes}, serial, [&](std::size_t, const change_set& changes) { sets.append(changes); });
+    const belady_outcome result = belady(trace, {.capacity = capacity, .nodes = nodes}, serial,
+        [&](std::size_t, const change_set& changes) { sets.append(changes); });
     return {capacity, result.fill.in, sets};
 }
-static_cache ranked(const memory_trace& trace, std::size_t capacity) { return {rank_by(count_visits(trace, nodes), capacity), capacity}; }
+static_cache ranked(const memory_trace& trace, std::size_t capacity) {
+    return {rank_by(count_visits(trace, nodes), capacity), capacity};
+}
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.storage.device_tier: batches have the bits and hits of the host's cache, static, optimal or recent",
-    T, float, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "simt.storage.device_tier: batches have the bits and hits of the host's cache, static, optimal or recent", T, float,
+    bfloat16) {
     const memory_trace trace = cache_test::random_trace(14, most, nodes, 1);
     for (const std::size_t capacity : {0U, 1U, 25U, 90U, 200U})
         for (const std::size_t columns : {8U, 33U}) {
@@ -158,14 +165,16 @@ TEST_CASE("simt.storage.device_tier: invalid gathers and changes are bytes, and 
     source.fails = false;
     tier.fill(ids, {}, compute);
     const std::vector<node_id> batch{1, 2, 3, 4, 8};
-    const auto follow = [&](const change_set& changes) { return code([&] { tier.apply(changes, batch, out.view(), compute); }); };
-    CHECK(follow({{1}, {}, {0}}) == errc::invalid_argument);    // is present
+    const auto follow = [&](const change_set& changes) {
+        return code([&] { tier.apply(changes, batch, out.view(), compute); });
+    };
+    CHECK(follow({{1}, {}, {0}}) == errc::invalid_argument); // is present
     CHECK(tier.held() == 0);
-    CHECK(follow({{}, {9}, {}}) == errc::invalid_argument);     // more leave than enter
-    CHECK(follow({{8}, {9}, {4}}) == errc::invalid_argument);   // is absent
-    CHECK(follow({{8}, {}, {}}) == errc::invalid_argument);     // without its position
-    CHECK(follow({{8}, {}, {0}}) == errc::invalid_argument);    // another row is there
-    CHECK(follow({{8}, {}, {5}}) == errc::invalid_argument);    // beyond the batch
+    CHECK(follow({{}, {9}, {}}) == errc::invalid_argument);   // more leave than enter
+    CHECK(follow({{8}, {9}, {4}}) == errc::invalid_argument); // is absent
+    CHECK(follow({{8}, {}, {}}) == errc::invalid_argument);   // without its position
+    CHECK(follow({{8}, {}, {0}}) == errc::invalid_argument);  // another row is there
+    CHECK(follow({{8}, {}, {5}}) == errc::invalid_argument);  // beyond the batch
     CHECK(follow({{90}, {}, {0}}) == errc::out_of_range);
     CHECK(follow({{1, 2, 3, 4, 5, 6}, {}, {0, 1, 2, 3, 4, 5}}) == errc::invalid_argument);
     CHECK(follow({{8}, {}, {4}}) == errc::closed);

@@ -21,7 +21,10 @@ class table_source {
 public:
     bool fails = false; ///< the next gather throws
 
-    table_source(std::uint64_t rows, std::size_t row_bytes) : rows_(rows), row_bytes_(row_bytes), bytes_(rows * row_bytes) {
+    table_source(std::uint64_t rows, std::size_t row_bytes)
+        : rows_(rows),
+          row_bytes_(row_bytes),
+          bytes_(rows * row_bytes) {
         const random_key key(row_bytes, random_domain::user);
         for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = static_cast<std::byte>(key[i]);
     }

@@ -7,8 +7,8 @@ namespace test_simt_storage_uva_rows {
 using namespace simt_storage;
 using simt_model::layout;
 
-TEST_CASE_TEMPLATE("simt.storage.uva_rows: rows read over the bus equal those of the source, with ids on either side", T,
-    float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.storage.uva_rows: rows read over the bus equal those of the source, with ids on either side",
+    T, float, bfloat16) {
     for (const std::size_t columns : {1U, 8U, 37U, 200U}) {
         table_source source(70'000, columns * sizeof(T)); // more than one piece
         memory_budget budget;

@@ -6,9 +6,9 @@
 #include <string>
 
 #include <doctest/doctest.h>
-#include <train/link_harness.hpp>
 #include <simt/train/support.hpp>
 #include <support/temporary_directory.hpp>
+#include <train/link_harness.hpp>
 
 namespace test_simt_train_device_embedding_compute {
 
@@ -22,7 +22,15 @@ namespace {
 compute_factory on_device(memory_budget& budget, const std::optional<device_embeddings>& keep = {}) {
     return [&budget, keep](const set_up& with, embedding_table& relations) {
         return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_embedding_backend>, budget,
-            decoder_setup{.decoder = with.decoder, .loss = with.loss, .margin = 1, .dim = with.dim, .options = with.model, .batch = 0, .negatives = {}, .relations = relations}, keep);
+            decoder_setup{.decoder = with.decoder,
+                .loss = with.loss,
+                .margin = 1,
+                .dim = with.dim,
+                .options = with.model,
+                .batch = 0,
+                .negatives = {},
+                .relations = relations},
+            keep);
     };
 }
 
@@ -60,7 +68,10 @@ TEST_CASE("simt.train.device_embedding_backend: a run on the device equals one o
     for (const char* decoder : {"dot", "distmult", "complex", "transe"}) check_run(graph, small(decoder, "softmax"));
     for (const char* loss : {"marius", "logistic", "margin"}) check_run(graph, small("complex", loss));
     set_up with = small("distmult", "softmax");
-    with.model = {.reduce = reduction::mean, .penalty = {.penalty = norm_penalty::n3, .weight = .01}, .reciprocal = true, .tuning = {}};
+    with.model = {.reduce = reduction::mean,
+        .penalty = {.penalty = norm_penalty::n3, .weight = .01},
+        .reciprocal = true,
+        .tuning = {}};
     with.training.negatives.filtered = true;
     check_run(graph, with);
     with.training.step_at = step_place::compute;
@@ -101,8 +112,17 @@ TEST_CASE("simt.train.device_embedding_backend: resident rows are stepped like c
 
 TEST_CASE("simt.train.device_embedding_backend: impossible options are refused with the reason") {
     embedding_table relations(3, {6, 0});
-    const auto make = [&](const std::string& decoder, const std::string& loss, std::uint32_t dim, memory_budget& budget) {
-        cuda::device_embedding_backend result(budget, {.decoder = decoder, .loss = loss, .margin = 1, .dim = dim, .options = {}, .batch = 0, .negatives = {}, .relations = relations});
+    const auto make = [&](const std::string& decoder, const std::string& loss, std::uint32_t dim,
+                          memory_budget& budget) {
+        cuda::device_embedding_backend result(budget,
+            {.decoder = decoder,
+                .loss = loss,
+                .margin = 1,
+                .dim = dim,
+                .options = {},
+                .batch = 0,
+                .negatives = {},
+                .relations = relations});
     };
     memory_budget budget, none(memory_budget::unlimited, memory_budget::unlimited, 16);
     CHECK_THROWS_WITH_AS(make("holographic", "softmax", 6, budget), doctest::Contains("holographic"), error);
@@ -111,8 +131,15 @@ TEST_CASE("simt.train.device_embedding_backend: impossible options are refused w
     CHECK_THROWS_AS(make("complex", "softmax", 6, none), over_budget);
     embedding_table wide(3, {400, 0});
     for (auto* of : {&relations, &wide}) {
-        const cuda::device_embedding_backend result(budget, {.decoder = "complex", .loss = "softmax", .margin = 1,
-            .dim = of->layout().dim, .options = {}, .batch = 0, .negatives = {}, .relations = *of});
+        const cuda::device_embedding_backend result(budget,
+            {.decoder = "complex",
+                .loss = "softmax",
+                .margin = 1,
+                .dim = of->layout().dim,
+                .options = {},
+                .batch = 0,
+                .negatives = {},
+                .relations = *of});
         CHECK(result.path() == (of == &wide ? cuda::link_path::scores : cuda::link_path::tiles));
     }
 }

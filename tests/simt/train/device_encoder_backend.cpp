@@ -5,8 +5,8 @@
 #include <string>
 
 #include <doctest/doctest.h>
-#include <train/graph_harness.hpp>
 #include <simt/train/support.hpp>
+#include <train/graph_harness.hpp>
 
 namespace test_simt_train_device_graph_compute {
 
@@ -17,25 +17,42 @@ namespace {
 
 csr_graph<> graph_of(const graph_data& data) {
     const auto edges = [&](auto&& sink) { data.store.for_each_edge(sink); };
-    return {csr<>::from_edges(data.rows.nodes, neighbor_direction::in, {}, edges), csr<>::from_edges(data.rows.nodes, neighbor_direction::out, {}, edges)};
+    return {csr<>::from_edges(data.rows.nodes, neighbor_direction::in, {}, edges),
+        csr<>::from_edges(data.rows.nodes, neighbor_direction::out, {}, edges)};
 }
 
 /// Trains on the emulated device.
-std::function<std::optional<any_backend>(trainer&)> on_device(memory_budget& budget, bool keep = false, bool sample = false) {
+std::function<std::optional<any_backend>(trainer&)> on_device(
+    memory_budget& budget, bool keep = false, bool sample = false) {
     return [&budget, keep, sample](trainer& of) {
         device_choices options;
         if (keep) options.embeddings = device_embeddings{of.data.rows.nodes, of.rows->layout()};
         std::optional<csr_graph<>> graph;
         if (sample) {
             graph.emplace(graph_of(of.data));
-            options.sampling.emplace(device_sampling_setup{.graph = *graph, .neighbors = of.with.training.neighbors,
-                .dense = of.with.training.sampler == sampler_kind::dense, .seed = of.with.training.seed, .seeds = 200});
+            options.sampling.emplace(device_sampling_setup{.graph = *graph,
+                .neighbors = of.with.training.neighbors,
+                .dense = of.with.training.sampler == sampler_kind::dense,
+                .seed = of.with.training.seed,
+                .seeds = 200});
         }
-        const network_setup network{.layers = of.with.encoder_layers(), .in = of.encode->inputs(), .weights = of.weights, .seed = of.with.training.seed};
-        if (!of.with.links) return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_node_backend>, budget, network, options);
+        const network_setup network{.layers = of.with.encoder_layers(),
+            .in = of.encode->inputs(),
+            .weights = of.weights,
+            .seed = of.with.training.seed};
+        if (!of.with.links)
+            return std::optional<any_backend>(
+                std::in_place, std::in_place_type<cuda::device_node_backend>, budget, network, options);
         return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_link_backend>, budget, network,
-            decoder_setup{.decoder = of.with.decoder, .loss = "softmax", .margin = 1, .dim = of.encode->outputs(),
-                .options = {}, .batch = 0, .negatives = {}, .relations = of.relations}, options);
+            decoder_setup{.decoder = of.with.decoder,
+                .loss = "softmax",
+                .margin = 1,
+                .dim = of.encode->outputs(),
+                .options = {},
+                .batch = 0,
+                .negatives = {},
+                .relations = of.relations},
+            options);
     };
 }
 
@@ -73,7 +90,8 @@ set_up small() {
 
 TEST_CASE("simt.train.device_encoder_backend: node classification on the device trains as on the CPU") {
     const graph_data data = graph_data::planted(150, 3);
-    for (const char* layers : {"sage:6:dropout=.2,sage:4", "gcn:6:norm,gcn:4", "gat:3x2,gat:4x2:mean", "linear:5,sage:6:max:residual,gcn:4:symmetric", "sage:6,sage:4:tanh"}) {
+    for (const char* layers : {"sage:6:dropout=.2,sage:4", "gcn:6:norm,gcn:4", "gat:3x2,gat:4x2:mean",
+             "linear:5,sage:6:max:residual,gcn:4:symmetric", "sage:6,sage:4:tanh"}) {
         set_up with = small();
         with.layers = layers;
         check_run(data, with);
@@ -101,7 +119,8 @@ TEST_CASE("simt.train.device_encoder_backend: edges on the device are trained as
     check_run(data, with);
 }
 
-TEST_CASE("simt.train.device_encoder_backend: a run stopped anywhere resumes to the same bits, even if batches overlap") {
+TEST_CASE(
+    "simt.train.device_encoder_backend: a run stopped anywhere resumes to the same bits, even if batches overlap") {
     const graph_data data = graph_data::planted(150, 3);
     memory_budget budget;
     set_up with = small();
@@ -155,10 +174,12 @@ TEST_CASE("simt.train.device_encoder_backend: neighborhoods drawn on the device 
     CHECK_THROWS_AS((void)train(data, small(), 0, on_device(budget, false, true)), error); // states of two partitions
 }
 
-TEST_CASE("simt.train.device_encoder_backend: a lack of device memory is reported with its parts, a NaN loss with its batch") {
+TEST_CASE("simt.train.device_encoder_backend: a lack of device memory is reported with its parts, a NaN loss with its "
+          "batch") {
     const graph_data data = graph_data::planted(150, 3);
     memory_budget small_device(memory_budget::unlimited, memory_budget::unlimited, 20000);
-    CHECK_THROWS_WITH_AS((void)train(data, small(), 0, on_device(small_device)), doctest::Contains("weights"), over_budget);
+    CHECK_THROWS_WITH_AS(
+        (void)train(data, small(), 0, on_device(small_device)), doctest::Contains("weights"), over_budget);
     memory_budget budget;
     const auto poisoned = [&](trainer& of) {
         of.weights.values()[0] = std::numeric_limits<float>::quiet_NaN();

@@ -17,7 +17,8 @@ namespace simt_pipeline {
 inline double difference(const std::vector<float>& a, const std::vector<float>& b) {
     REQUIRE(a.size() == b.size());
     double most = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+    for (std::size_t i = 0; i < a.size(); ++i)
+        most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
     return most;
 }
 

@@ -78,14 +78,16 @@ std::string bytes_of(const std::filesystem::path& path) {
 } // namespace
 
 TEST_CASE("a graph streamed from disk equals that in memory, whatever the chunks, after each rewind") {
-    for (const auto& [nodes, partitions, edges] :
-        {std::tuple(std::uint64_t{3000}, 5U, std::size_t{60000}), {211, 3, 3000}, {1, 1, 40}, {1, 1, 0}, {10, 4, 0}, {0, 1, 0}}) {
+    for (const auto& [nodes, partitions, edges] : {std::tuple(std::uint64_t{3000}, 5U, std::size_t{60000}),
+             {211, 3, 3000}, {1, 1, 40}, {1, 1, 0}, {10, 4, 0}, {0, 1, 0}}) {
         const stored_lists data(nodes, partitions, edges == 0 ? std::vector<edge>{} : test::lists_edges(nodes, edges));
         const lists want = expected(data);
-        for (const auto& [arcs, lists_of_chunk] : {std::pair<std::size_t, std::size_t>{1 << 20, 1 << 16}, {1, 1}, {100, 7}, {1000, 100000}, {7, 2000}}) {
+        for (const auto& [arcs, lists_of_chunk] :
+            {std::pair<std::size_t, std::size_t>{1 << 20, 1 << 16}, {1, 1}, {100, 7}, {1000, 100000}, {7, 2000}}) {
             for (const bool direct : {true, false}) {
                 memory_budget budget;
-                adjacency_file_stream stream(data.files, threads(), budget, {.chunk_arcs = arcs, .chunk_nodes = lists_of_chunk, .direct = direct});
+                adjacency_file_stream stream(data.files, threads(), budget,
+                    {.chunk_arcs = arcs, .chunk_nodes = lists_of_chunk, .direct = direct});
                 CHECK(stream.nodes() == nodes);
                 CHECK(stream.arcs() == arcs_of(want));
                 CHECK(stream.arcs() + 2 * stream.self_loops() == 2 * edges);
@@ -126,7 +128,8 @@ TEST_CASE("chunks keep their size limit except for a longer list, and memory its
     memory_budget budget;
     adjacency_file_stream stream(data.files, threads(), budget, options);
     std::uint64_t longest = 0; // a loop counts twice
-    for (node_id v = 0; v < 3000; ++v) longest = std::max<std::uint64_t>(longest, data.graph.in().degree(v) + data.graph.out().degree(v));
+    for (node_id v = 0; v < 3000; ++v)
+        longest = std::max<std::uint64_t>(longest, data.graph.in().degree(v) + data.graph.out().degree(v));
     REQUIRE(longest > 8000);
     CHECK(budget.used() == adjacency_file_stream::memory(3000, 60000, options) + 8 * (longest - options.chunk_arcs));
     std::size_t single = 0;
@@ -153,7 +156,9 @@ TEST_CASE("after any failed read a pass is right or ends in a typed error, and t
         for (const bool sticky : {false, true})
             for (std::uint64_t at = 1; at < 100; ++at) {
                 const auto injector = std::make_shared<fault_injector>(fault{kind, at, sticky, {}});
-                const engine_factory engines = [&] { return any_engine(faulty<threads_engine>(threads_engine(2), injector)); };
+                const engine_factory engines = [&] {
+                    return any_engine(faulty<threads_engine>(threads_engine(2), injector));
+                };
                 memory_budget budget;
                 std::unique_ptr<adjacency_file_stream> stream;
                 const auto tried = [&](auto&& work) {
@@ -173,7 +178,10 @@ TEST_CASE("after any failed read a pass is right or ends in a typed error, and t
                     const lists got = pass(*stream);
                     CHECK((got == want));
                 };
-                if (tried([&] { stream = std::make_unique<adjacency_file_stream>(data.files, engines, budget, adjacency_file_stream_options{.chunk_arcs = 50}); })) {
+                if (tried([&] {
+                        stream = std::make_unique<adjacency_file_stream>(
+                            data.files, engines, budget, adjacency_file_stream_options{.chunk_arcs = 50});
+                    })) {
                     if (!tried(right_pass)) CHECK_THROWS((void)stream->next());
                     stream->rewind();
                     if (injector->injected() == 0 || sticky)
@@ -216,7 +224,8 @@ TEST_CASE("every truncated file is refused, and every flipped bit is found befor
                     stream_all();
                     FAIL("damage was not found");
                 } catch (const error& e) {
-                    const bool typed = e.code() == errc::corrupt || e.code() == errc::invalid_format || e.code() == errc::version_mismatch;
+                    const bool typed = e.code() == errc::corrupt || e.code() == errc::invalid_format ||
+                        e.code() == errc::version_mismatch;
                     CHECK(typed);
                     const std::string place = e.place().path.filename().string();
                     CHECK(std::string(name).starts_with(place.substr(0, place.find('.'))));

@@ -108,8 +108,8 @@ TEST_CASE("the graph of a state equals the CSR of the edges among its partitions
     for (const auto& [relations, rows] : {std::pair<std::uint64_t, row_partitioning>{1U, {211, 7}}, {3U, {211, 7}},
              {3U, test::cut_into({5, 100, 0, 20, 16, 1, 69})}}) {
         const stored data(rows, relations, 3000);
-        const epoch_plan states{{{0, 1, 2}, {}}, {{1, 2, 6}, {}}, {{1, 2, 6}, {}}, {{1, 3, 4, 6}, {}}, {{5}, {}}, {{}, {}},
-            {{0, 1, 2, 3, 4, 5, 6}, {}}, {{0, 1, 2, 4, 5, 6}, {}}};
+        const epoch_plan states{{{0, 1, 2}, {}}, {{1, 2, 6}, {}}, {{1, 2, 6}, {}}, {{1, 3, 4, 6}, {}}, {{5}, {}},
+            {{}, {}}, {{0, 1, 2, 3, 4, 5, 6}, {}}, {{0, 1, 2, 4, 5, 6}, {}}};
         for (const graph_buffer_options& form : both_forms)
             for (const bool short_of_memory : {false, true}) { // then shared blocks are read again
                 memory_budget budget;
@@ -117,11 +117,13 @@ TEST_CASE("the graph of a state equals the CSR of the edges among its partitions
                 if (short_of_memory) {
                     bytes = 0;
                     for (const buffer_state& s : states)
-                        bytes = std::max(bytes, graph_buffer::bytes_needed({s}, data.store, neighbor_direction::both, form));
+                        bytes = std::max(
+                            bytes, graph_buffer::bytes_needed({s}, data.store, neighbor_direction::both, form));
                 }
                 graph_buffer buffer(data.store, threads(), neighbor_direction::both, bytes, budget, form);
                 buffer.begin_epoch(states);
-                for (std::uint32_t s = 0; s < states.size(); ++s) check_equal(*buffer.acquire(s), data.among(states[s].resident));
+                for (std::uint32_t s = 0; s < states.size(); ++s)
+                    check_equal(*buffer.acquire(s), data.among(states[s].resident));
             }
     }
 }
@@ -178,7 +180,7 @@ TEST_CASE("a swap reads the new blocks only, batches of two states overlap, and 
             for (const edge_bucket& b : wanted)
                 if (!held.contains(b))
                     expected += (keeps == neighbor_direction::both ? data.store.extent(b).out.length : 0) +
-                                data.store.extent(b).in.length;
+                        data.store.extent(b).in.length;
             held = wanted;
             if (before) CHECK(std::ranges::equal(before->resident(), states[s - 1].resident));
             CHECK(std::ranges::equal(now->resident(), states[s].resident));
@@ -221,10 +223,10 @@ TEST_CASE("macro-batches merge new blocks and copy pinned ones; an unchanged sta
             for (const partition_id i : with_next[s].resident)
                 for (const partition_id j : with_next[s].resident) {
                     const bool there = s > 0 && std::ranges::binary_search(with_next[s - 1].resident, i) &&
-                                       std::ranges::binary_search(with_next[s - 1].resident, j);
+                        std::ranges::binary_search(with_next[s - 1].resident, j);
                     if (!there)
                         expected += (keeps != neighbor_direction::in ? data.store.extent({i, j}).out.length : 0) +
-                                    (keeps != neighbor_direction::out ? data.store.extent({i, j}).in.length : 0);
+                            (keeps != neighbor_direction::out ? data.store.extent({i, j}).in.length : 0);
                 }
         }
         const io_stats before = buffer.statistics();
@@ -275,8 +277,10 @@ TEST_CASE("a direction that is not stored, a budget that is too small and a dama
         std::vector<relation_id> relation(1);
         std::vector<edge_index> id(1);
         graph->neighbors_at({ids, neighbor_direction::in, offsets, positions}, {neighbor, {}, {}});
-        CHECK_THROWS_AS(graph->neighbors_at({ids, neighbor_direction::in, offsets, positions}, {neighbor, relation, {}}), error);
-        CHECK_THROWS_AS(graph->neighbors_at({ids, neighbor_direction::in, offsets, positions}, {neighbor, {}, id}), error);
+        CHECK_THROWS_AS(
+            graph->neighbors_at({ids, neighbor_direction::in, offsets, positions}, {neighbor, relation, {}}), error);
+        CHECK_THROWS_AS(
+            graph->neighbors_at({ids, neighbor_direction::in, offsets, positions}, {neighbor, {}, id}), error);
     }
     std::fstream file(data.store.path(edge_direction::in), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(data.store.extent({1, 1}).in.offset + 8));
@@ -312,7 +316,8 @@ TEST_CASE("a released graph is read again, as blocks or merged") {
         (void)buffer.acquire(0); // the next one is being made, or done
         buffer.release();
         buffer.begin_epoch(states);
-        for (std::uint32_t s = 0; s < states.size(); ++s) CHECK(std::ranges::equal(buffer.acquire(s)->resident(), states[s].resident));
+        for (std::uint32_t s = 0; s < states.size(); ++s)
+            CHECK(std::ranges::equal(buffer.acquire(s)->resident(), states[s].resident));
     }
 }
 

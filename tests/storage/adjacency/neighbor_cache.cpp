@@ -74,8 +74,7 @@ TEST_CASE("a cache holds exactly the whole lists of the nodes selected by rank, 
         }
 }
 
-TEST_CASE(
-    "a cache of another graph or version, truncated or with a flipped bit is refused; so is a budget too small") {
+TEST_CASE("a cache of another graph or version, truncated or with a flipped bit is refused; so is a budget too small") {
     cached data;
     data.build(20000);
     CHECK_THROWS_AS(neighbor_cache(data.path, 8, data.budget), error);

@@ -27,10 +27,12 @@ TEST_CASE("the coverage of a partition is the share of its nodes' edges whose ot
         std::vector<edge> edges = test::hub_edges(rows.nodes, 500, seed);
         for (edge& e : edges) e.relation = 0;
         shuffle(edges, random_key(seed, random_domain::user));
-        std::erase_if(edges, [&](const edge& e) { return rows.of(e.destination) == 5 || rows.of(e.source) == 5; }); // one without edges
+        std::erase_if(edges,
+            [&](const edge& e) { return rows.of(e.destination) == 5 || rows.of(e.source) == 5; }); // one without edges
         const test::temporary_directory directory;
         const bucket_store store = test::build(directory.path(), bucket_layout{rows, 1}, edges);
-        for (const std::vector<partition_id>& resident : {std::vector<partition_id>{1, 2, 5}, {0, 6}, {0, 1, 2, 3, 4, 5, 6}})
+        for (const std::vector<partition_id>& resident :
+            {std::vector<partition_id>{1, 2, 5}, {0, 6}, {0, 1, 2, 3, 4, 5, 6}})
             for (const auto direction : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
                 const auto there = [&](partition_id p) { return std::ranges::binary_search(resident, p); };
                 std::vector<double> present(7, 0), all(7, 0);
@@ -65,7 +67,8 @@ TEST_CASE("a self loop counts once in the coverage of both directions, as sample
         std::vector<edge> edges;
         random_stream draws(random_key(seed, random_domain::user));
         for (int i = 0; i < 400; ++i) {
-            const auto u = static_cast<node_id>(draws.below(rows.nodes)), v = static_cast<node_id>(draws.below(rows.nodes));
+            const auto u = static_cast<node_id>(draws.below(rows.nodes)),
+                       v = static_cast<node_id>(draws.below(rows.nodes));
             edges.push_back({u, 0, i % 3 == 0 ? u : v});
         }
         const test::temporary_directory directory;
@@ -79,14 +82,16 @@ TEST_CASE("a self loop counts once in the coverage of both directions, as sample
                 whole[0].resident = {0, 1, 2, 3, 4};
                 const auto buffer_of = [&](const epoch_plan& states) {
                     const graph_buffer_options options{.form = form};
-                    auto buffer = std::make_unique<graph_buffer>(store, [] { return any_engine(threads_engine(2)); }, direction,
+                    auto buffer = std::make_unique<graph_buffer>(
+                        store, [] { return any_engine(threads_engine(2)); }, direction,
                         graph_buffer::bytes_needed(states, store, direction, options), budget, options);
                     buffer->begin_epoch(states);
                     return buffer;
                 };
                 const auto of_some = buffer_of(plan), of_all = buffer_of(whole);
                 const auto graph = of_some->acquire(0), all = of_all->acquire(0);
-                const neighbor_coverage coverage(store, some, direction, 1, [&](partition_id p) { return graph->self_loops(p); });
+                const neighbor_coverage coverage(
+                    store, some, direction, 1, [&](partition_id p) { return graph->self_loops(p); });
                 for (const partition_id p : some) {
                     std::uint64_t there = 0, everywhere = 0;
                     for (auto v = static_cast<node_id>(rows.begin(p)); v < rows.begin(p + 1); ++v) {
@@ -108,18 +113,22 @@ TEST_CASE("the relative cut is 1 where partitions are random, and the share of e
         const test::temporary_directory directory;
         return relative_cut(test::build(directory.path(), bucket_layout{of, 1}, edges));
     };
-    const auto node = [&](partition_id p, std::uint64_t i) { return static_cast<node_id>(rows.begin(p) + i % rows.size(p)); };
+    const auto node = [&](partition_id p, std::uint64_t i) {
+        return static_cast<node_id>(rows.begin(p) + i % rows.size(p));
+    };
     random_stream draws(random_key(1, random_domain::user));
     std::vector<edge> anywhere, within;
     for (int i = 0; i < 40'000; ++i) {
-        const auto from = static_cast<node_id>(draws.below(rows.nodes)), to = static_cast<node_id>(draws.below(rows.nodes));
+        const auto from = static_cast<node_id>(draws.below(rows.nodes)),
+                   to = static_cast<node_id>(draws.below(rows.nodes));
         anywhere.push_back({from, 0, to});
         within.push_back({from, 0, node(rows.of(from), to)});
     }
     CHECK(cut(anywhere, rows) == doctest::Approx(1).epsilon(.02));
     CHECK(cut(within, rows) == 0);
     for (std::size_t i = 0; i < within.size(); i += 10) within[i] = {node(0, 0), 0, node(7, 0)};
-    const auto left = std::ranges::count_if(within, [&](const edge& e) { return rows.of(e.source) != rows.of(e.destination); });
+    const auto left =
+        std::ranges::count_if(within, [&](const edge& e) { return rows.of(e.source) != rows.of(e.destination); });
     CHECK(cut(within, rows) == doctest::Approx(static_cast<double>(left) / 40'000 * 8 / 7));
     CHECK(cut(anywhere, {400, 1}) == 0);
     CHECK(cut({}, rows) == 0);

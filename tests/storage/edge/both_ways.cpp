@@ -23,10 +23,13 @@ TEST_CASE("edges are stored both ways if each has its reverse, of any relation, 
     gneiss::random_stream draw(gneiss::random_key{3, gneiss::random_domain::user});
     int yes = 0, no = 0;
     for (int round = 0; round < 300; ++round) {
-        const gneiss::bucket_layout layouts[] = {{{6, 1}, 0}, {{7, 3}, 3}, {{9, 12}, 2}, {gneiss::test::cut_into({1, 0, 5, 2}), 0}};
+        const gneiss::bucket_layout layouts[] = {
+            {{6, 1}, 0}, {{7, 3}, 3}, {{9, 12}, 2}, {gneiss::test::cut_into({1, 0, 5, 2}), 0}};
         const gneiss::bucket_layout& layout = layouts[round % 4];
         const auto node = [&] { return static_cast<gneiss::node_id>(draw.below(layout.rows.nodes)); };
-        const auto relation = [&] { return static_cast<gneiss::relation_id>(draw.below(std::max<std::uint64_t>(layout.relations, 1))); };
+        const auto relation = [&] {
+            return static_cast<gneiss::relation_id>(draw.below(std::max<std::uint64_t>(layout.relations, 1)));
+        };
         std::vector<edge> edges;
         for (std::uint64_t i = draw.below(30); i > 0; --i) {
             const edge e{node(), relation(), node()};
@@ -57,7 +60,8 @@ TEST_CASE("blocks longer than the memory are compared to their ends") {
     const auto both_ways = [&] {
         const gneiss::test::temporary_directory directory;
         int polls = 0;
-        const bool result = gneiss::stored_both_ways(build(directory.path(), layout, edges, 1 << 20), 0, [&] { ++polls; });
+        const bool result =
+            gneiss::stored_both_ways(build(directory.path(), layout, edges, 1 << 20), 0, [&] { ++polls; });
         CHECK(polls > 0);
         return result;
     };

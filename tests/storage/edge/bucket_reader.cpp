@@ -24,8 +24,8 @@ namespace {
 /// Statistics of requested reads.
 struct record {
     std::vector<std::uint64_t> offsets{};
-    std::size_t in_flight = 0;                      ///< maximum at a time
-    std::byte *first = nullptr, *last = nullptr;    ///< destination memory
+    std::size_t in_flight = 0;                   ///< maximum at a time
+    std::byte *first = nullptr, *last = nullptr; ///< destination memory
 };
 
 /// Reads files on disk through threads and records the reads.
@@ -62,7 +62,8 @@ struct bucketed_graph {
     bucket_store make(std::uint32_t partitions) {
         random_stream draw(random_key{partitions, random_domain::user});
         for (edge& e : edges) // half of them from a few nodes: buckets of all sizes, some empty
-            e = {static_cast<node_id>(draw.below(draw.below(2) == 0 ? 4 : 500)), static_cast<relation_id>(draw.below(3)), static_cast<node_id>(draw.below(400))};
+            e = {static_cast<node_id>(draw.below(draw.below(2) == 0 ? 4 : 500)),
+                static_cast<relation_id>(draw.below(3)), static_cast<node_id>(draw.below(400))};
         return gneiss::test::build(folder.path(), {{500, partitions}, 3}, edges);
     }
     [[nodiscard]] std::size_t size(edge_bucket b) const { return static_cast<std::size_t>(store.extent(b).edges); }
@@ -70,7 +71,8 @@ struct bucketed_graph {
     [[nodiscard]] std::vector<edge_bucket> some(random_stream& draw, std::size_t count) const {
         std::vector<edge_bucket> buckets(count);
         for (edge_bucket& b : buckets)
-            b = {static_cast<partition_id>(draw.below(store.rows().partitions)), static_cast<partition_id>(draw.below(store.rows().partitions))};
+            b = {static_cast<partition_id>(draw.below(store.rows().partitions)),
+                static_cast<partition_id>(draw.below(store.rows().partitions))};
         return buckets;
     }
 };
@@ -123,7 +125,9 @@ TEST_CASE("buckets are read in the given order, several in flight, within the re
     const std::uint64_t unit = seen.offsets.empty() ? 1 : 4096;
     for (const edge_bucket& b : wanted)
         if (graph.size(b) != 0)
-            order.push_back((graph.store.data_offset(edge_direction::out) + graph.store.extent(b).range(edge_direction::out).offset) / unit);
+            order.push_back((graph.store.data_offset(edge_direction::out) +
+                                graph.store.extent(b).range(edge_direction::out).offset) /
+                unit);
     std::vector<std::uint64_t> begun;
     for (const std::uint64_t offset : seen.offsets) begun.push_back(offset / unit);
     CHECK(begun == order);
@@ -144,7 +148,8 @@ TEST_CASE("a damaged bucket is an error, and others can be read afterwards") {
     REQUIRE(graph.size(damaged) != 0);
     {
         std::fstream file(graph.store.path(edge_direction::out), std::ios::binary | std::ios::in | std::ios::out);
-        file.seekp(static_cast<std::streamoff>(graph.store.data_offset(edge_direction::out) + graph.store.extent(damaged).range(edge_direction::out).offset));
+        file.seekp(static_cast<std::streamoff>(graph.store.data_offset(edge_direction::out) +
+            graph.store.extent(damaged).range(edge_direction::out).offset));
         file.put('\x7f');
     }
     bucket_reader reader(graph.store, [] { return any_engine(threads_engine(4)); });

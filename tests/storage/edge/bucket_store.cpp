@@ -51,9 +51,8 @@ void spit(const std::filesystem::path& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-const std::vector<gneiss::bucket_layout> layouts{
-    {{1, 1}, 0}, {{1, 3}, 2}, {{5, 9}, 3}, {{10, 1}, 1}, {{100, 4}, 0}, {{103, 7}, 5},
-    {gneiss::test::cut_into({2, 0, 60, 1, 0, 40, 0}), 5}, {gneiss::test::cut_into({0, 9, 1}), 0}};
+const std::vector<gneiss::bucket_layout> layouts{{{1, 1}, 0}, {{1, 3}, 2}, {{5, 9}, 3}, {{10, 1}, 1}, {{100, 4}, 0},
+    {{103, 7}, 5}, {gneiss::test::cut_into({2, 0, 60, 1, 0, 40, 0}), 5}, {gneiss::test::cut_into({0, 9, 1}), 0}};
 
 } // namespace
 
@@ -100,7 +99,7 @@ TEST_CASE("buckets hold each edge once, in order, in both directions, like a map
                 for (std::size_t v = 0; v < in.block.nodes.size(); ++v)
                     for (std::size_t e = in.block.starts[v] + std::size_t{1}; e < in.block.starts[v + 1]; ++e)
                         CHECK(std::pair(in.block.neighbors[e - 1], in.block.edge_ids[e - 1]) <
-                              std::pair(in.block.neighbors[e], in.block.edge_ids[e]));
+                            std::pair(in.block.neighbors[e], in.block.edge_ids[e]));
             });
             CHECK_NOTHROW(store.verify());
             std::vector<edge> streamed;
@@ -172,7 +171,8 @@ TEST_CASE("the key of the largest layouts does not overflow") {
     sizes[500] = (std::uint64_t{1} << 32) - 2000;
     const gneiss::bucket_layout layout{gneiss::test::cut_into(sizes), 1};
     const auto last = static_cast<std::uint32_t>(layout.rows.nodes - 1);
-    const std::vector<edge> edges{{0, 0, 1}, {499, 0, last}, {500, 0, 499}, {500, 0, last - 499}, {last - 499, 0, 500}, {last, 0, 0}, {last, 0, last}};
+    const std::vector<edge> edges{{0, 0, 1}, {499, 0, last}, {500, 0, 499}, {500, 0, last - 499}, {last - 499, 0, 500},
+        {last, 0, 0}, {last, 0, last}};
     const auto store = build(directory.path(), layout, edges);
     std::vector<edge> found;
     store.for_each_edge([&](std::span<const edge> some) { found.insert(found.end(), some.begin(), some.end()); });

@@ -12,8 +12,8 @@
 namespace test_storage_embedding_faults {
 
 using namespace gneiss;
-using storage_test::all_engines;
 using gneiss::test::temporary_directory;
+using storage_test::all_engines;
 
 namespace {
 
@@ -26,14 +26,15 @@ struct tiny_run {
     std::filesystem::path rows, saved;
 
     void save(const embedding_file& file, std::uint64_t generation) const {
-        save_checkpoint(saved, {.generation = generation,
-                                   .layout = layout,
-                                   .partitioning = partitioning,
-                                   .disk_slots = file.disk_slots(),
-                                   .slots = file.slots(),
-                                   .row_checksums = file.checksums(),
-                                   .position = {},
-                                   .sections = {}});
+        save_checkpoint(saved,
+            {.generation = generation,
+                .layout = layout,
+                .partitioning = partitioning,
+                .disk_slots = file.disk_slots(),
+                .slots = file.slots(),
+                .row_checksums = file.checksums(),
+                .position = {},
+                .sections = {}});
     }
     void begin(const engine_factory& engines) const {
         any_engine engine = engines();
@@ -77,7 +78,8 @@ struct tiny_run {
 
 } // namespace
 
-TEST_CASE("if any operation of an epoch, a flush or a load fails, the last checkpoint is intact and the error has a type") {
+TEST_CASE(
+    "if any operation of an epoch, a flush or a load fails, the last checkpoint is intact and the error has a type") {
     const temporary_directory folder;
     const tiny_run run{folder / "rows", folder / "checkpoint"};
     std::uint64_t runs = 0;
@@ -120,7 +122,8 @@ TEST_CASE("a failed write releases its slot: the number of free slots is unchang
             run.begin(engines);
             const fault_targets only{.open = opening, .resize = false, .read = false, .write = !opening, .sync = false};
             const auto injector = std::make_shared<fault_injector>(fault{fault_kind::device_error, 1, false, only});
-            embedding_file file = run.open([&, make = engines] { return any_engine(faulty<any_engine>(make(), injector)); });
+            embedding_file file =
+                run.open([&, make = engines] { return any_engine(faulty<any_engine>(make(), injector)); });
             const auto floats = static_cast<std::size_t>(file.slot_bytes() / sizeof(float));
             auto zeros = aligned_buffer<float>::zeroed(floats), seen = aligned_buffer<float>::zeroed(floats);
             const std::optional<disk_slot> first = file.begin_write(0, 0);

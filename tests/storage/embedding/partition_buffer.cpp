@@ -31,8 +31,8 @@ engine_factory engines() {
 }
 
 /// Makes a row file whose row i holds i, 1000 + i, … in its floats.
-std::unique_ptr<embedding_file> make_rows(const std::filesystem::path& path, row_partitioning partitioning, row_layout layout,
-    std::uint32_t spare, const engine_factory& make = engines()) {
+std::unique_ptr<embedding_file> make_rows(const std::filesystem::path& path, row_partitioning partitioning,
+    row_layout layout, std::uint32_t spare, const engine_factory& make = engines()) {
     any_engine engine = make();
     embedding_file::create(engine, path, partitioning, layout, spare);
     auto rows = std::make_unique<embedding_file>(make, path, partitioning, layout, spare);
@@ -65,7 +65,8 @@ TEST_CASE("a disk run equals the in-memory run and moves the bytes of the plan, 
         CAPTURE(seed);
         random_stream draw(random_key{seed, random_domain::user});
         const row_partitioning partitioning{1 + draw.below(3000), static_cast<std::uint32_t>(1 + draw.below(9))};
-        const row_layout layout{static_cast<std::uint32_t>(1 + draw.below(9)), static_cast<std::uint32_t>(draw.below(9))};
+        const row_layout layout{
+            static_cast<std::uint32_t>(1 + draw.below(9)), static_cast<std::uint32_t>(draw.below(9))};
         const auto slots = static_cast<std::uint32_t>(1 + draw.below(partitioning.partitions));
         const auto prefetch = static_cast<std::uint32_t>(draw.below(3));
         const auto rows = make_rows(directory / "rows", partitioning, layout, partitioning.partitions);
@@ -73,7 +74,8 @@ TEST_CASE("a disk run equals the in-memory run and moves the bytes of the plan, 
 
         std::vector<float> oracle(partitioning.nodes * layout.floats());
         for (std::uint64_t i = 0; i < partitioning.nodes; ++i)
-            for (std::size_t f = 0; f < layout.floats(); ++f) oracle[i * layout.floats() + f] = static_cast<float>(i + 1000 * f);
+            for (std::size_t f = 0; f < layout.floats(); ++f)
+                oracle[i * layout.floats() + f] = static_cast<float>(i + 1000 * f);
 
         memory_budget budget;
         std::uint64_t expected_read = 0, expected_write = 0;
@@ -120,7 +122,8 @@ TEST_CASE("a disk run equals the in-memory run and moves the bytes of the plan, 
             buffer.for_each_block([&](std::uint64_t first, matrix_view<const float> block) {
                 CHECK(first == next);
                 for (std::size_t i = 0; i < block.rows(); ++i, ++next)
-                    for (std::size_t f = 0; f < layout.dim; ++f) REQUIRE(block(i, f) == oracle[next * layout.floats() + f]);
+                    for (std::size_t f = 0; f < layout.dim; ++f)
+                        REQUIRE(block(i, f) == oracle[next * layout.floats() + f]);
             });
             CHECK(next == partitioning.nodes);
         }
@@ -148,9 +151,10 @@ TEST_CASE("with few spare slots on disk the buffer requests commits, and a crash
         std::vector<disk_slot> slots;
         std::vector<std::uint64_t> checksums;
         std::vector<float> rows;
-    } saved; // the last checkpoint
+    } saved;                         // the last checkpoint
     const auto reopened_rows = [&] { // as after a crash
-        embedding_file reopened(engines(), rows->path(), partitioning, layout, saved.slots, rows->disk_slots(), saved.checksums);
+        embedding_file reopened(
+            engines(), rows->path(), partitioning, layout, saved.slots, rows->disk_slots(), saved.checksums);
         auto slot = aligned_buffer<float>::zeroed(static_cast<std::size_t>(reopened.slot_bytes() / sizeof(float)));
         std::vector<float> all;
         for (partition_id p = 0; p < partitioning.partitions; ++p) {
@@ -196,9 +200,8 @@ TEST_CASE("with few spare slots on disk the buffer requests commits, and a crash
     CHECK(after > 10); // states after the first checkpoint
     CHECK(reopened_rows() == saved.rows);
     float found = 0;
-    buffer.for_each_block([&](std::uint64_t first, matrix_view<const float> block) {
-        found += block(0, 0) - static_cast<float>(first);
-    });
+    buffer.for_each_block(
+        [&](std::uint64_t first, matrix_view<const float> block) { found += block(0, 0) - static_cast<float>(first); });
     CHECK(found == added);
 }
 
@@ -220,9 +223,11 @@ TEST_CASE("a lease dropped while its partition is flushed lets the partition lea
     const memory_file_system disk;
     interception writing{.kind = io_operation::write, .during = {}};
     const row_partitioning partitioning{40, 4};
-    const auto rows = make_rows("rows", partitioning, {4, 0}, 4, [&] { return any_engine(intercepted_engine(disk, writing)); });
+    const auto rows =
+        make_rows("rows", partitioning, {4, 0}, 4, [&] { return any_engine(intercepted_engine(disk, writing)); });
     memory_budget budget;
-    partition_buffer buffer(*rows, {.resident_partitions = 1, .prefetch = 0}, budget); // state 1 needs the memory of state 0
+    partition_buffer buffer(
+        *rows, {.resident_partitions = 1, .prefetch = 0}, budget); // state 1 needs the memory of state 0
     buffer.begin_epoch(epoch_plan{{{0}, {}}, {{1}, {}}, {{0}, {}}});
     std::optional<state_lease> lease = buffer.acquire(0);
     REQUIRE(lease);
@@ -444,7 +449,8 @@ TEST_CASE("a buffer whose thread is refused ends its other thread and reports it
     CHECK(granted == 3); // 0 to 2: one thread loads and one writes
 }
 
-TEST_CASE("states are acquired in order, inside an epoch and its plan; anything else is refused at once, and the epoch goes on") {
+TEST_CASE("states are acquired in order, inside an epoch and its plan; anything else is refused at once, and the epoch "
+          "goes on") {
     const temporary_directory directory;
     const auto rows = make_rows(directory / "rows", {100, 4}, {2, 0}, 4);
     memory_budget budget;
@@ -470,10 +476,12 @@ TEST_CASE("states are acquired in order, inside an epoch and its plan; anything 
         CHECK(buffer.acquire(2));
         buffer.end_epoch();
     }
-    CHECK(test::code_of([&] { partition_buffer(*rows, {.resident_partitions = 0}, budget); }) == errc::invalid_argument);
+    CHECK(
+        test::code_of([&] { partition_buffer(*rows, {.resident_partitions = 0}, budget); }) == errc::invalid_argument);
 }
 
-TEST_CASE("an epoch that reads gives no rows to write, one that updates gives both; a row that is not resident is an error") {
+TEST_CASE(
+    "an epoch that reads gives no rows to write, one that updates gives both; a row that is not resident is an error") {
     const temporary_directory directory;
     const auto rows = make_rows(directory / "rows", {100, 4}, {2, 0}, 4);
     memory_budget budget;
@@ -489,7 +497,8 @@ TEST_CASE("an epoch that reads gives no rows to write, one that updates gives bo
             CHECK(test::code_of([&] { (void)(**lease)[absent]; }) == errc::out_of_range);
         std::vector<float> memory(2);
         const std::vector<node_id> ids{1, 2};
-        CHECK(test::code_of([&] { gather_rows(serial_executor{}, **lease, ids, {memory.data(), 1, 2}); }) == errc::invalid_argument);
+        CHECK(test::code_of([&] { gather_rows(serial_executor{}, **lease, ids, {memory.data(), 1, 2}); }) ==
+            errc::invalid_argument);
     }
     buffer.end_epoch();
     const std::uint64_t written = rows->statistics().written_bytes;

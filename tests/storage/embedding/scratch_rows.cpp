@@ -54,7 +54,8 @@ TEST_CASE("scratch rows read back as written, by block and by partition, and the
             CHECK(next == partitioning.nodes);
         }
         aligned_buffer<float> memory;
-        for (partition_id p = partitioning.partitions; p-- > 0;) CHECK(holds(rows->read(p, memory), partitioning.begin(p)));
+        for (partition_id p = partitioning.partitions; p-- > 0;)
+            CHECK(holds(rows->read(p, memory), partitioning.begin(p)));
     }
     all.clear();
     CHECK(std::filesystem::is_empty(folder.path()));
@@ -64,7 +65,8 @@ TEST_CASE("partitions are read while another one is being written") {
     const temporary_directory folder;
     const memory_file_system disk;
     storage_test::interception writing{.kind = io_operation::write, .during = {}};
-    scratch_rows rows(partitioning, dim, [&] { return any_engine(storage_test::intercepted_engine(disk, writing)); }, folder.path());
+    scratch_rows rows(
+        partitioning, dim, [&] { return any_engine(storage_test::intercepted_engine(disk, writing)); }, folder.path());
     for (partition_id p = 0; p < partitioning.partitions; ++p) put(rows, p);
     bool right = true;
     writing.during = [&] {

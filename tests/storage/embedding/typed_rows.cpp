@@ -34,21 +34,28 @@ struct large { // 96 bytes
 struct odd { // 5 bytes, aligned to one
     std::array<std::uint8_t, 5> bytes;
 
-    static odd first(std::uint64_t id) { return {{static_cast<std::uint8_t>(id), 0, 255, 0, static_cast<std::uint8_t>(id >> 8)}}; }
+    static odd first(std::uint64_t id) {
+        return {{static_cast<std::uint8_t>(id), 0, 255, 0, static_cast<std::uint8_t>(id >> 8)}};
+    }
     void visit() { ++bytes[1]; }
     friend bool operator==(const odd&, const odd&) = default;
 };
 struct signaling { // a float whose bits no arithmetic would keep
     float value;
 
-    static signaling first(std::uint64_t id) { return {std::bit_cast<float>(0x7f800001U + static_cast<std::uint32_t>(id))}; }
+    static signaling first(std::uint64_t id) {
+        return {std::bit_cast<float>(0x7f800001U + static_cast<std::uint32_t>(id))};
+    }
     void visit() {}
-    friend bool operator==(const signaling& a, const signaling& b) { return std::bit_cast<std::uint32_t>(a.value) == std::bit_cast<std::uint32_t>(b.value); }
+    friend bool operator==(const signaling& a, const signaling& b) {
+        return std::bit_cast<std::uint32_t>(a.value) == std::bit_cast<std::uint32_t>(b.value);
+    }
 };
 
 } // namespace
 
-TEST_CASE_TEMPLATE("records of any trivially copyable type keep their bits through loads, updates and write-backs", T, large, odd, signaling) {
+TEST_CASE_TEMPLATE("records of any trivially copyable type keep their bits through loads, updates and write-backs", T,
+    large, odd, signaling) {
     const temporary_directory directory;
     const engine_factory engines = [] { return any_engine(threads_engine{}); };
     any_engine engine = engines();

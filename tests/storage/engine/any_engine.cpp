@@ -13,8 +13,8 @@
 namespace test_storage_engine_any_engine {
 
 using namespace gneiss;
-using storage_test::all_engines;
 using gneiss::test::temporary_directory;
+using storage_test::all_engines;
 
 TEST_CASE("an engine takes a prefix of at most its depth, and each request completes once") {
     const temporary_directory folder;
@@ -70,7 +70,9 @@ TEST_CASE("a failed operation is a completion with its errno, not an exception")
     for (const auto& [name, make] : all_engines()) {
         CAPTURE(name);
         any_engine engine = make();
-        { file result(engine, folder / "h", {.write = true, .create = true}); }
+        {
+            file result(engine, folder / "h", {.write = true, .create = true});
+        }
         file target(engine, folder / "h");
         std::byte byte{1};
         const io_request request{io_operation::write, target.handle(), 0, &byte, 1, 77};

@@ -14,8 +14,8 @@
 namespace test_storage_engine_faulty {
 
 using namespace gneiss;
-using storage_test::all_engines;
 using gneiss::test::temporary_directory;
+using storage_test::all_engines;
 
 namespace {
 
@@ -41,8 +41,7 @@ outcome write_and_read_back(any_engine& engine, const std::filesystem::path& pat
         file target(engine, path, {.write = true, .create = true, .truncate = true, .direct = direct});
         target.resize(oracle.size());
         io_queue queue(engine, {.piece_bytes = 4096, .retries = 4});
-        for (std::size_t i = 0; i < parts; ++i)
-            queue.write(target, i * part, oracle.span().subspan(i * part, part), i);
+        for (std::size_t i = 0; i < parts; ++i) queue.write(target, i * part, oracle.span().subspan(i * part, part), i);
         queue.sync(target, parts);
         std::size_t finished = 0;
         while (queue.next_done()) ++finished;
@@ -84,7 +83,7 @@ TEST_CASE("a fault at any operation ends in the right bytes or a typed error, wi
                             break;
                         }
                         const bool fatal = kind == fault_kind::device_error || kind == fault_kind::no_space ||
-                                           kind == fault_kind::zero_read;
+                            kind == fault_kind::zero_read;
                         if (fatal) CHECK(out.typed);
                         if (kind == fault_kind::short_transfer) CHECK(out.right);
                         REQUIRE(at < 1000);
@@ -100,8 +99,7 @@ TEST_CASE("a reader retries and counts an interruption") {
 
 TEST_CASE("faults affect only the selected calls") {
     const fault_targets only_open{.resize = false, .read = false, .write = false, .sync = false};
-    const auto injector =
-        std::make_shared<fault_injector>(fault{fault_kind::device_error, 2, false, only_open});
+    const auto injector = std::make_shared<fault_injector>(fault{fault_kind::device_error, 2, false, only_open});
     any_engine engine = faulty(memory_engine(), injector);
     CHECK(write_and_read_back(engine, "f", false).right);
     CHECK_THROWS_AS(file(engine, "f"), io_error);

@@ -15,8 +15,8 @@
 namespace test_storage_engine_file {
 
 using namespace gneiss;
-using storage_test::all_engines;
 using gneiss::test::temporary_directory;
+using storage_test::all_engines;
 
 TEST_CASE("a file reports its size after every resize, and new bytes are zero") {
     const temporary_directory folder;
@@ -136,7 +136,9 @@ TEST_CASE("a canceled sync was not executed: it runs again and has no effect on 
 TEST_CASE("an engine's error about a handle names the file") {
     const temporary_directory folder;
     any_engine engine = threads_engine(1);
-    { file result(engine, folder / "f", {.write = true, .create = true}); }
+    {
+        file result(engine, folder / "f", {.write = true, .create = true});
+    }
     file target(engine, folder / "f");
     try {
         target.resize(100);

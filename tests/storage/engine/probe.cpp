@@ -33,8 +33,7 @@ bool forbid(int call, int number) {
         {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
     };
     const sock_fprog filter{static_cast<unsigned short>(std::size(program)), program};
-    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
 /// Runs `body` in a child process and returns its result.
@@ -113,7 +112,7 @@ TEST_CASE("if io_uring is forbidden, unknown or out of memory, threads are chose
             const engine_choice choice = choose_engine();
             const std::string expected = std::generic_category().message(number);
             return choice.name == "threads" && choice.reason.find("uring: ") == 0 &&
-                   choice.reason.find(expected) != std::string::npos && round_trip(choice.make(), folder / "f");
+                choice.reason.find(expected) != std::string::npos && round_trip(choice.make(), folder / "f");
         }));
     }
 }

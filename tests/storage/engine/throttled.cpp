@@ -13,8 +13,8 @@ namespace test_storage_engine_throttled {
 
 using namespace gneiss;
 using namespace std::chrono_literals;
-using storage_test::all_engines;
 using gneiss::test::temporary_directory;
+using storage_test::all_engines;
 
 namespace {
 
@@ -46,8 +46,7 @@ TEST_CASE("n bytes take n / bandwidth, rounded to blocks, plus the latency once,
             queue.write(target, 0, bytes);
             queue.drain();
             const std::size_t pieces = 10;
-            const auto charged =
-                static_cast<double>(device->charged(10240) * 9 + device->charged(100'000 - 9 * 10240));
+            const auto charged = static_cast<double>(device->charged(10240) * 9 + device->charged(100'000 - 9 * 10240));
             const auto elapsed = std::chrono::duration<double>(*timer.time - virtual_timer::time_point{}).count();
             CHECK(elapsed >= charged / 1e6 + 0.010 - 1e-9);
             CHECK(elapsed <= charged / 1e6 + 0.010 * static_cast<double>(pieces) + 1e-6);

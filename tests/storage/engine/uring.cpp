@@ -121,7 +121,8 @@ TEST_CASE("if a thread cannot take over a ring, nothing stays in the engine and 
         queue.read(target, 0, others.bytes());
         CHECK_NOTHROW(queue.drain());
         CHECK(std::ranges::all_of(others.span(), [](std::byte b) { return b == std::byte{1}; }));
-    }).join();
+    })
+        .join();
 }
 
 TEST_CASE("many rings may exist at once") {

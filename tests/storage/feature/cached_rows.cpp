@@ -89,7 +89,8 @@ TEST_CASE("after every fill and change set the cache equals the simulation, and 
             for (const bool parallel : {false, true}) {
                 CAPTURE(capacity);
                 CAPTURE(static_cast<int>(kind));
-                cached_rows cache(disk, capacity, kind, parallel ? executor_ref(threads) : executor_ref(serial), budget);
+                cached_rows cache(
+                    disk, capacity, kind, parallel ? executor_ref(threads) : executor_ref(serial), budget);
                 simulated_cache expected(std::min<std::size_t>(capacity, rows));
                 const std::vector<node_id> first = batch_of(expected.capacity() / 2, capacity);
                 cache.fill(first);
@@ -215,17 +216,16 @@ TEST_CASE("invalid changes are refused and leave the cache empty") {
     const std::vector<node_id> ids{0, 1, 2, 3, 4, 5};
     gathered_rows to(ids.size(), row_bytes);
     cache.gather(ids, to.target());
-    for (const change_set& wrong : {
-             change_set{{3, 4}, {}, {3, 4}},       // more rows than slots
-             change_set{{3}, {4}, {3}},            // 4 is absent
-             change_set{{1}, {0}, {1}},            // 1 is present
-             change_set{{}, {0}, {}},              // nothing replaces it
-             change_set{{3, 3}, {0, 1}, {3, 3}},   // twice
-             change_set{{3}, {0}, {}},             // no position
-             change_set{{3}, {0}, {4}},            // the position of another row
-             change_set{{9}, {0}, {3}},            // 9 was not gathered
-             change_set{{3}, {0}, {7'000'000}},    // beyond the batch
-             change_set{{3}, {200}, {3}},          // no such row
+    for (const change_set& wrong : {change_set{{3, 4}, {}, {3, 4}}, // more rows than slots
+             change_set{{3}, {4}, {3}},                             // 4 is absent
+             change_set{{1}, {0}, {1}},                             // 1 is present
+             change_set{{}, {0}, {}},                               // nothing replaces it
+             change_set{{3, 3}, {0, 1}, {3, 3}},                    // twice
+             change_set{{3}, {0}, {}},                              // no position
+             change_set{{3}, {0}, {4}},                             // the position of another row
+             change_set{{9}, {0}, {3}},                             // 9 was not gathered
+             change_set{{3}, {0}, {7'000'000}},                     // beyond the batch
+             change_set{{3}, {200}, {3}},                           // no such row
              change_set{{200}, {0}, {3}}}) {
         cache.fill(std::vector<node_id>{0, 1});
         CHECK(cache.held() == 2);
@@ -260,7 +260,9 @@ struct failing_executor {
 
 TEST_CASE("a gather that fails while rows are copied leaves no read in flight, and the cache is usable") {
     const auto in_flight = std::make_shared<std::atomic<std::int64_t>>(0);
-    const engine_factory engines = [&, make = memory()] { return any_engine(storage_test::counting_engine(make(), in_flight)); };
+    const engine_factory engines = [&, make = memory()] {
+        return any_engine(storage_test::counting_engine(make(), in_flight));
+    };
     const rows_file file(engines, "rows", rows, row_bytes);
     memory_budget budget;
     std::size_t calls = 0;

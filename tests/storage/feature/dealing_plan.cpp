@@ -16,7 +16,8 @@ namespace test_storage_feature_dealing_plan {
 using namespace gneiss;
 using storage_test::some_rows;
 
-TEST_CASE("for any memory, row and number of batches, every extent of the pass and of a group has a piece in the pool, or the plan is refused") {
+TEST_CASE("for any memory, row and number of batches, every extent of the pass and of a group has a piece in the pool, "
+          "or the plan is refused") {
     std::uint64_t one_level = 0, two_levels = 0, refused = 0;
     for (const std::uint64_t bytes : {64U << 10, 256U << 10, 1U << 20, 16U << 20})
         for (const std::size_t row_bytes : {1U, 64U, 512U, 3072U, 40'000U})
@@ -33,13 +34,13 @@ TEST_CASE("for any memory, row and number of batches, every extent of the pass a
                         ++(plan.two_levels() ? two_levels : one_level);
                         const auto fits = [&](const extent_sizes& sizes) {
                             return sizes.piece_bytes % page_alignment == 0 && sizes.record_bytes <= sizes.piece_bytes &&
-                                   (sizes.records.size() + 1) * sizes.piece_bytes <= memory.pool();
+                                (sizes.records.size() + 1) * sizes.piece_bytes <= memory.pool();
                         };
                         const extent_sizes top = plan.top();
                         CHECK(fits(top));
                         CHECK(top.piece_bytes <= memory.spare() + (plan.two_levels() ? 0 : memory.pool()));
                         CHECK(std::accumulate(top.records.begin(), top.records.end(), std::uint64_t{0}) ==
-                              std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
+                            std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
                         std::vector<std::uint64_t> parts;
                         for (std::uint64_t g = 0; plan.two_levels() && g < plan.groups(); ++g) {
                             const extent_sizes leaf = plan.leaf(g);
@@ -82,8 +83,8 @@ TEST_CASE("a profile counts rows, and its costs are those of gathers") {
     }();
     all.insert(own.begin(), own.end());
     const coming_rows coming{batches, [&](const auto& visit) {
-        for (std::size_t b = 0; b < batches; ++b) visit(b, std::span<const node_id>(ids[b]));
-    }};
+                                 for (std::size_t b = 0; b < batches; ++b) visit(b, std::span<const node_id>(ids[b]));
+                             }};
     const coming_profile seen = profile_coming(coming, own, rows, row_bytes, reads);
     const auto cost_of = [&](auto ascending) {
         request_counter counter(row_bytes, reads);

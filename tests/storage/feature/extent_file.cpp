@@ -31,7 +31,8 @@ std::vector<std::byte> record(std::size_t extent, std::uint64_t number, std::siz
 /// Appends all records, extents in random order, each in two parts.
 void fill(extent_file& to, const extent_sizes& sizes, std::uint64_t seed) {
     std::vector<std::size_t> turns;
-    for (std::size_t e = 0; e < sizes.records.size(); ++e) turns.insert(turns.end(), static_cast<std::size_t>(sizes.records[e]), e);
+    for (std::size_t e = 0; e < sizes.records.size(); ++e)
+        turns.insert(turns.end(), static_cast<std::size_t>(sizes.records[e]), e);
     shuffle(turns, random_key(seed, random_domain::user));
     std::vector<std::uint64_t> done(sizes.records.size());
     for (const std::size_t e : turns) {
@@ -49,16 +50,19 @@ bool holds(extent_file& from, const extent_sizes& sizes, std::size_t extent, std
     while (const auto part = from.next()) {
         if (part->first != next || part->bytes.size() % sizes.record_bytes != 0) return false;
         for (auto rest = part->bytes; !rest.empty(); rest = rest.subspan(sizes.record_bytes))
-            if (!std::ranges::equal(rest.first(sizes.record_bytes), record(extent, next++, sizes.record_bytes))) return false;
+            if (!std::ranges::equal(rest.first(sizes.record_bytes), record(extent, next++, sizes.record_bytes)))
+                return false;
     }
     return next == sizes.records[extent];
 }
 
-const std::vector<std::vector<std::uint64_t>> shapes{{}, {0}, {1}, {0, 5, 0}, {40, 1, 0, 300, 7}, std::vector<std::uint64_t>(30, 17)};
+const std::vector<std::vector<std::uint64_t>> shapes{
+    {}, {0}, {1}, {0, 5, 0}, {40, 1, 0, 300, 7}, std::vector<std::uint64_t>(30, 17)};
 
 } // namespace
 
-TEST_CASE("extents read back in order, in any order of extents, with the least memory: every engine, record and piece") {
+TEST_CASE(
+    "extents read back in order, in any order of extents, with the least memory: every engine, record and piece") {
     const temporary_directory folder;
     for (const auto& [name, engines] : all_engines())
         for (const std::size_t record_bytes : {1U, 100U, 512U, 4096U, 5000U})
@@ -76,7 +80,8 @@ TEST_CASE("extents read back in order, in any order of extents, with the least m
                     const io_stats written = file.stats();
                     CHECK(written.written_bytes == file.bytes());
                     CHECK(file.bytes() <= sizes.bytes());
-                    for (std::size_t e = records.size(); e-- > 0;) CHECK(holds(file, sizes, e, e % 2 == 0 ? memory.span() : little.span()));
+                    for (std::size_t e = records.size(); e-- > 0;)
+                        CHECK(holds(file, sizes, e, e % 2 == 0 ? memory.span() : little.span()));
                     CHECK(file.stats().read_bytes == file.bytes()); // each byte once
                 }
 }
@@ -121,7 +126,9 @@ TEST_CASE("an unfinished read is dropped by the next") {
 TEST_CASE("records that do not fit the sizes, and too little memory, are refused") {
     const engine_factory engines = [] { return any_engine(memory_engine()); };
     aligned_buffer<std::byte> memory(3 * 4096);
-    const auto with = [&](const extent_sizes& sizes, std::size_t bytes) { extent_file(engines, "e", sizes, 1, memory.span().first(bytes)); };
+    const auto with = [&](const extent_sizes& sizes, std::size_t bytes) {
+        extent_file(engines, "e", sizes, 1, memory.span().first(bytes));
+    };
     CHECK_THROWS_AS(with({0, 4096, {1}}, 8192), error);
     CHECK_THROWS_AS(with({5000, 4096, {1}}, 8192), error);
     CHECK_THROWS_AS(with({8, 1000, {1}}, 8192), error);
@@ -150,7 +157,8 @@ TEST_CASE("any flipped bit of an extent is corrupt, with its place, and other ex
     gneiss::file raw(engine, "extents", {.write = true});
     const std::vector<std::byte> whole = disk.contents("extents");
     const std::uint64_t second = 4096 + 1000; // 50 records are a whole piece and ten records
-    for (const std::uint64_t at : {std::uint64_t{0}, std::uint64_t{3999}, std::uint64_t{4096}, second, second + 3999, second + 4096 + 17}) {
+    for (const std::uint64_t at :
+        {std::uint64_t{0}, std::uint64_t{3999}, std::uint64_t{4096}, second, second + 3999, second + 4096 + 17}) {
         CAPTURE(at);
         const bool first = at < second;
         std::vector<std::byte> bit(1, whole[static_cast<std::size_t>(at)] ^ std::byte{4});
@@ -177,8 +185,8 @@ TEST_CASE("a full disk, and any other fault, ends in the right records or an err
     const temporary_directory folder;
     std::uint64_t runs = 0;
     for (const auto& [name, engines] : all_engines(4))
-        for (const fault_kind kind : {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer, fault_kind::zero_read,
-                 fault_kind::interrupted, fault_kind::try_again})
+        for (const fault_kind kind : {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer,
+                 fault_kind::zero_read, fault_kind::interrupted, fault_kind::try_again})
             for (std::uint64_t at = 1;; ++at, ++runs) {
                 CAPTURE(name);
                 CAPTURE(static_cast<int>(kind));
@@ -188,8 +196,8 @@ TEST_CASE("a full disk, and any other fault, ends in the right records or an err
                 aligned_buffer<std::byte> memory(4 * 4096);
                 bool failed = false;
                 try {
-                    extent_file file([&, make = engines] { return any_engine(faulty<any_engine>(make(), injector)); }, folder / "extents",
-                        sizes, 3, memory.span());
+                    extent_file file([&, make = engines] { return any_engine(faulty<any_engine>(make(), injector)); },
+                        folder / "extents", sizes, 3, memory.span());
                     fill(file, sizes, 1);
                     for (std::size_t e = 0; e < 3; ++e) {
                         const bool all = holds(file, sizes, e, memory.span()); // CHECK would catch the error
@@ -209,7 +217,9 @@ TEST_CASE("a full disk, and any other fault, ends in the right records or an err
                     CHECK_FALSE(failed);
                     break;
                 }
-                CHECK(failed == (kind == fault_kind::device_error || kind == fault_kind::no_space || kind == fault_kind::zero_read));
+                CHECK(failed ==
+                    (kind == fault_kind::device_error || kind == fault_kind::no_space ||
+                        kind == fault_kind::zero_read));
             }
     CHECK(runs > 50);
 }

@@ -52,13 +52,15 @@ struct requests {
     std::vector<node_id> own;
     std::vector<std::vector<node_id>> batches;
 
-    requests(std::size_t count, std::size_t draws, std::uint64_t rows, std::uint64_t seed = 1) : own(distinct_rows(draws, rows, 1000 + seed)) {
-        for (std::size_t b = 0; b < count; ++b) batches.push_back(b % 5 == 3 ? std::vector<node_id>{} : distinct_rows(draws + b, rows, seed * 100 + b));
+    requests(std::size_t count, std::size_t draws, std::uint64_t rows, std::uint64_t seed = 1)
+        : own(distinct_rows(draws, rows, 1000 + seed)) {
+        for (std::size_t b = 0; b < count; ++b)
+            batches.push_back(b % 5 == 3 ? std::vector<node_id>{} : distinct_rows(draws + b, rows, seed * 100 + b));
     }
     [[nodiscard]] coming_rows coming() const {
         return {batches.size(), [this](const auto& visit) {
-            for (std::size_t b = 0; b < batches.size(); ++b) visit(b, std::span<const node_id>(batches[b]));
-        }};
+                    for (std::size_t b = 0; b < batches.size(); ++b) visit(b, std::span<const node_id>(batches[b]));
+                }};
     }
     [[nodiscard]] std::uint64_t dealt() const {
         std::uint64_t sum = 0;
@@ -72,7 +74,8 @@ struct requests {
     }
 };
 
-any_row_source reader(const engine_factory& engines, const rows_file& file, const gather_options& reads, executor_ref executor, memory_budget& budget) {
+any_row_source reader(const engine_factory& engines, const rows_file& file, const gather_options& reads,
+    executor_ref executor, memory_budget& budget) {
     return any_row_source(std::in_place_type<disk_rows>, engines, file.stored, reads, executor, budget);
 }
 
@@ -114,7 +117,8 @@ TEST_CASE("rows dealt out equal the file's: every engine, row size, memory, gap 
             for (const std::uint64_t memory : {96U << 10, 300U << 10, 4U << 20})
                 for (const auto& [of, another] : superbatches)
                     for (const std::size_t gap : {0U, 4096U}) {
-                        if (name != "memory" && row_bytes == 3072 && of.batches.size() == 60) continue; // many requests, no new path
+                        if (name != "memory" && row_bytes == 3072 && of.batches.size() == 60)
+                            continue; // many requests, no new path
                         CAPTURE(name);
                         CAPTURE(row_bytes);
                         CAPTURE(memory);
@@ -122,8 +126,13 @@ TEST_CASE("rows dealt out equal the file's: every engine, row size, memory, gap 
                         const gather_options reads{.coalesce_bytes = gap};
                         std::optional<gather_choice> seen;
                         extent_rows source(reader(engines, file, reads, threads, budget), engines,
-                            {.way = gather_way::scan, .directory = folder.path(), .memory = memory, .reads = reads, .least_piece = 8192,
-                                .chosen = [&](const gather_choice& c) { seen = c; }}, threads, budget);
+                            {.way = gather_way::scan,
+                                .directory = folder.path(),
+                                .memory = memory,
+                                .reads = reads,
+                                .least_piece = 8192,
+                                .chosen = [&](const gather_choice& c) { seen = c; }},
+                            threads, budget);
                         CHECK(right(source, file, of));
                         REQUIRE(seen);
                         CHECK(seen->scanned);
@@ -149,12 +158,17 @@ TEST_CASE("batches may be gathered in any order, by one level and by two") {
             const std::uint64_t rows = 500;
             const rows_file file(engines, folder / "rows", rows, 512);
             extent_rows source(reader(engines, file, {}, serial, budget), engines,
-                {.way = gather_way::scan, .directory = folder.path(), .memory = 256U << 10, .least_piece = two ? 1U << 20 : 4096U}, serial, budget);
+                {.way = gather_way::scan,
+                    .directory = folder.path(),
+                    .memory = 256U << 10,
+                    .least_piece = two ? 1U << 20 : 4096U},
+                serial, budget);
             const requests of(9, 80, rows);
             source.expect(of.coming());
             CHECK(gathers(source, file, of.own));
             std::uint64_t dealt = 0;
-            for (const std::size_t batch : {0U, 1U, 5U, 6U, 2U, 1U, 2U, 7U, 3U, 8U}) { // groups have three batches; the last ends it
+            for (const std::size_t batch :
+                {0U, 1U, 5U, 6U, 2U, 1U, 2U, 7U, 3U, 8U}) { // groups have three batches; the last ends it
                 source.select(batch);
                 CHECK(gathers(source, file, of.batches[batch]));
                 dealt += of.batches[batch].size();
@@ -163,7 +177,8 @@ TEST_CASE("batches may be gathered in any order, by one level and by two") {
         }
 }
 
-TEST_CASE("bytes are the model's floor: each row once, and each dealt row written once and read once; twice with two levels") {
+TEST_CASE("bytes are the model's floor: each row once, and each dealt row written once and read once; twice with two "
+          "levels") {
     const temporary_directory folder;
     memory_budget budget;
     const engine_factory engines = [disk = memory_file_system{}] { return any_engine(memory_engine(disk, 8)); };
@@ -177,8 +192,13 @@ TEST_CASE("bytes are the model's floor: each row once, and each dealt row writte
             const gather_options reads{.coalesce_bytes = gap};
             std::optional<gather_choice> seen;
             extent_rows source(reader(engines, file, reads, serial, budget), engines,
-                {.way = gather_way::scan, .directory = folder.path(), .memory = 4U << 20, .reads = reads, .least_piece = two ? 1U << 20 : 4096U,
-                    .chosen = [&](const gather_choice& c) { seen = c; }}, serial, budget);
+                {.way = gather_way::scan,
+                    .directory = folder.path(),
+                    .memory = 4U << 20,
+                    .reads = reads,
+                    .least_piece = two ? 1U << 20 : 4096U,
+                    .chosen = [&](const gather_choice& c) { seen = c; }},
+                serial, budget);
             const requests of(40, 700, rows);
             REQUIRE(right(source, file, of));
             const extent_statistics dealt = source.dealt();
@@ -187,10 +207,13 @@ TEST_CASE("bytes are the model's floor: each row once, and each dealt row writte
             CHECK(all.io.written_bytes == dealt.dealt_bytes);
             CHECK(all.bytes_wanted == of.distinct() * row_bytes);
             CHECK(all.io.read_bytes == dealt.scanned_bytes + dealt.dealt_bytes); // what is written is read once
-            if (gap == 0) CHECK(dealt.scanned_bytes == of.distinct() * row_bytes);
-            else CHECK(dealt.scanned_bytes <= rows * row_bytes);
+            if (gap == 0)
+                CHECK(dealt.scanned_bytes == of.distinct() * row_bytes);
+            else
+                CHECK(dealt.scanned_bytes <= rows * row_bytes);
             CHECK(dealt.scanned_bytes <= seen->scan.bytes);
-            // Extents of rows of 512 bytes have no padding in one level; a tag of 4 bytes and pieces of whole records in two.
+            // Extents of rows of 512 bytes have no padding in one level; a tag of 4 bytes and pieces of whole records
+            // in two.
             CHECK(seen->dealt_bytes >= dealt.dealt_bytes);
             if (two) {
                 CHECK(dealt.dealt_bytes >= 2 * floor);
@@ -215,7 +238,11 @@ TEST_CASE("automatic takes the way that is faster on the device, reports both co
             const gather_options reads{.coalesce_bytes = 0};
             std::optional<gather_choice> seen;
             extent_rows source(reader(engines, file, reads, serial, budget), engines,
-                {.directory = folder.path(), .memory = 1U << 20, .reads = reads, .device = device, .chosen = [&](const gather_choice& c) { seen = c; }},
+                {.directory = folder.path(),
+                    .memory = 1U << 20,
+                    .reads = reads,
+                    .device = device,
+                    .chosen = [&](const gather_choice& c) { seen = c; }},
                 serial, budget);
             const requests of(12, draws, rows);
             REQUIRE(right(source, file, of));
@@ -252,11 +279,12 @@ TEST_CASE("a cache by Belady's change sets over dealt rows holds the file's rows
             cached_rows<any_row_source> cache(source, capacity, slot_table_kind::hashed, serial, budget);
             std::uint64_t misses = 0;
             dealt.expect({of.batches.size(), [&](const auto& visit) {
-                memory_change_sets again = sets;
-                bitmap cached(rows);
-                for (const node_id id : best.fill.in) cached.set(id);
-                for_each_miss(trace, &again, cached, [&](std::size_t b, std::span<const node_id> ids) { visit(b, ids); });
-            }});
+                              memory_change_sets again = sets;
+                              bitmap cached(rows);
+                              for (const node_id id : best.fill.in) cached.set(id);
+                              for_each_miss(trace, &again, cached,
+                                  [&](std::size_t b, std::span<const node_id> ids) { visit(b, ids); });
+                          }});
             cache.fill(best.fill.in, best.fill.out);
             change_set_replay<memory_change_sets> replay(capacity, {}, sets);
             change_set changes;
@@ -316,24 +344,32 @@ TEST_CASE("gathers that were not announced, not selected, or of other rows read 
     }
 }
 
-TEST_CASE("a full disk is an error with the file and the need, or these batches are read at random and the reason is reported") {
+TEST_CASE("a full disk is an error with the file and the need, or these batches are read at random and the reason is "
+          "reported") {
     const temporary_directory folder;
     memory_budget budget;
     const std::uint64_t rows = 4000;
     const requests of(30, 500, rows);
     std::uint64_t refused = 0;
     for (const bool two : {false, true})
-        for (const std::uint64_t room : {std::uint64_t{0}, std::uint64_t{100'000}, of.dealt() * 512 - 512, of.dealt() * 512 + 200'000, of.dealt() * 2048}) {
+        for (const std::uint64_t room : {std::uint64_t{0}, std::uint64_t{100'000}, of.dealt() * 512 - 512,
+                 of.dealt() * 512 + 200'000, of.dealt() * 2048}) {
             CAPTURE(two);
             CAPTURE(room);
             const memory_file_system disk(rows * 512 + room);
             const engine_factory engines = [&] { return any_engine(memory_engine(disk, 8)); };
             const rows_file file(engines, "rows", rows, 512);
             const auto make = [&](gather_way way, std::vector<gather_choice>& seen) {
-                return std::make_unique<extent_rows>(reader(engines, file, {.coalesce_bytes = 0}, serial, budget), engines,
-                    extent_options{.way = way, .directory = folder.path(), .memory = 1U << 20, .reads = {.coalesce_bytes = 0},
-                        .device = {.bandwidth = 1e9, .iops = 1e3, .coalesce_bytes = 0, .spread = 1}, .least_piece = two ? 1U << 20 : 4096U,
-                        .chosen = [&](const gather_choice& c) { seen.push_back(c); }}, serial, budget);
+                return std::make_unique<extent_rows>(reader(engines, file, {.coalesce_bytes = 0}, serial, budget),
+                    engines,
+                    extent_options{.way = way,
+                        .directory = folder.path(),
+                        .memory = 1U << 20,
+                        .reads = {.coalesce_bytes = 0},
+                        .device = {.bandwidth = 1e9, .iops = 1e3, .coalesce_bytes = 0, .spread = 1},
+                        .least_piece = two ? 1U << 20 : 4096U,
+                        .chosen = [&](const gather_choice& c) { seen.push_back(c); }},
+                    serial, budget);
             };
             std::vector<gather_choice> seen;
             const auto automatic = make(gather_way::automatic, seen);
@@ -369,7 +405,11 @@ TEST_CASE("too little memory is over budget, or these batches are read at random
     std::optional<gather_choice> seen;
     const auto make = [&](gather_way way, std::uint64_t memory, memory_budget& within) {
         return std::make_unique<extent_rows>(reader(engines, file, {}, serial, budget), engines,
-            extent_options{.way = way, .directory = folder.path(), .memory = memory, .chosen = [&](const gather_choice& c) { seen = c; }}, serial, within);
+            extent_options{.way = way,
+                .directory = folder.path(),
+                .memory = memory,
+                .chosen = [&](const gather_choice& c) { seen = c; }},
+            serial, within);
     };
     const auto scan = make(gather_way::scan, 64U << 10, budget);
     try {
@@ -403,7 +443,11 @@ TEST_CASE("a flipped bit in an extent is corrupt, by one level and by two") {
         const engine_factory engines = [&] { return any_engine(memory_engine(disk, 8)); };
         const rows_file file(engines, "rows", rows, 512);
         extent_rows source(reader(engines, file, {}, serial, budget), engines,
-            {.way = gather_way::scan, .directory = folder.path(), .memory = 1U << 20, .least_piece = two ? 1U << 20 : 4096U}, serial, budget);
+            {.way = gather_way::scan,
+                .directory = folder.path(),
+                .memory = 1U << 20,
+                .least_piece = two ? 1U << 20 : 4096U},
+            serial, budget);
         source.expect(of.coming());
         REQUIRE(gathers(source, file, of.own));
         const std::string name = (folder / "extents").string();
@@ -439,12 +483,18 @@ TEST_CASE("if any request fails, rows are right or the error is typed; the sourc
                         CAPTURE(static_cast<int>(kind));
                         CAPTURE(at);
                         const auto injector = std::make_shared<fault_injector>(fault{kind, at, false, {}});
-                        const engine_factory faults = [&, make = engines] { return any_engine(faulty<any_engine>(make(), injector)); };
+                        const engine_factory faults = [&, make = engines] {
+                            return any_engine(faulty<any_engine>(make(), injector));
+                        };
                         bool failed = false;
                         try {
                             extent_rows source(reader(faults, file, {.coalesce_bytes = 0}, serial, budget), faults,
-                                {.way = way, .directory = folder.path(), .memory = 256U << 10, .device = {.bandwidth = 1e9, .iops = 1e3, .coalesce_bytes = 0, .spread = 1},
-                                    .least_piece = two ? 1U << 20 : 4096U}, serial, budget);
+                                {.way = way,
+                                    .directory = folder.path(),
+                                    .memory = 256U << 10,
+                                    .device = {.bandwidth = 1e9, .iops = 1e3, .coalesce_bytes = 0, .spread = 1},
+                                    .least_piece = two ? 1U << 20 : 4096U},
+                                serial, budget);
                             try {
                                 const bool all = right(source, file, of); // CHECK would catch the error
                                 CHECK(all);
@@ -481,7 +531,9 @@ TEST_CASE("after any error no request is in flight, the source is usable, and an
     const requests of(9, 120, rows);
     for (const auto& [name, plain] : all_engines(4)) {
         const auto in_flight = std::make_shared<std::atomic<std::int64_t>>(0);
-        const engine_factory engines = [&, make = plain] { return any_engine(storage_test::counting_engine(make(), in_flight)); };
+        const engine_factory engines = [&, make = plain] {
+            return any_engine(storage_test::counting_engine(make(), in_flight));
+        };
         const rows_file file(engines, folder / "rows", rows, 512);
         std::uint64_t failures = 0;
         for (const bool two : {false, true})
@@ -493,10 +545,16 @@ TEST_CASE("after any error no request is in flight, the source is usable, and an
                     CAPTURE(at);
                     const auto injector = std::make_shared<fault_injector>(fault{kind, at, false, {}});
                     const engine_factory faults = [&, make = plain] { // of the extents
-                        return any_engine(storage_test::counting_engine(any_engine(faulty<any_engine>(make(), injector)), in_flight));
+                        return any_engine(
+                            storage_test::counting_engine(any_engine(faulty<any_engine>(make(), injector)), in_flight));
                     };
-                    auto source = std::make_unique<extent_rows>(reader(engines, file, {.coalesce_bytes = 0}, serial, budget), faults,
-                        extent_options{.way = gather_way::scan, .directory = folder.path(), .memory = 256U << 10, .least_piece = two ? 1U << 20 : 4096U}, serial, budget);
+                    auto source = std::make_unique<extent_rows>(
+                        reader(engines, file, {.coalesce_bytes = 0}, serial, budget), faults,
+                        extent_options{.way = gather_way::scan,
+                            .directory = folder.path(),
+                            .memory = 256U << 10,
+                            .least_piece = two ? 1U << 20 : 4096U},
+                        serial, budget);
                     try {
                         const bool all = right(*source, file, of); // CHECK would catch the error
                         CHECK(all);
@@ -522,10 +580,16 @@ TEST_CASE("a damaged piece leaves no read of its extent in flight, and other bat
         CAPTURE(two);
         const memory_file_system disk;
         const auto in_flight = std::make_shared<std::atomic<std::int64_t>>(0);
-        const engine_factory engines = [&] { return any_engine(storage_test::counting_engine(any_engine(memory_engine(disk, 8)), in_flight)); };
+        const engine_factory engines = [&] {
+            return any_engine(storage_test::counting_engine(any_engine(memory_engine(disk, 8)), in_flight));
+        };
         const rows_file file(engines, "rows", rows, 512);
         extent_rows source(reader(engines, file, {}, serial, budget), engines,
-            {.way = gather_way::scan, .directory = folder.path(), .memory = 256U << 10, .least_piece = two ? 1U << 20 : 4096U}, serial, budget);
+            {.way = gather_way::scan,
+                .directory = folder.path(),
+                .memory = 256U << 10,
+                .least_piece = two ? 1U << 20 : 4096U},
+            serial, budget);
         source.expect(of.coming());
         REQUIRE(gathers(source, file, of.own));
         const std::string name = (folder / "extents").string();
@@ -543,8 +607,10 @@ TEST_CASE("a damaged piece leaves no read of its extent in flight, and other bat
         source.select(1);
         CHECK(gathers(source, file, of.batches[1]));
         source.select(0);
-        if (two) CHECK(gathers(source, file, of.batches[0])); // from below: its group is gone, with all extents
-        else CHECK_THROWS_AS((void)gathers(source, file, of.batches[0]), error);
+        if (two)
+            CHECK(gathers(source, file, of.batches[0])); // from below: its group is gone, with all extents
+        else
+            CHECK_THROWS_AS((void)gathers(source, file, of.batches[0]), error);
     }
 }
 

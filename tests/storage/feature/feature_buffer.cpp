@@ -41,7 +41,9 @@ struct stored {
     feature_store store;
 
     stored(row_partitioning of, std::uint64_t width, const test::feature_form& options)
-        : rows(of), columns(width), values(draw(of.nodes, width, options)),
+        : rows(of),
+          columns(width),
+          values(draw(of.nodes, width, options)),
           store(test::feature_writer(directory.path(), of, options).write(values, width), of) {}
 
     static std::vector<float> draw(std::uint64_t nodes, std::uint64_t width, const test::feature_form& options) {
@@ -55,7 +57,8 @@ struct stored {
     }
     /// Returns rows `ids` of `features`, expanded.
     template <class E>
-    std::vector<float> rows_of(const resident_features& features, const std::vector<node_id>& ids, const E& executor) const {
+    std::vector<float> rows_of(
+        const resident_features& features, const std::vector<node_id>& ids, const E& executor) const {
         std::vector<float> out(ids.size() * columns);
         if (!features.sparse()) {
             features.gather(executor, ids, {out.data(), ids.size(), static_cast<std::size_t>(columns)});
@@ -85,8 +88,9 @@ struct stored {
     }
 };
 
-const test::feature_form forms[] = {{}, {.f16 = true}, {.bf16 = true}, {.int8 = true}, {.sparse = true}, {.sparse = true, .f16 = true},
-    {.sparse = true, .ones = true}, {.aligned = false, .block_bytes = 704}, {.sparse = true, .aligned = false, .block_bytes = 704}};
+const test::feature_form forms[] = {{}, {.f16 = true}, {.bf16 = true}, {.int8 = true}, {.sparse = true},
+    {.sparse = true, .f16 = true}, {.sparse = true, .ones = true}, {.aligned = false, .block_bytes = 704},
+    {.sparse = true, .aligned = false, .block_bytes = 704}};
 
 void damage(const std::filesystem::path& path, std::uint64_t at) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -105,7 +109,8 @@ TEST_CASE("the features of a state equal those of the array, in every form, on e
         CAPTURE(form.sparse);
         CAPTURE(to_string(form.type()));
         CAPTURE(form.aligned);
-        const stored data(round++ % 2 == 0 ? row_partitioning{211, 7} : test::cut_into({5, 100, 0, 20, 16, 1, 69}), 13, form);
+        const stored data(
+            round++ % 2 == 0 ? row_partitioning{211, 7} : test::cut_into({5, 100, 0, 20, 16, 1, 69}), 13, form);
         auto engines = storage_test::all_engines(4);
         const memory_file_system memory;
         for (const feature_part part : {feature_part::values, feature_part::offsets, feature_part::indices})
@@ -137,16 +142,21 @@ TEST_CASE("a gather into another shape, of the other form, or of no node is refu
         const stored data({100, 2}, 13, {.sparse = sparse});
         memory_budget budget;
         const epoch_plan states = in_memory_order(2)(0);
-        feature_buffer buffer(data.store, [] { return any_engine(threads_engine{}); }, feature_buffer::bytes_needed(states, data.store), budget);
+        feature_buffer buffer(
+            data.store, [] { return any_engine(threads_engine{}); }, feature_buffer::bytes_needed(states, data.store),
+            budget);
         buffer.begin_epoch(states);
         const auto features = buffer.acquire(0);
         std::vector<float> memory(3 * 13);
         const std::vector<node_id> ids{1, 2, 3}, none{1, 2, 100};
         sparse_feature_rows rows;
         const auto code = [&](std::span<const node_id> of, std::size_t count, std::size_t columns) {
-            return test::code_of([&] { features->gather(serial_executor{}, of, matrix_view<float>(memory.data(), count, columns)); });
+            return test::code_of(
+                [&] { features->gather(serial_executor{}, of, matrix_view<float>(memory.data(), count, columns)); });
         };
-        const auto code_of_sparse = [&](std::span<const node_id> of) { return test::code_of([&] { features->gather(serial_executor{}, of, rows); }); };
+        const auto code_of_sparse = [&](std::span<const node_id> of) {
+            return test::code_of([&] { features->gather(serial_executor{}, of, rows); });
+        };
         CHECK(code(ids, 3, 13) == (sparse ? std::optional(errc::invalid_argument) : std::nullopt));
         CHECK(code(ids, 2, 13) == errc::invalid_argument);
         CHECK(code(ids, 3, 12) == errc::invalid_argument);
@@ -248,7 +258,8 @@ TEST_CASE("features that do not fit the budget are refused; damaged ones name th
             CHECK_THROWS_AS(feature_buffer(data.store, threads(), bytes, small), over_budget);
             {
                 feature_buffer understated(data.store, threads(), 7, small);
-                CHECK_THROWS_WITH_AS(understated.begin_epoch(states), doctest::Contains("features of this plan"), over_budget);
+                CHECK_THROWS_WITH_AS(
+                    understated.begin_epoch(states), doctest::Contains("features of this plan"), over_budget);
                 CHECK(small.used() == 7);
                 memory_budget enough(bytes);
                 feature_buffer charged(data.store, threads(), 7, enough);
@@ -274,7 +285,9 @@ TEST_CASE("a store refuses files that do not match its nodes, and invalid offset
     const row_partitioning rows{50, 3};
     const test::temporary_directory directory;
     const std::vector<float> values = stored::draw(50, 4, {});
-    const auto write = [&](const test::feature_form& options) { return test::feature_writer(directory.path(), rows, options).write(values, 4); };
+    const auto write = [&](const test::feature_form& options) {
+        return test::feature_writer(directory.path(), rows, options).write(values, 4);
+    };
     CHECK_NOTHROW(feature_store(write({}), rows));
     CHECK_THROWS_AS(feature_store(write({}), row_partitioning{51, 3}), error);
     feature_files wide = write({});

@@ -40,7 +40,8 @@ TEST_CASE("rows of f32 keep their bits, of f16 11 bits, of bf16 8, of int8 half 
             CHECK(through(row, feature_type::f32) == row);
             float most = 0;
             for (const float x : row) most = std::max(most, std::abs(x));
-            const std::vector<float> small = through(row, feature_type::f16), brief = through(row, feature_type::bf16), bytes = through(row, feature_type::int8);
+            const std::vector<float> small = through(row, feature_type::f16), brief = through(row, feature_type::bf16),
+                                     bytes = through(row, feature_type::int8);
             std::size_t wrong = 0;
             for (std::size_t i = 0; i < columns; ++i) {
                 wrong += std::abs(small[i] - row[i]) > std::max(std::abs(row[i]) / 2048, 0x1p-25F);
@@ -92,7 +93,8 @@ TEST_CASE("all halves, all of bf16 and all bytes are decoded") {
     for (std::size_t i = 0; i < 256; ++i) stored[4 + i] = static_cast<std::byte>(i);
     std::vector<float> values(256);
     decode_row(feature_type::int8, stored.data(), values);
-    for (int i = 0; i < 256; ++i) CHECK(values[static_cast<std::size_t>(i)] == .5F * static_cast<float>(i < 128 ? i : i - 256));
+    for (int i = 0; i < 256; ++i)
+        CHECK(values[static_cast<std::size_t>(i)] == .5F * static_cast<float>(i < 128 ? i : i - 256));
 }
 
 } // namespace test_storage_feature_feature_type

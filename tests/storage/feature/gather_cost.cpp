@@ -36,7 +36,8 @@ TEST_CASE("the counter gives the requests and bytes of a gather, for any gap, lo
                     std::ranges::sort(ids);
                     request_counter counter(row_bytes, how);
                     for (const node_id id : ids) counter.add(id);
-                    CHECK(counter.cost() == gather_cost{source.statistics().io.reads, source.statistics().io.read_bytes});
+                    CHECK(
+                        counter.cost() == gather_cost{source.statistics().io.reads, source.statistics().io.read_bytes});
                 }
     }
 }

@@ -11,10 +11,10 @@
 namespace test_storage_feature_mapped_rows {
 
 using namespace gneiss;
+using gneiss::test::temporary_directory;
 using storage_test::gathers;
 using storage_test::rows_file;
 using storage_test::some_rows;
-using gneiss::test::temporary_directory;
 using test::code_of;
 
 namespace {
@@ -43,7 +43,8 @@ TEST_CASE("mapped rows and rows in memory equal the file's, for all row sizes an
                 const rows_file file(engines, folder / "rows", 400, row_bytes, offset);
                 const checksum_table checksums = checksums_of(file);
                 mapped_rows mapped(file.stored, executor);
-                memory_rows unchecked(file.stored, nullptr, executor, budget), checked(file.stored, &checksums, executor, budget);
+                memory_rows unchecked(file.stored, nullptr, executor, budget),
+                    checked(file.stored, &checksums, executor, budget);
                 for (const std::size_t count : {0U, 1U, 90U, 2000U}) {
                     const std::vector<node_id> ids = some_rows(count, 400, count);
                     CHECK(gathers(mapped, file, ids));

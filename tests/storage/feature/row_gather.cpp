@@ -14,12 +14,12 @@
 namespace test_storage_feature_row_gather {
 
 using namespace gneiss;
+using gneiss::test::temporary_directory;
 using storage_test::all_engines;
 using storage_test::gathered_rows;
 using storage_test::gathers;
 using storage_test::rows_file;
 using storage_test::some_rows;
-using gneiss::test::temporary_directory;
 
 namespace {
 
@@ -54,7 +54,8 @@ TEST_CASE("gathered rows equal the file's: every engine, row size, gap, and orde
                     for (const bool direct : {true, false}) {
                         CAPTURE(gap);
                         CAPTURE(direct);
-                        disk_rows source(engines, file.stored, {.coalesce_bytes = gap, .direct = direct}, threads, budget);
+                        disk_rows source(
+                            engines, file.stored, {.coalesce_bytes = gap, .direct = direct}, threads, budget);
                         std::vector<node_id> falling = all_rows(rows);
                         std::ranges::reverse(falling);
                         CHECK(gathers(source, file, all_rows(rows)));
@@ -78,8 +79,8 @@ TEST_CASE("staging of two small blocks and requests shorter than a row give the 
             const std::uint64_t rows = (std::uint64_t{3} << 20) / row_bytes; // several times the staging memory
             const rows_file file(engines, folder / "rows", rows, row_bytes);
             for (const std::size_t run_bytes : {1U, 4096U, 64U << 10}) {
-                disk_rows source(
-                    engines, file.stored, {.coalesce_bytes = 4096, .run_bytes = run_bytes, .staging_bytes = 0}, serial, budget);
+                disk_rows source(engines, file.stored,
+                    {.coalesce_bytes = 4096, .run_bytes = run_bytes, .staging_bytes = 0}, serial, budget);
                 CHECK(gathers(source, file, some_rows(3000, rows, 1)));
                 if (row_bytes > 3) CHECK(gathers(source, file, all_rows(rows)));
             }
@@ -273,13 +274,13 @@ TEST_CASE("if any request fails, rows are right or the error names the place; th
                 }
                 to.reset(); // a write of requests in flight would be detected here
                 const bool struck = injector->injected() > 0;
-                const int expected = !struck                              ? 0
-                                     : kind == fault_kind::device_error   ? EIO
-                                     : kind == fault_kind::zero_read      ? -1
-                                     : !sticky                            ? 0
-                                     : kind == fault_kind::interrupted    ? EINTR
-                                     : kind == fault_kind::try_again      ? EAGAIN
-                                                                          : 0;
+                const int expected = !struck           ? 0
+                    : kind == fault_kind::device_error ? EIO
+                    : kind == fault_kind::zero_read    ? -1
+                    : !sticky                          ? 0
+                    : kind == fault_kind::interrupted  ? EINTR
+                    : kind == fault_kind::try_again    ? EAGAIN
+                                                       : 0;
                 CHECK(number == expected);
                 if (!sticky && struck) CHECK(gathers(source, file, ids));
                 if (!struck) return;
@@ -288,8 +289,8 @@ TEST_CASE("if any request fails, rows are right or the error names the place; th
         for (const fault_kind kind : {fault_kind::device_error, fault_kind::short_transfer, fault_kind::zero_read,
                  fault_kind::interrupted, fault_kind::try_again})
             sweep(kind, false, 1000);
-        for (const fault_kind kind : {fault_kind::device_error, fault_kind::short_transfer, fault_kind::zero_read,
-                 fault_kind::interrupted})
+        for (const fault_kind kind :
+            {fault_kind::device_error, fault_kind::short_transfer, fault_kind::zero_read, fault_kind::interrupted})
             sweep(kind, true, 1000);
         sweep(fault_kind::try_again, true, 1); // each attempt sleeps
     }

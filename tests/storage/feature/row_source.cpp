@@ -12,11 +12,11 @@
 namespace test_storage_feature_row_source {
 
 using namespace gneiss;
+using gneiss::test::temporary_directory;
 using storage_test::gathered_rows;
 using storage_test::gathers;
 using storage_test::rows_file;
 using storage_test::some_rows;
-using gneiss::test::temporary_directory;
 
 TEST_CASE("statistics of parts add up, and ratios of nothing are defined") {
     const gather_stats a{.rows = 4, .hits = 1, .bytes_wanted = 10, .io = {.reads = 2, .read_bytes = 30}},
@@ -60,12 +60,14 @@ TEST_CASE("a target that does not match the rows is refused before anything is w
     sources.emplace_back(std::in_place_type<disk_rows>, engines, file.stored, gather_options{}, executor, budget);
     sources.emplace_back(std::in_place_type<mapped_rows>, file.stored, executor);
     sources.emplace_back(std::in_place_type<memory_rows>, file.stored, nullptr, executor, budget);
-    sources.emplace_back(std::in_place_type<cached_rows<disk_rows>>, disk, 10U, slot_table_kind::direct, executor, budget);
+    sources.emplace_back(
+        std::in_place_type<cached_rows<disk_rows>>, disk, 10U, slot_table_kind::direct, executor, budget);
     const std::vector<node_id> ids{7, 8, 9};
     const std::vector<std::uint32_t> two{0, 1};
     for (any_row_source& source : sources) {
         std::vector<std::byte> memory(250, std::byte{1}); // deliberately too small: for rows of 50 bytes
-        CHECK_THROWS_WITH_AS(source.gather(ids, {memory.data(), 50}), "a target with 50 bytes from row to row cannot take rows of 100 bytes", error);
+        CHECK_THROWS_WITH_AS(source.gather(ids, {memory.data(), 50}),
+            "a target with 50 bytes from row to row cannot take rows of 100 bytes", error);
         CHECK(test::code_of([&] { source.begin(ids, {memory.data(), 50}); }) == errc::invalid_argument);
         CHECK(test::code_of([&] { source.gather(ids, {nullptr, 100}); }) == errc::invalid_argument);
         CHECK(test::code_of([&] { source.gather(ids, {memory.data(), 100, two}); }) == errc::invalid_argument);

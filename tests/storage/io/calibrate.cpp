@@ -14,11 +14,11 @@
 namespace test_storage_io_calibrate {
 
 using namespace gneiss;
+using gneiss::test::temporary_directory;
 using storage_test::all_engines;
 using storage_test::intercepted_engine;
 using storage_test::interception;
 using storage_test::rows_file;
-using gneiss::test::temporary_directory;
 
 TEST_CASE("every engine is measured on files of at least a block, and the gap follows from the rates") {
     const temporary_directory folder;

@@ -82,7 +82,9 @@ TEST_CASE("a position that names later batches is refused") {
     save_checkpoint(at / "c", c);
     std::vector<std::byte> bytes(std::filesystem::file_size(at / "c"));
     plain_file::open(at / "c").read_at(0, bytes);
-    const auto put = [&](std::size_t from_end, std::uint64_t value) { std::memcpy(bytes.data() + bytes.size() - from_end, &value, sizeof value); };
+    const auto put = [&](std::size_t from_end, std::uint64_t value) {
+        std::memcpy(bytes.data() + bytes.size() - from_end, &value, sizeof value);
+    };
     put(24, 1); // their number, before that of the sections
     put(8, checksum(std::span(bytes).first(bytes.size() - 8), detail::checkpoint_magic));
     plain_file::create(at / "c").write_at(0, bytes);

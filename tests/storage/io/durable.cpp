@@ -10,8 +10,8 @@
 
 #include <functional>
 #include <limits>
-#include <vector>
 #include <span>
+#include <vector>
 
 #include <csignal>
 #include <sys/syscall.h>

@@ -145,7 +145,8 @@ int open_scratch(const std::filesystem::path& directory) {
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
         std::error_code closed;
         const auto target = std::filesystem::read_symlink(entry.path(), closed);
-        if (!closed && target != directory && target.string().starts_with(directory.string() + "/")) return ::open(entry.path().c_str(), O_RDWR);
+        if (!closed && target != directory && target.string().starts_with(directory.string() + "/"))
+            return ::open(entry.path().c_str(), O_RDWR);
     }
     return -1;
 }

@@ -18,8 +18,8 @@
 namespace test_storage_io_io_queue {
 
 using namespace gneiss;
-using storage_test::all_engines;
 using gneiss::test::temporary_directory;
+using storage_test::all_engines;
 
 namespace {
 
@@ -27,8 +27,8 @@ void fill(std::span<std::byte> bytes, random_key key) {
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(key[i]);
 }
 
-/// Runs random writes, reads and syncs whose ranges in flight do not overlap, and compares with a plain array. Returns the
-/// final bytes of the file.
+/// Runs random writes, reads and syncs whose ranges in flight do not overlap, and compares with a plain array. Returns
+/// the final bytes of the file.
 std::vector<std::byte> run_mix(any_engine& engine, const std::filesystem::path& path, bool direct, std::uint64_t seed) {
     constexpr std::size_t block = 4096, blocks = 64;
     file target(engine, path, {.write = true, .create = true, .truncate = true, .direct = direct});
@@ -172,7 +172,9 @@ TEST_CASE("a missing file, and a write to a file opened for reading, are io_erro
         CAPTURE(name);
         any_engine engine = make();
         CHECK_THROWS_AS(file(engine, folder / "absent"), io_error);
-        { file result(engine, folder / "read-only", {.write = true, .create = true}); }
+        {
+            file result(engine, folder / "read-only", {.write = true, .create = true});
+        }
         file target(engine, folder / "read-only");
         const std::vector<std::byte> bytes(100);
         io_queue queue(engine);
@@ -299,7 +301,9 @@ namespace {
 /// Files in memory; some waits are refused while requests are in flight.
 class refusing_engine : public storage_test::forwarding_engine<memory_engine> {
 public:
-    refusing_engine(const memory_file_system& disk, std::uint32_t* refusals) : forwarding_engine(memory_engine(disk)), refusals_(refusals) {}
+    refusing_engine(const memory_file_system& disk, std::uint32_t* refusals)
+        : forwarding_engine(memory_engine(disk)),
+          refusals_(refusals) {}
 
     [[nodiscard]] std::size_t wait(std::span<io_completion> done, std::size_t at_least) {
         if (in_flight() != 0 && *refusals_ != 0) {

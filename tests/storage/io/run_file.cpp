@@ -183,7 +183,7 @@ TEST_CASE("records are not written through a link") {
 TEST_CASE("after a failed write nothing is added, and no file remains") {
     const temporary_directory folder;
     const auto path = folder / "records";
-    struct ::rlimit before {};
+    struct ::rlimit before{};
     REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
     const auto handler = std::signal(SIGXFSZ, SIG_IGN);
     for (const unsigned most : {100U, 1000U, 1060U}) { // in a record, at its end, in the index

@@ -27,7 +27,8 @@ using test::temporary_directory;
 TEST_CASE("lists of ids survive the round trip, ascending ones in less space") {
     random_stream random(random_key(9, random_domain::user));
     for (const unsigned size : {0U, 1U, 2U, 100U, 5000U})
-        for (const std::uint64_t range : {std::uint64_t{1}, std::uint64_t{200}, std::uint64_t{1} << 20, std::uint64_t{1} << 32})
+        for (const std::uint64_t range :
+            {std::uint64_t{1}, std::uint64_t{200}, std::uint64_t{1} << 20, std::uint64_t{1} << 32})
             for (const bool ascending : {false, true}) {
                 std::vector<std::uint32_t> ids(size), back(size);
                 for (auto& id : ids) id = static_cast<std::uint32_t>(random.below(range));
@@ -49,8 +50,10 @@ TEST_CASE("lists of ids survive the round trip, ascending ones in less space") {
                     CHECK_THROWS_AS(detail::decode_ids(from, back, "file"), error);
                 }
             }
-    for (const auto& wrong : {std::vector<std::byte>{std::byte{9}, std::byte{1}}, std::vector<std::byte>(7, std::byte{255}),
-             std::vector<std::byte>{std::byte{1}, std::byte{255}, std::byte{255}, std::byte{255}, std::byte{255}, std::byte{127}}}) {
+    for (const auto& wrong :
+        {std::vector<std::byte>{std::byte{9}, std::byte{1}}, std::vector<std::byte>(7, std::byte{255}),
+            std::vector<std::byte>{
+                std::byte{1}, std::byte{255}, std::byte{255}, std::byte{255}, std::byte{255}, std::byte{127}}}) {
         std::span<const std::byte> from = wrong;
         std::vector<std::uint32_t> id(1);
         CHECK_THROWS_AS(detail::decode_ids(from, id, "file"), error);
@@ -72,9 +75,11 @@ TEST_CASE("change sets of a trace on disk equal those of the trace in memory, an
         CHECK(std::ranges::equal(on_disk.read(batch, other), trace.read(batch, room)));
 
     std::vector<change_set> expected;
-    const auto in_memory = belady(trace, {.capacity = 25}, executor, [&](std::size_t, const change_set& c) { expected.push_back(c); });
+    const auto in_memory =
+        belady(trace, {.capacity = 25}, executor, [&](std::size_t, const change_set& c) { expected.push_back(c); });
     change_set_writer writer(folder / "changes");
-    const auto outcome = belady(on_disk, {.capacity = 25, .nodes = 200}, executor, [&](std::size_t, const change_set& c) { writer.append(c); });
+    const auto outcome = belady(
+        on_disk, {.capacity = 25, .nodes = 200}, executor, [&](std::size_t, const change_set& c) { writer.append(c); });
     writer.finish();
     CHECK(outcome.fill == in_memory.fill);
     CHECK(outcome.resident == in_memory.resident);

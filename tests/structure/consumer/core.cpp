@@ -11,10 +11,11 @@ static_assert(std::string_view(GNEISS_VERSION_STRING) == PACKAGE_VERSION);
 
 int main() {
     const gneiss::tbb_executor executor(2);
-    const auto sum = gneiss::parallel_reduce(executor, 1000, 10, std::size_t{0}, [](std::size_t begin, std::size_t end) {
-        std::size_t partial = 0;
-        for (std::size_t i = begin; i < end; ++i) partial += i;
-        return partial;
-    });
+    const auto sum =
+        gneiss::parallel_reduce(executor, 1000, 10, std::size_t{0}, [](std::size_t begin, std::size_t end) {
+            std::size_t partial = 0;
+            for (std::size_t i = begin; i < end; ++i) partial += i;
+            return partial;
+        });
     return sum == 499500 && gneiss::checksum("gneiss") == gneiss::checksum("gneiss") ? 0 : 1;
 }

@@ -35,7 +35,10 @@ std::string compiler_name() {
 const char* version() noexcept { return GNEISS_VERSION_STRING; }
 
 build_info this_build() {
-    build_info built{.commit = GNEISS_COMMIT, .compiler = compiler_name(), .cuda = GNEISS_CUDA_VERSION, .eigen = GNEISS_EIGEN_VERSION};
+    build_info built{.commit = GNEISS_COMMIT,
+        .compiler = compiler_name(),
+        .cuda = GNEISS_CUDA_VERSION,
+        .eigen = GNEISS_EIGEN_VERSION};
 #ifdef GNEISS_HAS_URING
     built.uring = true;
 #endif
@@ -61,7 +64,8 @@ std::string version_text(std::string_view program) {
     feature(built.yaml, "YAML");
     feature(true, "Eigen " + built.eigen);
     return fmt::format("{} {}\ncommit    {}\ncompiler  {}\nfeatures  {}{}\n", program, version(),
-        built.commit.empty() ? "none" : built.commit, built.compiler, with, without.empty() ? "" : "; without " + without);
+        built.commit.empty() ? "none" : built.commit, built.compiler, with,
+        without.empty() ? "" : "; without " + without);
 }
 
 } // namespace programs

@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "kit/cli/config_file.hpp"
-#include "kit/report/file_names.hpp"
 #include "kit/cli/machine.hpp"
-#include "kit/report/records.hpp"
 #include "kit/cli/signals.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/report/file_names.hpp"
+#include "kit/report/records.hpp"
 
 namespace programs {
 namespace {
@@ -88,7 +88,7 @@ std::string help_line(const std::string& left, std::string_view text, std::size_
         if (end < text.size())
             if (const auto blank = text.rfind(' ', end); blank != std::string_view::npos && blank != 0) end = blank;
         result += (first ? "" : "\n") + std::string(help_column - (first ? column : 0), ' ') +
-                  std::string(text.substr(0, end));
+            std::string(text.substr(0, end));
         text.remove_prefix(std::min(text.size(), end + (end < text.size())));
     }
     return result + '\n';
@@ -107,11 +107,14 @@ std::string wrapped(std::string_view text, std::size_t width) {
     return result;
 }
 
-std::string heading(std::string_view title, const help_layout& layout) { return styled(text_style::heading, title, layout.color); }
+std::string heading(std::string_view title, const help_layout& layout) {
+    return styled(text_style::heading, title, layout.color);
+}
 
 help_layout layout_of(int descriptor) {
     constexpr std::size_t least = 60, most = 100;
-    return {.width = std::clamp<std::size_t>(terminal_width(descriptor), least, most), .color = shows_color(descriptor)};
+    return {
+        .width = std::clamp<std::size_t>(terminal_width(descriptor), least, most), .color = shows_color(descriptor)};
 }
 
 void warn_renamed(std::string_view former, std::string_view now) {
@@ -214,8 +217,7 @@ void flag::assign(const std::vector<std::string>& words, const std::string& plac
     for (const json& number : now.is_array() ? now : json::array({now})) {
         if (!number.is_number()) continue;
         if (const auto value = number.get<double>(); value < least_ || value > most_)
-            throw usage_error(
-                most_ < std::numeric_limits<double>::infinity()
+            throw usage_error(most_ < std::numeric_limits<double>::infinity()
                     ? fmt::format("{} is not between {} and {}", to_word(number), to_flag(least_), to_flag(most_))
                     : fmt::format("{} is less than {}", to_word(number), to_flag(least_)));
     }
@@ -228,8 +230,10 @@ std::string flag::help_line(const help_layout& layout) const {
     const json value = write_();
     std::string initial = default_text_;
     if (initial.empty() && !positional_ && !given_ && !value.is_null() && !boolean_)
-        initial = value_name_ == flag_type<byte_size>::name ? to_flag(byte_size{value.get<std::uint64_t>()}) : to_word(value);
-    std::string left = positional_ ? value_name_ + (list_ ? "..." : "") : "--" + name_ + (value_name_.empty() ? "" : " " + value_name_);
+        initial =
+            value_name_ == flag_type<byte_size>::name ? to_flag(byte_size{value.get<std::uint64_t>()}) : to_word(value);
+    std::string left = positional_ ? value_name_ + (list_ ? "..." : "")
+                                   : "--" + name_ + (value_name_.empty() ? "" : " " + value_name_);
     std::string text = help_;
     if (!choices_.empty()) {
         const std::string words = "--" + name_ + " " + joined(choices_, "|");
@@ -243,8 +247,11 @@ std::string flag::help_line(const help_layout& layout) const {
 }
 
 completed_flag flag::completion() const {
-    completed_flag result{.name = positional_ ? value_name_ : "--" + name_, .help = help_, .words = choices_.empty() ? suggestions_ : choices_,
-        .positional = positional_, .list = list_};
+    completed_flag result{.name = positional_ ? value_name_ : "--" + name_,
+        .help = help_,
+        .words = choices_.empty() ? suggestions_ : choices_,
+        .positional = positional_,
+        .list = list_};
     if (value_name_ == "DATASET" || value_name_ == "RUN" || value_name_ == "DIR") {
         result.value = completed_value::directory;
     } else if (boolean_) {
@@ -268,7 +275,10 @@ command::command(
     option("config", config_path_, "flags from a TOML file with the same names; the command line wins")
         .value_name("FILE")
         .transient();
-    option("run-config", run_config_path_, "the same for flags that neither the command line nor --config gives").value_name("FILE").transient().hidden();
+    option("run-config", run_config_path_, "the same for flags that neither the command line nor --config gives")
+        .value_name("FILE")
+        .transient()
+        .hidden();
     group_ = "Flags";
 }
 
@@ -365,7 +375,8 @@ void command::check_memory() const {
     const flag* const memory = find("memory");
     if (judges_memory_ || memory == nullptr || !memory->given_ || !memory->write_().is_number()) return;
     const flag* const dry_run = find("dry-run");
-    const std::string doubt = doubt_memory(memory->write_().get<std::uint64_t>(), dry_run != nullptr && dry_run->write_() == true);
+    const std::string doubt =
+        doubt_memory(memory->write_().get<std::uint64_t>(), dry_run != nullptr && dry_run->write_() == true);
     if (!doubt.empty()) print_warning(doubt);
 }
 
@@ -382,7 +393,8 @@ command::request command::parse(std::vector<std::string> arguments) {
     for (const auto& f : flags_) { // --name of a positional argument: only its value stays
         if (!f->also_by_name_) continue;
         const std::string name = "--" + f->name_;
-        if (const auto found = std::ranges::find(arguments, name); found != arguments.end() && found + 1 != arguments.end())
+        if (const auto found = std::ranges::find(arguments, name);
+            found != arguments.end() && found + 1 != arguments.end())
             arguments.erase(found);
         for (std::string& word : arguments)
             if (word.starts_with(name + "=")) word.erase(0, name.size() + 1);
@@ -483,7 +495,7 @@ std::string command::to_toml() const {
     for (const auto& f : flags_)
         if (!f->transient_ && f->name_ != out_name) object[f->name_] = f->value();
     return fmt::format("# {} {} --config THIS_FILE repeats the run (version {}).\n", program_, name_, version()) +
-           programs::to_toml(object);
+        programs::to_toml(object);
 }
 
 std::string command::hash() const {
@@ -529,7 +541,8 @@ std::string command::help(const help_layout& layout) const {
         if (f->hidden_) continue;
         ++count;
         complete = complete && shown(*f);
-        if (shown(*f) && f->group_ != last_group && std::ranges::find(groups, f->group_) == groups.end()) groups.push_back(f->group_);
+        if (shown(*f) && f->group_ != last_group && std::ranges::find(groups, f->group_) == groups.end())
+            groups.push_back(f->group_);
     }
     groups.emplace_back(last_group);
     std::string text = wrapped(description_, layout.width) + usage + " [flags]\n" + arguments;
@@ -540,9 +553,12 @@ std::string command::help(const help_layout& layout) const {
     }
     text += programs::help_line("-h, --help", "this text; [values] are defaults", layout.width);
     if (!common_.empty())
-        text += programs::help_line("--help-all", fmt::format("all {} flags{}", count, complete ? "" : "; this text shows the common ones"), layout.width);
-    if (std::ranges::any_of(flags_, [&](const auto& f) { return f->boolean_ && !f->value_name_.empty() && !f->hidden_ && shown(*f); }))
-        text += programs::help_line("BOOL", "true, false, on, off, 1 or 0; --x alone is true, --no-x is false", layout.width);
+        text += programs::help_line("--help-all",
+            fmt::format("all {} flags{}", count, complete ? "" : "; this text shows the common ones"), layout.width);
+    if (std::ranges::any_of(
+            flags_, [&](const auto& f) { return f->boolean_ && !f->value_name_.empty() && !f->hidden_ && shown(*f); }))
+        text += programs::help_line(
+            "BOOL", "true, false, on, off, 1 or 0; --x alone is true, --no-x is false", layout.width);
     for (const std::string& line : examples_) text += wrapped(heading("example:", layout) + " " + line, layout.width);
     return text;
 }
@@ -641,10 +657,12 @@ int command_line::run(int argc, const char* const* argv) noexcept {
 
 std::string command_line::help(const help_layout& layout) const {
     std::string text = wrapped(description_, layout.width) +
-                       fmt::format("{} {} COMMAND [flags]\n", heading("usage:", layout), program_);
+        fmt::format("{} {} COMMAND [flags]\n", heading("usage:", layout), program_);
     for (const auto& c : commands_) text += help_line(c->name_, c->description_, layout.width);
     text += help_line(completion_->name_ + " bash|zsh", completion_->description_, layout.width);
-    return text + help_line("--help, --version", fmt::format("{} COMMAND --help lists the command's flags", program_), layout.width);
+    return text +
+        help_line(
+            "--help, --version", fmt::format("{} COMMAND --help lists the command's flags", program_), layout.width);
 }
 
 std::string command_line::completion(std::string_view shell) const {

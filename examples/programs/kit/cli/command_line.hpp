@@ -50,13 +50,15 @@ public:
     flag& words(int least, int most);
     /// Marks a flag of this call only (`--resume`): neither written to config.toml nor hashed.
     flag& transient();
-    /// Marks a flag that does not change the result: written to config.toml, but not hashed; a resumed run may change it.
+    /// Marks a flag that does not change the result: written to config.toml, but not hashed; a resumed run may change
+    /// it.
     flag& neutral();
     /// Adds an earlier name of the flag: accepted for one release, with a warning.
     flag& formerly(std::string name);
     /// Adds an earlier spelling of the value `now`: accepted for one release, with a warning.
     flag& formerly(std::string value, std::string now);
-    /// Marks a flag that runs of earlier versions did not have: they keep their hash, since it is not hashed while absent.
+    /// Marks a flag that runs of earlier versions did not have: they keep their hash, since it is not hashed while
+    /// absent.
     flag& added_later();
     /// Takes a list in several parts too: `--name A --name B` is `--name A,B`.
     flag& repeatable();
@@ -85,7 +87,8 @@ private:
     std::string former_name_;
     std::map<std::string, std::string> former_values_; ///< old spelling to current spelling
     double least_ = -std::numeric_limits<double>::infinity(), most_ = std::numeric_limits<double>::infinity();
-    bool positional_ = false, required_ = false, list_ = false, boolean_ = false, transient_ = false, neutral_ = false, hidden_ = false;
+    bool positional_ = false, required_ = false, list_ = false, boolean_ = false, transient_ = false, neutral_ = false,
+         hidden_ = false;
     bool added_later_ = false, also_by_name_ = false;
     bool path_ = false;
     bool given_ = false, split_ = true;
@@ -97,22 +100,23 @@ private:
 
 /// A command of a program, such as `train`: its flags, and its action.
 ///
-/// The bound variables are the configuration: `configuration` includes what the program stores in them after parsing (defaults
-/// chosen from the graph). They must outlive the command.
+/// The bound variables are the configuration: `configuration` includes what the program stores in them after parsing
+/// (defaults chosen from the graph). They must outlive the command.
 class command {
 public:
     /// Starts a group in the help: flags added after this call appear under `title`.
     command& group(std::string title);
 
-    /// Adds `--name VALUE`. Booleans, absent or not, are spelled `--name`, `--no-name`, `--name=BOOL` or `--name BOOL`, with one
-    /// of true, false, on, off, 1, 0.
+    /// Adds `--name VALUE`. Booleans, absent or not, are spelled `--name`, `--no-name`, `--name=BOOL` or `--name BOOL`,
+    /// with one of true, false, on, off, 1, 0.
     template <class T>
     flag& option(const std::string& name, T& value, std::string help) {
         flag& added = bind(value);
-        return add(added, name, std::move(help), std::is_same_v<typename without_optional<T>::type, bool> ? kind::boolean : kind::option);
+        return add(added, name, std::move(help),
+            std::is_same_v<typename without_optional<T>::type, bool> ? kind::boolean : kind::option);
     }
-    /// Adds the next positional argument, NAME in the help and `name` in a configuration file. A list takes one word or more;
-    /// required, unless the variable is an `std::optional`.
+    /// Adds the next positional argument, NAME in the help and `name` in a configuration file. A list takes one word or
+    /// more; required, unless the variable is an `std::optional`.
     template <class T>
     flag& positional(const std::string& name, T& value, std::string help) {
         flag& added = bind(value);
@@ -120,8 +124,8 @@ public:
         return add(added, name, std::move(help), kind::positional);
     }
 
-    /// Names the flags of the short help, `--help`, besides required ones; without this call it shows all flags. `--help-all`
-    /// always does. `help` throws `std::logic_error` for a name that no flag has.
+    /// Names the flags of the short help, `--help`, besides required ones; without this call it shows all flags.
+    /// `--help-all` always does. `help` throws `std::logic_error` for a name that no flag has.
     command& common(std::vector<std::string> names);
     /// Lets the command itself compare --memory with the machine.
     command& judges_memory();
@@ -137,10 +141,11 @@ public:
     [[nodiscard]] nlohmann::ordered_json configuration() const;
     /// Returns the configuration as a file for `--config`, without transient flags.
     [[nodiscard]] std::string to_toml() const;
-    /// Returns a hash of name and value of all flags except transient and neutral ones: runs with equal hashes compute the
-    /// same. 16 hexadecimal digits.
+    /// Returns a hash of name and value of all flags except transient and neutral ones: runs with equal hashes compute
+    /// the same. 16 hexadecimal digits.
     [[nodiscard]] std::string hash() const;
-    /// Returns one entry "lr: 0.1, was 0.2" for each value, except transient and neutral flags, that differs from `before`.
+    /// Returns one entry "lr: 0.1, was 0.2" for each value, except transient and neutral flags, that differs from
+    /// `before`.
     [[nodiscard]] std::vector<std::string> differences(const nlohmann::ordered_json& before) const;
     [[nodiscard]] std::string help(const help_layout& layout = {}) const;
     /// Returns flags and arguments for completion by a shell, without hidden ones.
@@ -179,8 +184,8 @@ private:
     flag& add(flag& added, const std::string& name, std::string help, kind what);
     /// Replaces former names by present ones, and each spelling of a Boolean by `--name=BOOL`.
     void normalize(std::vector<std::string>& arguments) const;
-    /// Warns of a `--memory` beyond what the system grants; throws `gneiss::error` (over_budget) for more than the machine has,
-    /// unless it is a dry run.
+    /// Warns of a `--memory` beyond what the system grants; throws `gneiss::error` (over_budget) for more than the
+    /// machine has, unless it is a dry run.
     void check_memory() const;
     /// Throws unless the files and directories that flags name for output can be made (`check_output_place`).
     void check_outputs() const;
@@ -199,8 +204,8 @@ private:
     std::function<exit_code(command&)> body_;
 };
 
-/// A program with commands. Adds `--help`, `--help-all` and `--config FILE` to each command; `--help`, `--version` and the command
-/// `completion bash|zsh` to the program.
+/// A program with commands. Adds `--help`, `--help-all` and `--config FILE` to each command; `--help`, `--version` and
+/// the command `completion bash|zsh` to the program.
 class command_line {
 public:
     command_line(std::string program, std::string description);
@@ -211,13 +216,13 @@ public:
     /// Adds a command. The reference stays valid.
     command& add(const std::string& name, std::string description, std::function<exit_code(command&)> body);
 
-    /// Returns the command chosen by `arguments` (without the program's name), its flags assigned: those of the command line,
-    /// then those of `--config` that the command line does not set. nullptr: help or version was requested, in `text`. Throws
-    /// `usage_error`, with the nearest name for an unknown one.
+    /// Returns the command chosen by `arguments` (without the program's name), its flags assigned: those of the command
+    /// line, then those of `--config` that the command line does not set. nullptr: help or version was requested, in
+    /// `text`. Throws `usage_error`, with the nearest name for an unknown one.
     command* parse(std::vector<std::string> arguments, std::string& text, help_layout layout = {});
 
-    /// Parses, runs the command, reports errors, and returns the exit code for `main`. Freed large blocks go back to the system
-    /// (`return_large_blocks`).
+    /// Parses, runs the command, reports errors, and returns the exit code for `main`. Freed large blocks go back to
+    /// the system (`return_large_blocks`).
     [[nodiscard]] int run(int argc, const char* const* argv) noexcept;
 
     [[nodiscard]] std::string help(const help_layout& layout = {}) const;
@@ -232,8 +237,8 @@ private:
     std::unique_ptr<command> completion_;
 };
 
-/// Returns the one of `names` that `given` most likely meant; empty if none is near (Damerau–Levenshtein distance of more than
-/// a third of the length). O(names × length²).
+/// Returns the one of `names` that `given` most likely meant; empty if none is near (Damerau–Levenshtein distance of
+/// more than a third of the length). O(names × length²).
 [[nodiscard]] std::string nearest_name(std::string_view given, std::span<const std::string> names);
 
 } // namespace programs

@@ -149,18 +149,22 @@ std::string bash_completion(std::string_view program, std::span<const completed_
             if (flag.value != completed_value::none || !flag.words.empty())
                 values += fmt::format("    {}{}) values={} ;;\n", command.name, flag.name, bash_values(flag));
         }
-        flags += fmt::format("    {})\n        flags={}\n        switches={}\n        negations={}\n        ;;\n", command.name, shell_quoted(all), shell_quoted(switches), shell_quoted(negations));
+        flags += fmt::format("    {})\n        flags={}\n        switches={}\n        negations={}\n        ;;\n",
+            command.name, shell_quoted(all), shell_quoted(switches), shell_quoted(negations));
     }
-    return filled(bash_script, {{"program", std::string(program)}, {"function", function_name(program)},
-                                   {"commands", names + "--help --version"}, {"flags", flags}, {"values", values}});
+    return filled(bash_script,
+        {{"program", std::string(program)}, {"function", function_name(program)},
+            {"commands", names + "--help --version"}, {"flags", flags}, {"values", values}});
 }
 
 std::string zsh_completion(std::string_view program, std::span<const completed_command> commands) {
     std::string names, flags;
     for (const completed_command& command : commands) {
         names += fmt::format("            {}\n", shell_quoted(command.name + ":" + command.help));
-        flags += fmt::format("    {})\n        _arguments -S \\\n            '(- *)'{{-h,--help}}'[the common flags]' \\\n"
-                             "            '(- *)--help-all[all flags]'", command.name);
+        flags +=
+            fmt::format("    {})\n        _arguments -S \\\n            '(- *)'{{-h,--help}}'[the common flags]' \\\n"
+                        "            '(- *)--help-all[all flags]'",
+                command.name);
         std::size_t place = 0;
         for (const completed_flag& flag : command.flags) {
             const std::string help = with_backslashes(flag.help, "[]:\\");
@@ -169,7 +173,8 @@ std::string zsh_completion(std::string_view program, std::span<const completed_c
                 entry = flag.list ? "*" : std::to_string(++place);
                 entry += ":" + with_backslashes(flag.name, ":") + ":" + zsh_action(flag);
             } else if (flag.value == completed_value::none) { // a value is optional, and follows '='
-                entry = flag.words.empty() ? fmt::format("{}[{}]", flag.name, help) : fmt::format("{}=-[{}]::value:{}", flag.name, help, zsh_action(flag));
+                entry = flag.words.empty() ? fmt::format("{}[{}]", flag.name, help)
+                                           : fmt::format("{}=-[{}]::value:{}", flag.name, help, zsh_action(flag));
             } else {
                 entry = fmt::format("{}=[{}]:value:{}", flag.name, help, zsh_action(flag));
             }
@@ -177,8 +182,9 @@ std::string zsh_completion(std::string_view program, std::span<const completed_c
         }
         flags += "\n        ;;\n";
     }
-    return filled(zsh_script, {{"program", std::string(program)}, {"function", function_name(program)}, {"commands", names},
-                                  {"flags", flags}});
+    return filled(zsh_script,
+        {{"program", std::string(program)}, {"function", function_name(program)}, {"commands", names},
+            {"flags", flags}});
 }
 
 } // namespace programs

@@ -21,8 +21,8 @@ struct config_item {
     std::uint64_t line = 0; ///< from 1
 };
 
-/// Parses the subset of TOML that flags need: comments, bare and quoted keys, strings, numbers, booleans, arrays of them over
-/// any number of lines. CLI11's reader loses line numbers and cuts strings at '#'.
+/// Parses the subset of TOML that flags need: comments, bare and quoted keys, strings, numbers, booleans, arrays of
+/// them over any number of lines. CLI11's reader loses line numbers and cuts strings at '#'.
 ///
 /// Throws `gneiss::error` (invalid_format) that names file, line and column; tables and repeated keys are errors.
 [[nodiscard]] std::vector<config_item> parse_toml(std::string_view text, const std::filesystem::path& name);

@@ -17,16 +17,16 @@ inline constexpr std::string_view lists_prefix = "csc-";
 /// Name of the file of a disk's measured speed there.
 inline constexpr std::string_view device_profile_name = "device.profile";
 
-/// Throws errc::not_found unless `path` is a directory with a dataset's manifest. The message explains the likely mistake, such
-/// as a mistyped name. `advice` ends the message.
+/// Throws errc::not_found unless `path` is a directory with a dataset's manifest. The message explains the likely
+/// mistake, such as a mistyped name. `advice` ends the message.
 inline void check_dataset(const std::filesystem::path& path, const std::string& advice = "") {
     std::error_code failed;
     if (std::filesystem::exists(path / "manifest.json", failed) || failed) return;
     const char* const what = !std::filesystem::exists(path, failed) ? "No such file or directory"
-        : std::filesystem::exists(path / config_name, failed)     ? "is a run, not a dataset"
+        : std::filesystem::exists(path / config_name, failed)       ? "is a run, not a dataset"
         : std::filesystem::is_directory(path, failed)
-            ? "is not a dataset: it has no manifest.json"
-            : "is not a dataset but a file: gneiss-data import makes a dataset of a file of edges";
+        ? "is not a dataset: it has no manifest.json"
+        : "is not a dataset but a file: gneiss-data import makes a dataset of a file of edges";
     throw gneiss::error(gneiss::errc::not_found, what + advice, {.path = path});
 }
 

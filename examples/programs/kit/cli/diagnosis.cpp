@@ -47,12 +47,18 @@ std::string why_io_uring_fails(int error_number, const fs::path& root) {
     if (error_number == EPERM || error_number == EACCES) {
         if (setting == "2") return "an administrator disabled it: sysctl -w kernel.io_uring_disabled=0 allows it";
         if (setting == "1")
-            return "it is disabled for this user: sysctl -w kernel.io_uring_disabled=0 allows it, and so does membership of the group in kernel.io_uring_group";
-        return "a seccomp filter forbids it, as containers do by default: start the container with a profile that allows io_uring_setup, "
+            return "it is disabled for this user: sysctl -w kernel.io_uring_disabled=0 allows it, and so does "
+                   "membership of the group in kernel.io_uring_group";
+        return "a seccomp filter forbids it, as containers do by default: start the container with a profile that "
+               "allows io_uring_setup, "
                "io_uring_enter and io_uring_register";
     }
-    if (error_number == ENOSYS) return "the kernel is older than Linux 5.1, or a sandbox hides it: use a newer kernel, or run outside the sandbox";
-    if (error_number == ENOMEM) return "the limit of locked memory is too low: raise it by 'ulimit -l unlimited', or in /etc/security/limits.conf";
+    if (error_number == ENOSYS)
+        return "the kernel is older than Linux 5.1, or a sandbox hides it: use a newer kernel, or run outside the "
+               "sandbox";
+    if (error_number == ENOMEM)
+        return "the limit of locked memory is too low: raise it by 'ulimit -l unlimited', or in "
+               "/etc/security/limits.conf";
     return "use a newer kernel";
 }
 
@@ -70,9 +76,9 @@ void diagnose_cpus(diagnosis& to, const fs::path& root) {
     if (usable < online) {
         result.status = status::note;
         result.advice = limits.cpus && *limits.cpus < online
-                            ? fmt::format("a cgroup (v{}) grants the time of {:.3g} CPUs: raise {} to use more", limits.version, *limits.cpus,
-                                  limits.version == 2 ? "its cpu.max" : "its cpu.cfs_quota_us")
-                            : "the affinity of this process leaves the others out: start it without taskset or cpusets to use more";
+            ? fmt::format("a cgroup (v{}) grants the time of {:.3g} CPUs: raise {} to use more", limits.version,
+                  *limits.cpus, limits.version == 2 ? "its cpu.max" : "its cpu.cfs_quota_us")
+            : "the affinity of this process leaves the others out: start it without taskset or cpusets to use more";
     }
     to.findings.push_back(std::move(result));
 }
@@ -82,20 +88,24 @@ void diagnose_memory(diagnosis& to, std::optional<std::uint64_t> budget, const f
     const cgroup_limits limits = limits_of_cgroups(root);
     to.facts["memory_bytes"] = total;
     to.facts["available_memory_bytes"] = available;
-    finding result{.name = "memory", .value = fmt::format("{} free of {}", gneiss::format_bytes(available), gneiss::format_bytes(total))};
+    finding result{.name = "memory",
+        .value = fmt::format("{} free of {}", gneiss::format_bytes(available), gneiss::format_bytes(total))};
     if (limits.memory) {
         to.facts["memory_limit_bytes"] = *limits.memory;
         to.facts["memory_limit_cgroup"] = limits.version;
         result.value += fmt::format(", the limit of a cgroup (v{})", limits.version);
         result.status = status::note;
-        result.advice = fmt::format("the machine has more memory: raise {} to use it", limits.version == 2 ? "the cgroup's memory.max" : "the cgroup's memory.limit_in_bytes");
+        result.advice = fmt::format("the machine has more memory: raise {} to use it",
+            limits.version == 2 ? "the cgroup's memory.max" : "the cgroup's memory.limit_in_bytes");
     }
     if (budget && *budget > available) {
         result.status = status::problem;
-        result.advice = fmt::format("--memory {} is more than that: end other programs, or give less", to_flag(byte_size{*budget}));
+        result.advice =
+            fmt::format("--memory {} is more than that: end other programs, or give less", to_flag(byte_size{*budget}));
     } else if (available < gib) {
         result.status = status::problem;
-        result.advice = "little is free: end other programs; trainers take a --memory of 256MiB, too, and read more from disk";
+        result.advice =
+            "little is free: end other programs; trainers take a --memory of 256MiB, too, and read more from disk";
     }
     to.findings.push_back(std::move(result));
 }
@@ -104,11 +114,14 @@ void diagnose_pages(diagnosis& to, const fs::path& root) {
     const long page = ::sysconf(_SC_PAGESIZE);
     to.facts["page_bytes"] = page;
     const std::string huge = chosen_word(first_line(root / "sys/kernel/mm/transparent_hugepage/enabled"));
-    finding result{.name = "pages", .value = gneiss::format_bytes(static_cast<std::uint64_t>(page)) + ", huge pages: " + (huge.empty() ? "none" : huge)};
+    finding result{.name = "pages",
+        .value =
+            gneiss::format_bytes(static_cast<std::uint64_t>(page)) + ", huge pages: " + (huge.empty() ? "none" : huge)};
     to.facts["huge_pages"] = huge.empty() ? "none" : huge;
     if (huge == "never") {
         result.status = status::problem;
-        result.advice = "random reads of large tables are slower without: as root, echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
+        result.advice = "random reads of large tables are slower without: as root, echo madvise > "
+                        "/sys/kernel/mm/transparent_hugepage/enabled";
     } else if (huge.empty()) {
         result.status = status::note;
         result.advice = "this kernel has no transparent huge pages: random reads of large tables are slower";
@@ -124,17 +137,23 @@ void diagnose_locked_memory(diagnosis& to, std::uint64_t limit, const std::strin
     const bool unlimited = limit == std::numeric_limits<std::uint64_t>::max();
     to.facts["kernel"] = kernel;
     if (!unlimited) to.facts["locked_memory_bytes"] = limit;
-    finding result{.name = "locked memory", .value = fmt::format("{}, Linux {}", unlimited ? "unlimited" : "at most " + gneiss::format_bytes(limit), kernel)};
+    finding result{.name = "locked memory",
+        .value =
+            fmt::format("{}, Linux {}", unlimited ? "unlimited" : "at most " + gneiss::format_bytes(limit), kernel)};
     if (counted && limit < 8 * mib) {
         result.status = status::problem;
-        result.advice = "before Linux 5.12 rings of io_uring count as locked memory: raise the limit by 'ulimit -l unlimited', or in /etc/security/limits.conf";
+        result.advice = "before Linux 5.12 rings of io_uring count as locked memory: raise the limit by 'ulimit -l "
+                        "unlimited', or in /etc/security/limits.conf";
     }
     to.findings.push_back(std::move(result));
 }
 
 void diagnose_io_engine(diagnosis& to, const std::vector<gneiss::engine_candidate>& candidates, const fs::path& root) {
-    finding result{.name = "io_uring", .status = status::problem, .value = "not in this build",
-        .advice = "reads use threads, which cost more CPU time: install liburing's development package and build again"};
+    finding result{.name = "io_uring",
+        .status = status::problem,
+        .value = "not in this build",
+        .advice =
+            "reads use threads, which cost more CPU time: install liburing's development package and build again"};
     for (const gneiss::engine_candidate& candidate : candidates) {
         if (candidate.name != "uring") continue;
         try {
@@ -143,7 +162,8 @@ void diagnose_io_engine(diagnosis& to, const std::vector<gneiss::engine_candidat
             result = {.name = "io_uring", .value = "works"};
         } catch (const gneiss::io_error& e) {
             result.value = std::string("refused: ") + std::strerror(e.code().value());
-            result.advice = why_io_uring_fails(e.code().value(), root) + "; until then reads use threads, which cost more CPU time";
+            result.advice =
+                why_io_uring_fails(e.code().value(), root) + "; until then reads use threads, which cost more CPU time";
             to.facts["io_uring_error"] = e.what();
         }
     }
@@ -168,14 +188,17 @@ void diagnose_gpu(diagnosis& to, const gpu_facts& gpu) {
         } catch (const std::exception&) { // "[N/A]"
             continue;
         }
-        list.push_back({{"name", fields[0]}, {"memory_bytes", total}, {"free_memory_bytes", free}, {"driver", fields[3]}});
-        result.value += fmt::format("{}{}, {} free of {}", result.value.empty() ? "" : "; ", fields[0], gneiss::format_bytes(free), gneiss::format_bytes(total));
+        list.push_back(
+            {{"name", fields[0]}, {"memory_bytes", total}, {"free_memory_bytes", free}, {"driver", fields[3]}});
+        result.value += fmt::format("{}{}, {} free of {}", result.value.empty() ? "" : "; ", fields[0],
+            gneiss::format_bytes(free), gneiss::format_bytes(total));
     }
     to.facts["gpus"] = list;
     if (!list.empty()) {
         if (gpu.cuda.empty()) {
             result.status = status::problem;
-            result.advice = "this build has no CUDA: install the CUDA toolkit 12 or newer, configure and build again, then train with --device cuda";
+            result.advice = "this build has no CUDA: install the CUDA toolkit 12 or newer, configure and build again, "
+                            "then train with --device cuda";
         }
     } else if (gpu.device) {
         result.status = status::problem;
@@ -198,14 +221,17 @@ void diagnose_disk(diagnosis& to, const fs::path& directory, const disk_info& di
     if (!disk.device.empty()) facts["device"] = disk.device;
     to.facts["disk"] = std::move(facts);
     finding result{.name = "disk"};
-    result.value = fmt::format("{}: {}{}{}", directory.string(), disk.filesystem.empty() ? "unknown file system" : disk.filesystem,
-        disk.device.empty() ? "" : " on " + disk.device, disk.kind == medium::unknown ? "" : fmt::format(" ({})", kind));
+    result.value =
+        fmt::format("{}: {}{}{}", directory.string(), disk.filesystem.empty() ? "unknown file system" : disk.filesystem,
+            disk.device.empty() ? "" : " on " + disk.device,
+            disk.kind == medium::unknown ? "" : fmt::format(" ({})", kind));
     if (disk.kind == medium::memory) {
         result.status = status::problem;
         result.advice = "files here take memory, which --memory does not count: choose a directory on a disk";
     } else if (disk.kind == medium::network) {
         result.status = status::note;
-        result.advice = "other machines share its rates: keep datasets and runs on a local disk, if one is large enough";
+        result.advice =
+            "other machines share its rates: keep datasets and runs on a local disk, if one is large enough";
     } else if (disk.kind == medium::rotating) {
         result.status = status::note;
         result.advice = "the system calls it a rotating disk, as virtual disks do by default: the rates below decide";
@@ -214,14 +240,17 @@ void diagnose_disk(diagnosis& to, const fs::path& directory, const disk_info& di
     finding space{.name = "free space", .value = gneiss::format_bytes(free_bytes)};
     if (free_bytes < 2 * gib) {
         space.status = status::problem;
-        space.advice = "a dataset, its embeddings and checkpoints need several times the size of the edge file: free space, or choose another directory";
+        space.advice = "a dataset, its embeddings and checkpoints need several times the size of the edge file: free "
+                       "space, or choose another directory";
     }
     to.findings.push_back(std::move(space));
 }
 
-disk_rates measure_disk(const fs::path& directory, std::uint64_t free_bytes, const gneiss::engine_factory& engines, std::chrono::milliseconds time, const std::stop_token& stop) {
+disk_rates measure_disk(const fs::path& directory, std::uint64_t free_bytes, const gneiss::engine_factory& engines,
+    std::chrono::milliseconds time, const std::stop_token& stop) {
     constexpr std::uint64_t piece = 4 * mib, synced = 16 * mib, most = 256 * mib;
-    if (free_bytes / 4 < synced) throw gneiss::error(gneiss::errc::no_space, "has no space for a test file", {.path = directory});
+    if (free_bytes / 4 < synced)
+        throw gneiss::error(gneiss::errc::no_space, "has no space for a test file", {.path = directory});
     struct test_file {
         explicit test_file(const fs::path& directory) : within(directory, ".gneiss-doctor-") {}
         test_file(const test_file&) = delete;
@@ -266,16 +295,20 @@ disk_rates measure_disk(const fs::path& directory, std::uint64_t free_bytes, con
 
 void diagnose_rates(diagnosis& to, const disk_rates& rates) {
     nlohmann::ordered_json& facts = to.facts["disk"];
-    facts.update({{"direct", rates.direct}, {"read_bytes_per_second", rates.reads.bandwidth}, {"reads_per_second", rates.reads.iops},
-        {"write_bytes_per_second", rates.write}, {"coalesce_bytes", rates.reads.coalesce_bytes}, {"steady", rates.reads.steady()}});
+    facts.update({{"direct", rates.direct}, {"read_bytes_per_second", rates.reads.bandwidth},
+        {"reads_per_second", rates.reads.iops}, {"write_bytes_per_second", rates.write},
+        {"coalesce_bytes", rates.reads.coalesce_bytes}, {"steady", rates.reads.steady()}});
     finding direct{.name = "direct I/O", .value = rates.direct ? "works" : "not on this file system"};
     if (!rates.direct) {
         direct.status = status::problem;
-        direct.advice = "reads pass through the page cache, which takes memory and hides the disk's rates: use a local file system such as ext4 or XFS";
+        direct.advice = "reads pass through the page cache, which takes memory and hides the disk's rates: use a local "
+                        "file system such as ext4 or XFS";
     }
     to.findings.push_back(std::move(direct));
     const char* const busy = "other work disturbed the measurement: repeat it on an idle machine";
-    finding reads{.name = "sequential I/O", .value = fmt::format("{} read, {} written", human_bandwidth(rates.reads.bandwidth), human_bandwidth(rates.write))};
+    finding reads{.name = "sequential I/O",
+        .value =
+            fmt::format("{} read, {} written", human_bandwidth(rates.reads.bandwidth), human_bandwidth(rates.write))};
     if (rates.reads.bandwidth < 150e6) {
         reads.status = status::problem;
         reads.advice = "training beyond memory waits for reads: use an SSD, or a --memory that holds the data";
@@ -287,7 +320,8 @@ void diagnose_rates(diagnosis& to, const disk_rates& rates) {
     finding random{.name = "random reads", .value = human_rate(rates.reads.iops, "reads")};
     if (rates.reads.iops < 2000) {
         random.status = status::problem;
-        random.advice = "gneiss-ginex waits for them: use an SSD, a larger --memory, or gneiss-hanoi, which reads whole partitions";
+        random.advice =
+            "gneiss-ginex waits for them: use an SSD, a larger --memory, or gneiss-hanoi, which reads whole partitions";
     }
     to.findings.push_back(std::move(random));
 }

@@ -50,7 +50,8 @@ void diagnose_pages(diagnosis& to, const std::filesystem::path& root = "/");
 /// \param kernel  its release: "6.1.0-28-amd64"
 void diagnose_locked_memory(diagnosis& to, std::uint64_t limit, const std::string& kernel);
 /// Tries each engine with a real read.
-void diagnose_io_engine(diagnosis& to, const std::vector<gneiss::engine_candidate>& candidates, const std::filesystem::path& root = "/");
+void diagnose_io_engine(
+    diagnosis& to, const std::vector<gneiss::engine_candidate>& candidates, const std::filesystem::path& root = "/");
 
 struct gpu_facts {
     bool device = false;              ///< an NVIDIA device file is there
@@ -58,11 +59,13 @@ struct gpu_facts {
     std::string cuda{};               ///< CUDA version of this build; empty: without
 };
 /// Arguments of nvidia-smi: lines of name, memory, free memory [MiB], driver version, between commas.
-inline constexpr const char* gpu_query[] = {"--query-gpu=name,memory.total,memory.free,driver_version", "--format=csv,noheader,nounits"};
+inline constexpr const char* gpu_query[] = {
+    "--query-gpu=name,memory.total,memory.free,driver_version", "--format=csv,noheader,nounits"};
 void diagnose_gpu(diagnosis& to, const gpu_facts& gpu);
 
 /// Kind and free space of the disk that holds a directory.
-void diagnose_disk(diagnosis& to, const std::filesystem::path& directory, const disk_info& disk, std::uint64_t free_bytes);
+void diagnose_disk(
+    diagnosis& to, const std::filesystem::path& directory, const disk_info& disk, std::uint64_t free_bytes);
 
 /// Rates of a disk, measured on a file.
 struct disk_rates {
@@ -73,8 +76,8 @@ struct disk_rates {
 };
 /// Writes a file of up to 256 MiB to a directory for a third of `time`, reads it for a third, and removes it. Throws
 /// gneiss::io_error, errc::canceled.
-[[nodiscard]] disk_rates measure_disk(const std::filesystem::path& directory, std::uint64_t free_bytes, const gneiss::engine_factory& engines,
-    std::chrono::milliseconds time, const std::stop_token& stop = {});
+[[nodiscard]] disk_rates measure_disk(const std::filesystem::path& directory, std::uint64_t free_bytes,
+    const gneiss::engine_factory& engines, std::chrono::milliseconds time, const std::stop_token& stop = {});
 void diagnose_rates(diagnosis& to, const disk_rates& rates);
 
 } // namespace programs

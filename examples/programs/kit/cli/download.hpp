@@ -24,10 +24,11 @@ struct published_file {
 };
 
 struct download_options {
-    std::filesystem::path from{}; ///< the file, or a directory that holds it under its published name; empty: downloaded
-    std::string mirror{};         ///< URL of a directory that holds the file under its published name, instead of its own URL
-    bool verify = true;           ///< compare with the published size and checksum
-    bool quiet = false;           ///< no progress on stderr
+    std::filesystem::path
+        from{};           ///< the file, or a directory that holds it under its published name; empty: downloaded
+    std::string mirror{}; ///< URL of a directory that holds the file under its published name, instead of its own URL
+    bool verify = true;   ///< compare with the published size and checksum
+    bool quiet = false;   ///< no progress on stderr
     std::stop_token stop{};
 };
 
@@ -40,12 +41,12 @@ struct obtained_file {
 
 /// Returns a published file: that of `options.from`, or `directory`/NAME, downloaded unless it is there.
 ///
-/// A download that is cut leaves `directory`/NAME.part. It resumes there, by a range request, as long as each try brings more,
-/// and at the next call. Only HTTP and HTTPS are used, and a server of HTTPS redirects to HTTPS alone. A download that grows
-/// beyond the published size, or `most_bytes`, ends, whatever length its server stated. Cost: one pass over the file for its
-/// SHA-256.
-/// Errors: errc::io with the URL tried, the cause and a remedy; errc::corrupt for another size or checksum than the published
-/// one, after which a download is removed; errc::unsupported without curl; errc::canceled after a stop.
+/// A download that is cut leaves `directory`/NAME.part. It resumes there, by a range request, as long as each try
+/// brings more, and at the next call. Only HTTP and HTTPS are used, and a server of HTTPS redirects to HTTPS alone. A
+/// download that grows beyond the published size, or `most_bytes`, ends, whatever length its server stated. Cost: one
+/// pass over the file for its SHA-256.
+/// Errors: errc::io with the URL tried, the cause and a remedy; errc::corrupt for another size or checksum than the
+/// published one, after which a download is removed; errc::unsupported without curl; errc::canceled after a stop.
 [[nodiscard]] obtained_file obtain(
     const published_file& file, const std::filesystem::path& directory, const download_options& options);
 

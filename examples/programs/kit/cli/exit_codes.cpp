@@ -30,8 +30,10 @@ std::string room_advice(const std::error_code& code) {
     if (code != std::errc::file_too_large) return "";
     rlimit limit{};
     const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-    return (limited ? "; a file may have at most " + gneiss::format_bytes(limit.rlim_cur) + " here: raise the limit (ulimit -f)" : "; this file system has no larger files: choose another --out") +
-           ", then --resume a run or repeat the command";
+    return (limited ? "; a file may have at most " + gneiss::format_bytes(limit.rlim_cur) +
+                       " here: raise the limit (ulimit -f)"
+                    : "; this file system has no larger files: choose another --out") +
+        ", then --resume a run or repeat the command";
 }
 
 exit_code code_of(const gneiss::error& error) {
@@ -74,7 +76,8 @@ failure describe_current_exception() {
     } catch (const usage_error& e) {
         return {exit_code::usage, one_line(e.what())};
     } catch (const gneiss::error& e) {
-        return {code_of(e), one_line(e.what()) + (e.code() == gneiss::errc::no_space ? "; free space, or choose another --out" : "")};
+        return {code_of(e),
+            one_line(e.what()) + (e.code() == gneiss::errc::no_space ? "; free space, or choose another --out" : "")};
     } catch (const gneiss::io_error& e) {
         const std::string advice = room_advice(e.code());
         return {advice.empty() ? exit_code::failed : exit_code::refused, one_line(e.what()) + advice};

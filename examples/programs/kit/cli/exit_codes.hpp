@@ -30,12 +30,13 @@ struct failure {
 
 /// Classifies the exception in flight; call inside a `catch`.
 ///
-/// usage_error, errc::{invalid_argument without a path, already_exists, config_mismatch} -> usage; over_budget, errc::no_space,
-/// a full disk, a file beyond the limit of its size, std::bad_alloc -> refused; errc::canceled -> interrupted; others -> failed.
+/// usage_error, errc::{invalid_argument without a path, already_exists, config_mismatch} -> usage; over_budget,
+/// errc::no_space, a full disk, a file beyond the limit of its size, std::bad_alloc -> refused; errc::canceled ->
+/// interrupted; others -> failed.
 [[nodiscard]] failure describe_current_exception();
 
-/// Runs `body` and turns any exception into an exit code and one line "error: …" on stderr. A failed write to stdout (a full
-/// disk) is a failure too. Never throws.
+/// Runs `body` and turns any exception into an exit code and one line "error: …" on stderr. A failed write to stdout (a
+/// full disk) is a failure too. Never throws.
 [[nodiscard]] int run_program(const std::function<exit_code()>& body) noexcept;
 
 /// Returns `text` on one line, as `visible` shows it: runs of line breaks and tabs become a blank.

@@ -19,22 +19,23 @@
 
 namespace programs {
 
-/// Returns the value of --NAME as a narrower integer. Throws `usage_error` for one that it cannot hold: a cast would cut it.
+/// Returns the value of --NAME as a narrower integer. Throws `usage_error` for one that it cannot hold: a cast would
+/// cut it.
 template <class To, class From>
 [[nodiscard]] To narrow(From value, std::string_view name) {
     if (!std::in_range<To>(value))
         throw usage_error("--" + std::string(name) + " " + std::to_string(value) + " is out of range: at most " +
-                          std::to_string(std::numeric_limits<To>::max()));
+            std::to_string(std::numeric_limits<To>::max()));
     return static_cast<To>(value);
 }
 
-/// Conversions of a flag's type: from a flag (`read`), to scripts and files (`write`), and its name in the help (`name`).
-/// Specialize it to pass your own type to `command::option`.
+/// Conversions of a flag's type: from a flag (`read`), to scripts and files (`write`), and its name in the help
+/// (`name`). Specialize it to pass your own type to `command::option`.
 template <class T>
 struct flag_type;
 
 template <class T>
-requires std::is_unsigned_v<T>
+    requires std::is_unsigned_v<T>
 struct flag_type<T> {
     static constexpr const char* name = "N";
     static T read(std::string_view text) {
@@ -63,7 +64,9 @@ template <>
 struct flag_type<std::optional<bool>> {
     static constexpr const char* name = "BOOL";
     static std::optional<bool> read(std::string_view text) { return parse_bool(text); }
-    static nlohmann::ordered_json write(std::optional<bool> value) { return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(); }
+    static nlohmann::ordered_json write(std::optional<bool> value) {
+        return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+    }
 };
 template <>
 struct flag_type<double> {

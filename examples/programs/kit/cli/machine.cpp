@@ -32,8 +32,8 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
-/// Returns the memory of the process so far; without that of a sanitizer, which is not the program's: budgets hold what they
-/// hold without it.
+/// Returns the memory of the process so far; without that of a sanitizer, which is not the program's: budgets hold what
+/// they hold without it.
 std::uint64_t without_sanitizer(std::uint64_t rss) { return gneiss::detail::sanitized ? std::uint64_t{10} << 20 : rss; }
 
 /// Returns the number in a file; none if the file is missing, says "max" or has no number.
@@ -63,8 +63,8 @@ std::optional<std::uint64_t> number_behind(const fs::path& file, std::string_vie
     return std::nullopt;
 }
 
-/// Returns the folders of this process's cgroup of `controller` and of all its ancestors, lowest first; v2 if `controller` is
-/// "".
+/// Returns the folders of this process's cgroup of `controller` and of all its ancestors, lowest first; v2 if
+/// `controller` is "".
 std::vector<fs::path> cgroup_folders(const fs::path& root, std::string_view controller) {
     const fs::path mount = root / "sys/fs/cgroup" / controller;
     fs::path inside;
@@ -91,7 +91,8 @@ struct cgroup_memory {
 
 cgroup_memory memory_of_cgroups(const fs::path& root) {
     cgroup_memory result;
-    const auto look = [&](int version, const fs::path& folder, const char* limit_file, const char* usage_file, const char* cache) {
+    const auto look = [&](int version, const fs::path& folder, const char* limit_file, const char* usage_file,
+                          const char* cache) {
         const auto limit = number_in(folder / limit_file);
         if (!limit) return;
         if (*limit < result.limit) result.version = version;
@@ -176,16 +177,19 @@ std::string doubt_memory(std::uint64_t budget, bool plans_only, const fs::path& 
     const std::uint64_t swap = number_behind(root / "proc/meminfo", "SwapTotal").value_or(0);
     if (memory == 0) return "";
     const std::string given = "--memory " + gneiss::format_bytes(budget) + " is more than the ";
-    const std::string machine = "machine's " + gneiss::format_bytes(memory) + " of memory and " + gneiss::format_bytes(swap) + " of swap";
+    const std::string machine =
+        "machine's " + gneiss::format_bytes(memory) + " of memory and " + gneiss::format_bytes(swap) + " of swap";
     if (budget > memory + swap) {
         if (plans_only) return given + machine + ": this plan is for another machine";
-        throw gneiss::error(gneiss::errc::over_budget, given + machine + ": give less, or plan for another machine with --dry-run");
+        throw gneiss::error(
+            gneiss::errc::over_budget, given + machine + ": give less, or plan for another machine with --dry-run");
     }
     const cgroup_memory group = memory_of_cgroups(root);
     if (group.version != 0 && budget > group.limit)
-        return given + gneiss::format_bytes(group.limit) + " that the cgroup of this process may use (v" + std::to_string(group.version) +
-               "): the system ends the program when it takes more";
-    if (budget > memory) return given + "machine's " + gneiss::format_bytes(memory) + " of memory: the rest is swap, which is slow";
+        return given + gneiss::format_bytes(group.limit) + " that the cgroup of this process may use (v" +
+            std::to_string(group.version) + "): the system ends the program when it takes more";
+    if (budget > memory)
+        return given + "machine's " + gneiss::format_bytes(memory) + " of memory: the rest is swap, which is slow";
     return "";
 }
 
@@ -215,7 +219,9 @@ std::string cpu_name(const fs::path& root) {
 
 std::uint64_t current_rss() { return number_behind("/proc/self/status", "VmRSS").value_or(0); }
 
-std::uint64_t anonymous_rss() { return without_sanitizer(number_behind("/proc/self/status", "RssAnon").value_or(current_rss())); }
+std::uint64_t anonymous_rss() {
+    return without_sanitizer(number_behind("/proc/self/status", "RssAnon").value_or(current_rss()));
+}
 
 std::uint64_t peak_rss() {
     if (const auto peak = number_behind("/proc/self/status", "VmHWM")) return *peak;
@@ -249,8 +255,10 @@ std::string command_text(const fs::path& root) {
     std::ifstream in(root / "proc/self/cmdline", std::ios::binary);
     std::string text;
     for (std::string word; std::getline(in, word, '\0');) {
-        if (text.empty()) word = fs::path(word).filename().string();
-        else text += ' ';
+        if (text.empty())
+            word = fs::path(word).filename().string();
+        else
+            text += ' ';
         if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) {
             text += word;
             continue;
@@ -278,12 +286,14 @@ disk_info disk_of(const fs::path& directory, const fs::path& root) {
     std::string number; // "MAJOR:MINOR"
     std::size_t longest = 0;
     std::ifstream in(root / "proc/self/mountinfo");
-    // ID PARENT MAJOR:MINOR ROOT MOUNT-POINT OPTIONS [TAG...] - TYPE SOURCE OPTIONS; the last mount at a point hides the others
+    // ID PARENT MAJOR:MINOR ROOT MOUNT-POINT OPTIONS [TAG...] - TYPE SOURCE OPTIONS; the last mount at a point hides
+    // the others
     for (std::string line; std::getline(in, line);) {
         std::istringstream words(line);
         std::string id, parent, device, inside, point, word, type, source;
         words >> id >> parent >> device >> inside >> point;
-        while (words >> word && word != "-") {}
+        while (words >> word && word != "-") {
+        }
         if (!(words >> type >> source)) continue;
         const fs::path mount = without_escapes(point);
         const std::size_t length = mount.native().size();
@@ -293,11 +303,14 @@ disk_info disk_of(const fs::path& directory, const fs::path& root) {
         result = {.filesystem = type, .device = without_escapes(source)};
     }
     using medium = disk_info::medium;
-    const auto is_one_of = [&](std::initializer_list<std::string_view> types) { return std::ranges::find(types, result.filesystem) != types.end(); };
+    const auto is_one_of = [&](std::initializer_list<std::string_view> types) {
+        return std::ranges::find(types, result.filesystem) != types.end();
+    };
     if (is_one_of({"tmpfs", "ramfs"})) result.kind = medium::memory;
-    if (is_one_of({"nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "9p", "virtiofs", "fuse.sshfs"})) result.kind = medium::network;
+    if (is_one_of({"nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "9p", "virtiofs", "fuse.sshfs"}))
+        result.kind = medium::network;
     if (result.kind != medium::unknown || number.empty()) return result;
-    struct stat file {};
+    struct stat file{};
     if (number.starts_with("0:") && ::stat(result.device.c_str(), &file) == 0 && S_ISBLK(file.st_mode)) // btrfs
         number = std::to_string(major(file.st_rdev)) + ":" + std::to_string(minor(file.st_rdev));
     const fs::path block = root / "sys/dev/block" / number;
@@ -320,18 +333,21 @@ void check_output_place(const fs::path& out, bool file) {
     fs::path at = full;
     for (; !fs::exists(at, ignored) && at.has_relative_path(); at = at.parent_path())
         if (fs::is_symlink(fs::symlink_status(at, ignored)))
-            throw gneiss::error(gneiss::errc::not_found, "is a link to " + fs::read_symlink(at, ignored).string() + ", which does not exist", {.path = at});
+            throw gneiss::error(gneiss::errc::not_found,
+                "is a link to " + fs::read_symlink(at, ignored).string() + ", which does not exist", {.path = at});
     if (at == full) at = file ? full.parent_path() : full; // it exists: a file is replaced, a run is continued
     if (fs::is_regular_file(at, ignored) && at != full) throw gneiss::io_error(ENOTDIR, "cannot create", {.path = out});
-    if (fs::is_directory(at, ignored) && ::access(at.c_str(), W_OK | X_OK) != 0) throw gneiss::io_error(errno, "cannot create", {.path = out});
+    if (fs::is_directory(at, ignored) && ::access(at.c_str(), W_OK | X_OK) != 0)
+        throw gneiss::io_error(errno, "cannot create", {.path = out});
 }
 
 std::uint64_t program_memory() { return without_sanitizer(current_rss()) + (std::uint64_t{12} << 20); }
 
 std::uint64_t free_disk(const fs::path& path) {
     const fs::path existing = existing_parent(path);
-    struct statvfs info {};
-    if (::statvfs(existing.c_str(), &info) != 0) throw gneiss::io_error(errno, "cannot get the free space", {.path = existing});
+    struct statvfs info{};
+    if (::statvfs(existing.c_str(), &info) != 0)
+        throw gneiss::io_error(errno, "cannot get the free space", {.path = existing});
     return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
 }
 

@@ -12,11 +12,13 @@
 
 namespace programs {
 
-/// Calls a function at once and then at even intervals, from a thread of its own, until it is destroyed. An exception of the
-/// function ends that call only: such work never ends a run. Without a thread nothing is called.
+/// Calls a function at once and then at even intervals, from a thread of its own, until it is destroyed. An exception
+/// of the function ends that call only: such work never ends a run. Without a thread nothing is called.
 class periodic_task {
 public:
-    periodic_task(std::function<void()> task, std::chrono::duration<double> every) : task_(std::move(task)), every_(every) {
+    periodic_task(std::function<void()> task, std::chrono::duration<double> every)
+        : task_(std::move(task)),
+          every_(every) {
         try {
             thread_ = std::jthread([this](const std::stop_token& stopped) { repeat(stopped); });
         } catch (const std::system_error&) { // the system grants no thread

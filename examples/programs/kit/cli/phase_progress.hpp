@@ -10,8 +10,8 @@
 
 namespace programs {
 
-/// A live progress line of work in phases: the phase, its progress, the remaining time, and memory. A phase begins with its
-/// first report. One thread reports at a time.
+/// A live progress line of work in phases: the phase, its progress, the remaining time, and memory. A phase begins with
+/// its first report. One thread reports at a time.
 class phase_progress {
 public:
     /// \param to  outlives this

@@ -51,9 +51,10 @@ std::string line_of(const arguments& command) {
 
 void check_status(const arguments& command, int status) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-    throw error(errc::io, "'" + line_of(command) + "' " +
-                              (WIFEXITED(status) ? "failed with exit code " + std::to_string(WEXITSTATUS(status))
-                                                 : "was ended by signal " + std::to_string(WTERMSIG(status))));
+    throw error(errc::io,
+        "'" + line_of(command) + "' " +
+            (WIFEXITED(status) ? "failed with exit code " + std::to_string(WEXITSTATUS(status))
+                               : "was ended by signal " + std::to_string(WTERMSIG(status))));
 }
 
 } // namespace
@@ -124,7 +125,8 @@ std::string output_of(const arguments& command, const std::stop_token& stop) {
     try {
         while (const std::size_t got = source.read(buffer, sizeof buffer)) all.append(buffer, got);
     } catch (const gneiss::error&) {
-        if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted: " + command[0] + " was ended");
+        if (stop.stop_requested())
+            throw gneiss::error(gneiss::errc::canceled, "interrupted: " + command[0] + " was ended");
         throw;
     }
     return all;

@@ -17,11 +17,12 @@ namespace programs {
 
 using arguments = std::vector<std::string>;
 
-/// Standard output of a running program. A failed program is an error at the end of its output; the destructor ends a program
-/// that is still running.
+/// Standard output of a running program. A failed program is an error at the end of its output; the destructor ends a
+/// program that is still running.
 class process_source final : public gneiss::importing::byte_source {
 public:
-    /// \param own_group  a Ctrl-C in the terminal does not reach the program: a stop of the reader, not its failure, ends it
+    /// \param own_group  a Ctrl-C in the terminal does not reach the program: a stop of the reader, not its failure,
+    /// ends it
     explicit process_source(arguments command, bool own_group = false);
     process_source(const process_source&) = delete;
     process_source& operator=(const process_source&) = delete;
@@ -35,7 +36,7 @@ public:
 
 private:
     std::size_t read_output(char* data, std::size_t size); ///< 0: the end
-    int reap(); ///< returns the child's status after it has ended
+    int reap();                                            ///< returns the child's status after it has ended
 
     arguments command_;
     std::mutex mutex_; ///< guards the end of the child, whose pid may be reused afterwards
@@ -43,8 +44,8 @@ private:
     int output_ = -1;
 };
 
-/// Returns all standard output of a program; a stop ends the program (errc::canceled). Throws `gneiss::error` if it fails, is
-/// ended or cannot be started.
+/// Returns all standard output of a program; a stop ends the program (errc::canceled). Throws `gneiss::error` if it
+/// fails, is ended or cannot be started.
 [[nodiscard]] std::string output_of(const arguments& command, const std::stop_token& stop = {});
 
 /// A finished program.
@@ -53,7 +54,8 @@ struct process_result {
     std::string output{};
 };
 
-/// Runs a program to its end, whatever its exit code; a stop ends the program. Throws `gneiss::error` if it cannot be started.
+/// Runs a program to its end, whatever its exit code; a stop ends the program. Throws `gneiss::error` if it cannot be
+/// started.
 [[nodiscard]] process_result result_of(const arguments& command, std::stop_token stop = {});
 
 /// Runs a program to its end, with its standard output redirected to our stderr. Throws as `output_of`.

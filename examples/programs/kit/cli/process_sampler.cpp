@@ -22,7 +22,8 @@ std::vector<time_sample> merged_pairs(const std::vector<time_sample>& samples) {
         const auto mean = [&](double x, double y) { return both > 0 ? (x * first + y * second) / both : (x + y) / 2; };
         half.push_back({b.seconds, mean(a.busy_share, b.busy_share), mean(a.wait_share, b.wait_share),
             mean(a.read_rate, b.read_rate), mean(a.write_rate, b.write_rate), std::max(a.rss_bytes, b.rss_bytes),
-            mean(a.fault_rate, b.fault_rate), mean(a.evaluate_share, b.evaluate_share), mean(a.save_share, b.save_share)});
+            mean(a.fault_rate, b.fault_rate), mean(a.evaluate_share, b.evaluate_share),
+            mean(a.save_share, b.save_share)});
         before = b.seconds;
     }
     if (samples.size() % 2 == 1) half.push_back(samples.back());

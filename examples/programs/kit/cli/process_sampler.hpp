@@ -25,13 +25,13 @@ struct time_sample {
     double busy_share = 0, wait_share = 0; ///< shares of the compute stage's time; the rest is neither
     double read_rate = 0, write_rate = 0;  ///< bytes/s
     std::uint64_t rss_bytes = 0;
-    double fault_rate = 0;                 ///< pages/s that were mapped, touched and not in the page cache
+    double fault_rate = 0;                     ///< pages/s that were mapped, touched and not in the page cache
     double evaluate_share = 0, save_share = 0; ///< of the interval, in which nothing trains
 };
 
-/// Samples a running program: a thread calls `totals` at even intervals and keeps the differences. Keeps at most `most_samples`
-/// samples of a long run by merging adjacent ones and sampling half as often. A failed sample is left out, and the next
-/// successful one covers its time too: statistics never end a run.
+/// Samples a running program: a thread calls `totals` at even intervals and keeps the differences. Keeps at most
+/// `most_samples` samples of a long run by merging adjacent ones and sampling half as often. A failed sample is left
+/// out, and the next successful one covers its time too: statistics never end a run.
 class run_sampler {
 public:
     static constexpr std::size_t most_samples = 600;

@@ -38,7 +38,7 @@ constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP};
 
 /// Sets the handler of a signal; one that only SIGHUP's owner, nohup, ignores stays ignored.
 void handle(int signal, const struct sigaction& action, struct sigaction* before) noexcept {
-    struct sigaction now {};
+    struct sigaction now{};
     ::sigaction(signal, nullptr, &now);
     if (before != nullptr) *before = now;
     if (signal == SIGHUP && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_IGN) return;
@@ -46,7 +46,7 @@ void handle(int signal, const struct sigaction& action, struct sigaction* before
 }
 
 struct sigaction action_of(void (*handler)(int), int flags) noexcept {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = handler;
     action.sa_flags = flags;
     sigemptyset(&action.sa_mask);
@@ -116,7 +116,8 @@ void report_failed_writes() noexcept {
 
 void open_standard_streams() noexcept {
     for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-        if (::fcntl(stream, F_GETFD) == -1 && errno == EBADF) // the lowest closed one, hence the next that open() returns
+        if (::fcntl(stream, F_GETFD) == -1 &&
+            errno == EBADF) // the lowest closed one, hence the next that open() returns
             (void)::open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
 }
 

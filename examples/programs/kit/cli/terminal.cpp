@@ -19,13 +19,15 @@ namespace {
 std::size_t character_size(std::string_view text) {
     const auto lead = static_cast<unsigned char>(text[0]);
     const std::size_t size = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    return size <= text.size() && gneiss::importing::find_invalid_utf8(text.substr(0, size)) == std::string_view::npos ? size : 0;
+    return size <= text.size() && gneiss::importing::find_invalid_utf8(text.substr(0, size)) == std::string_view::npos
+        ? size
+        : 0;
 }
 
 /// True for a character that a terminal obeys, or that changes how text around it looks.
 bool controls_terminal(std::uint32_t c) {
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
-           (c >= 0x2066 && c <= 0x2069);
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+        (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
@@ -63,7 +65,8 @@ unsigned terminal_width(int descriptor) {
 bool shows_color(int descriptor) noexcept {
     const char* const refused = std::getenv("NO_COLOR");
     const char* const terminal = std::getenv("TERM");
-    return (refused == nullptr || *refused == '\0') && (terminal == nullptr || std::string_view(terminal) != "dumb") && ::isatty(descriptor) != 0;
+    return (refused == nullptr || *refused == '\0') && (terminal == nullptr || std::string_view(terminal) != "dumb") &&
+        ::isatty(descriptor) != 0;
 }
 
 const char* style_on(text_style style, bool color) noexcept {

@@ -26,9 +26,9 @@ enum class text_style { heading, good, caution, bad };
 [[nodiscard]] const char* style_off(bool color) noexcept;
 [[nodiscard]] std::string styled(text_style style, std::string_view text, bool color);
 
-/// Returns text of a file, such as a name, as a terminal may show it: escapes control characters (C0, DEL, C1), marks that
-/// change the direction of text, line separators of Unicode, and bytes that are not UTF-8, as \x1b or \u202e. Characters of
-/// `keep` stay.
+/// Returns text of a file, such as a name, as a terminal may show it: escapes control characters (C0, DEL, C1), marks
+/// that change the direction of text, line separators of Unicode, and bytes that are not UTF-8, as \x1b or \u202e.
+/// Characters of `keep` stay.
 [[nodiscard]] std::string visible(std::string_view text, std::string_view keep = "");
 
 /// Prints text on stdout, as `visible` shows it; tabs and line breaks stay. JSON and files have the text itself.
@@ -62,8 +62,8 @@ struct progress_output {
 /// Returns stderr with a steady clock.
 [[nodiscard]] progress_output progress_on_stderr(bool quiet = false);
 
-/// Reports progress: one live line on a terminal (at most 5 updates a second), a line every 10 s elsewhere, nothing if quiet.
-/// Shows text as `visible` does; line breaks stay. Thread-safe. The destructor ends the live line.
+/// Reports progress: one live line on a terminal (at most 5 updates a second), a line every 10 s elsewhere, nothing if
+/// quiet. Shows text as `visible` does; line breaks stay. Thread-safe. The destructor ends the live line.
 class progress {
 public:
     explicit progress(progress_output output);

@@ -232,7 +232,8 @@ std::string to_flag(const interval& every) {
     if (whole(3600)) return fmt::format("{}h", to_flag(every.seconds / 3600));
     if (whole(60)) return fmt::format("{}m", to_flag(every.seconds / 60));
     std::array<char, 400> digits{}; // the shortest text that reads back, without an exponent
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), every.seconds, std::chars_format::fixed);
+    const auto end =
+        std::to_chars(digits.data(), digits.data() + digits.size(), every.seconds, std::chars_format::fixed);
     return fmt::format("{}s", std::string_view(digits.data(), end.ptr));
 }
 std::string to_flag(const count_or_all& count) { return count.all ? "all" : fmt::format("{}", count.count); }

@@ -45,8 +45,8 @@ struct count_or_percent {
     friend bool operator==(const count_or_percent&, const count_or_percent&) = default;
 };
 
-// Parsers. Each reads the whole text or throws `usage_error` (exit_codes.hpp) with one sentence that names the mistake and a
-// valid form; none accepts signs, blanks inside numbers, meaningless exponents, or overflow.
+// Parsers. Each reads the whole text or throws `usage_error` (exit_codes.hpp) with one sentence that names the mistake
+// and a valid form; none accepts signs, blanks inside numbers, meaningless exponents, or overflow.
 
 /// Parses `1.5GiB`, `512 MiB`, `2GB`, `4096`. Units in any case. Rounds down to a whole byte.
 [[nodiscard]] byte_size parse_size(std::string_view text);
@@ -63,8 +63,8 @@ struct count_or_percent {
 [[nodiscard]] bool parse_bool(std::string_view text);
 /// True if `parse_bool` takes the text.
 [[nodiscard]] bool is_bool(std::string_view text);
-/// Splits at commas and trims blanks; a part with commas is in double quotes, with "" for a quote inside (RFC 4180). An empty
-/// text has no parts; an empty part is an error.
+/// Splits at commas and trims blanks; a part with commas is in double quotes, with "" for a quote inside (RFC 4180). An
+/// empty text has no parts; an empty part is an error.
 [[nodiscard]] std::vector<std::string> split_list(std::string_view text);
 
 // The same values as text that a parser reads back exactly.

@@ -26,8 +26,8 @@ gneiss::input_columns input_of(const gneiss::dataset& data) {
 }
 
 /// Returns the edges that an evaluation reads; an estimate if they are to be re-bucketed for `rows`.
-gneiss::layerwise_edges edges_of(const graph_encoder& encode, const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction,
-    const gneiss::row_partitioning& rows) {
+gneiss::layerwise_edges edges_of(const graph_encoder& encode, const gneiss::bucket_store& buckets,
+    gneiss::neighbor_direction direction, const gneiss::row_partitioning& rows) {
     gneiss::layerwise_edges edges(encode, buckets, direction);
     if (rows == buckets.rows()) return edges;
     // A pair of partitions shrinks by this factor; doubled, since pairs differ.
@@ -40,12 +40,11 @@ gneiss::layerwise_edges edges_of(const graph_encoder& encode, const gneiss::buck
 
 } // namespace
 
-std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode) {
-    return gneiss::library_layers(encode);
-}
+std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode) { return gneiss::library_layers(encode); }
 
 classifier::classifier(const gnn_options& how, const gneiss::dataset& data)
-    : encode(weights, how.layer_options(static_cast<std::size_t>(data.manifest().node_attributes.classes)), input_of(data)) {
+    : encode(weights, how.layer_options(static_cast<std::size_t>(data.manifest().node_attributes.classes)),
+          input_of(data)) {
     const std::uint64_t classes = data.manifest().node_attributes.classes;
     if (encode.outputs() != classes)
         throw programs::usage_error(fmt::format("--layers {} gives {} columns for {} classes: leave out the last width",
@@ -72,31 +71,40 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
     const gneiss::bucket_store buckets = from.data.buckets();
     const gneiss::layerwise_options options = inference_options(from.how, from.engines, from.scratch, from.net.streams);
     const gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,
-        gneiss::fixed_features(from.features, buckets.rows(), from.engines), buckets, options, from.on, budget, from.stop);
+        gneiss::fixed_features(from.features, buckets.rows(), from.engines), buckets, options, from.on, budget,
+        from.stop);
     if (!result.plan.in_memory) from.net.streams = result.plan.streamed;
     stoppable_rows(*result.rows, from.stop).for_each_block(visit);
 }
 
-gneiss::layerwise_options inference_options(
-    const gnn_options& how, gneiss::engine_factory engines, std::filesystem::path scratch, std::optional<bool> streamed) {
-    return {.direction = how.neighbors(), .engines = std::move(engines), .scratch = std::move(scratch),
-        .hidden_rows = *gneiss::parse_feature_type(how.hidden_rows), .streamed = streamed};
+gneiss::layerwise_options inference_options(const gnn_options& how, gneiss::engine_factory engines,
+    std::filesystem::path scratch, std::optional<bool> streamed) {
+    return {.direction = how.neighbors(),
+        .engines = std::move(engines),
+        .scratch = std::move(scratch),
+        .hidden_rows = *gneiss::parse_feature_type(how.hidden_rows),
+        .streamed = streamed};
 }
 
 std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
-    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows) {
+    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options,
+    const gneiss::row_partitioning& rows) {
     try {
-        (void)gneiss::plan_layerwise(encode, input, rows, edges_of(encode, buckets, options.direction, rows), options, 0);
+        (void)gneiss::plan_layerwise(
+            encode, input, rows, edges_of(encode, buckets, options.direction, rows), options, 0);
     } catch (const gneiss::over_budget& least) {
         return beside_rows + least.needed();
     }
     return beside_rows;
 }
 
-std::uint64_t evaluation_files(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,
-    const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows, std::uint64_t memory) {
+std::uint64_t evaluation_files(const graph_encoder& encode, const gneiss::layerwise_input& input,
+    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows,
+    std::uint64_t memory) {
     const gneiss::layerwise_edges edges = edges_of(encode, buckets, options.direction, rows);
-    const auto plan_in = [&](std::uint64_t bytes) { return gneiss::plan_layerwise(encode, input, rows, edges, options, bytes); };
+    const auto plan_in = [&](std::uint64_t bytes) {
+        return gneiss::plan_layerwise(encode, input, rows, edges, options, bytes);
+    };
     gneiss::layerwise_plan plan;
     try {
         plan = plan_in(rows == buckets.rows() ? memory : 0);
@@ -104,12 +112,15 @@ std::uint64_t evaluation_files(const graph_encoder& encode, const gneiss::layerw
         plan = plan_in(least.needed());
     }
     if (plan.in_memory) return 0;
-    const auto file = [&](std::size_t columns) { return columns == 0 ? 0 : gneiss::scratch_rows::memory_bytes(rows, columns); };
+    const auto file = [&](std::size_t columns) {
+        return columns == 0 ? 0 : gneiss::scratch_rows::memory_bytes(rows, columns);
+    };
     const auto input_files = [&](std::size_t l) { // of a layer; after the last one, the result
         if (l == encode.layers()) return file(encode.outputs());
         if (!plan.rereads[l]) return file(encode.parts(l).messages) + file(encode.parts(l).own);
         if (l == 0) return std::uint64_t{0};
-        return file(gneiss::ceil_div(gneiss::row_bytes(options.hidden_rows, encode.factories()[l - 1].outputs()), sizeof(float)));
+        return file(gneiss::ceil_div(
+            gneiss::row_bytes(options.hidden_rows, encode.factories()[l - 1].outputs()), sizeof(float)));
     };
     std::uint64_t most = 0;
     bool degrees = false;
@@ -130,8 +141,8 @@ std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& t
     return plan.evaluation_bytes + plan.borrowable_bytes();
 }
 
-bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,
-    const gneiss::layerwise_options& options, std::uint64_t memory) {
+bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
+    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, std::uint64_t memory) {
     try {
         return gneiss::plan_layerwise(encode, input, buckets, options, memory).in_memory;
     } catch (const gneiss::over_budget&) {
@@ -139,17 +150,18 @@ bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_in
     }
 }
 
-std::uint64_t least_evaluation(const gnn_options& how, const classifier& net,
-    const gneiss::node_features& features, const gneiss::bucket_store& buckets) {
+std::uint64_t least_evaluation(const gnn_options& how, const classifier& net, const gneiss::node_features& features,
+    const gneiss::bucket_store& buckets) {
     if (how.no_eval) return 0;
-    return least_evaluation(net.encode,
-        gneiss::fixed_features(features, buckets.rows()), buckets, inference_options(how), buckets.rows());
+    return least_evaluation(
+        net.encode, gneiss::fixed_features(features, buckets.rows()), buckets, inference_options(how), buckets.rows());
 }
 
 std::uint64_t evaluation_files(const gnn_options& how, const classifier& net, const gneiss::node_features& features,
     const gneiss::bucket_store& buckets, std::uint64_t memory) {
     if (how.no_eval) return 0;
-    return evaluation_files(net.encode, gneiss::fixed_features(features, buckets.rows()), buckets, inference_options(how), buckets.rows(), memory);
+    return evaluation_files(net.encode, gneiss::fixed_features(features, buckets.rows()), buckets,
+        inference_options(how), buckets.rows(), memory);
 }
 
 } // namespace trainers

@@ -39,7 +39,8 @@ public:
 
     gneiss::dense_parameters<> weights;
     graph_encoder encode;
-    std::optional<bool> streams{}; ///< choice of the last inference that exceeded memory, so that the next need not count
+    std::optional<bool>
+        streams{}; ///< choice of the last inference that exceeded memory, so that the next need not count
 
     /// Writes and reads a checkpoint's sections: values and the optimizer state.
     void put(gneiss::checkpoint& to) const;
@@ -55,30 +56,34 @@ struct classifier_source {
     gneiss::engine_factory engines;
     std::filesystem::path scratch; ///< directory for rows that exceed memory
     const gneiss::tbb_executor& on;
-    std::uint64_t memory;          ///< bytes for the work and its result
+    std::uint64_t memory; ///< bytes for the work and its result
     std::stop_token stop;
 };
 
-/// Visits the scores [nodes, classes] of all nodes, ascending, in blocks: layer-wise out-of-core inference with all neighbors
-/// of the whole graph. Throws over_budget, errc::canceled, errc::corrupt, io_error.
+/// Visits the scores [nodes, classes] of all nodes, ascending, in blocks: layer-wise out-of-core inference with all
+/// neighbors of the whole graph. Throws over_budget, errc::canceled, errc::corrupt, io_error.
 void for_each_block(const classifier_source& from, const gneiss::embedding_block_visitor& visit);
 
-/// Returns the options of inference over the whole graph: direction and type of hidden rows by the flags. A plan needs no more.
+/// Returns the options of inference over the whole graph: direction and type of hidden rows by the flags. A plan needs
+/// no more.
 [[nodiscard]] gneiss::layerwise_options inference_options(const gnn_options& how, gneiss::engine_factory engines = {},
     std::filesystem::path scratch = ".", std::optional<bool> streamed = {});
 /// Returns the least memory of a full-graph evaluation: that of inference, and 8 MiB for processing its rows [bytes].
 /// \param rows  the partitions it will have; an estimate if edges are to be re-bucketed for them
 [[nodiscard]] std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
-    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows);
-/// Returns the disk space of a full-graph evaluation in `memory` bytes: the rows of a layer and of the next; 0 if they stay in
-/// memory. A run that streams may take more, if the disk has it.
+    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options,
+    const gneiss::row_partitioning& rows);
+/// Returns the disk space of a full-graph evaluation in `memory` bytes: the rows of a layer and of the next; 0 if they
+/// stay in memory. A run that streams may take more, if the disk has it.
 /// \param rows  as for `least_evaluation`; if they are not the buckets' own, the evaluation is assumed to exceed memory
-[[nodiscard]] std::uint64_t evaluation_files(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,
-    const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows, std::uint64_t memory);
-/// Returns the evaluation's part of a plan, given `freed` bytes that other parts free meanwhile; always at least a little.
+[[nodiscard]] std::uint64_t evaluation_files(const graph_encoder& encode, const gneiss::layerwise_input& input,
+    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows,
+    std::uint64_t memory);
+/// Returns the evaluation's part of a plan, given `freed` bytes that other parts free meanwhile; always at least a
+/// little.
 [[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t freed);
-/// Frees the buffers until training continues, and returns the memory of an evaluation: its part and what the buffers free
-/// [bytes]. Precondition: no batch is in flight.
+/// Frees the buffers until training continues, and returns the memory of an evaluation: its part and what the buffers
+/// free [bytes]. Precondition: no batch is in flight.
 [[nodiscard]] std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& training);
 /// True if an evaluation within `memory` bytes fits in memory: it then reads features and edges once.
 [[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
@@ -87,7 +92,7 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
 [[nodiscard]] std::uint64_t least_evaluation(const gnn_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets);
 /// Returns the disk space for the given features; 0 with --no-eval.
-[[nodiscard]] std::uint64_t evaluation_files(const gnn_options& how, const classifier& net, const gneiss::node_features& features,
-    const gneiss::bucket_store& buckets, std::uint64_t memory);
+[[nodiscard]] std::uint64_t evaluation_files(const gnn_options& how, const classifier& net,
+    const gneiss::node_features& features, const gneiss::bucket_store& buckets, std::uint64_t memory);
 
 } // namespace trainers

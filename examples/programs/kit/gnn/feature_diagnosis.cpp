@@ -26,7 +26,8 @@ void diagnose_features(const gneiss::dataset& data, const gneiss::node_features&
         }
         if (!std::ranges::all_of(values, [](float x) { return std::isfinite(x); }))
             throw gneiss::error(gneiss::errc::not_finite,
-                "the features of node " + data.node_label(v) + " (row " + std::to_string(v) + ") are not all finite numbers",
+                "the features of node " + data.node_label(v) + " (row " + std::to_string(v) +
+                    ") are not all finite numbers",
                 {.path = data.directory()});
     }
 }
@@ -45,8 +46,10 @@ std::string doubt_features(const gneiss::dataset& data, const gneiss::node_featu
     const std::vector<double> means = columns.means(), deviations = columns.deviations();
     for (std::size_t c = 0; c < means.size(); ++c)
         if (std::abs(means[c]) > large || deviations[c] > large)
-            return fmt::format("column {} of the features has mean {:.4g} and standard deviation {:.4g}: layers train poorly on values "
-                               "far from 0; import {} again with --standardize FILE", c, means[c], deviations[c], data.manifest().name);
+            return fmt::format("column {} of the features has mean {:.4g} and standard deviation {:.4g}: layers train "
+                               "poorly on values "
+                               "far from 0; import {} again with --standardize FILE",
+                c, means[c], deviations[c], data.manifest().name);
     return {};
 }
 

@@ -13,38 +13,62 @@
 namespace trainers {
 
 void gnn_options::add_layers(programs::command& to) {
-    to.option("layers", layers, "layers of the encoder: sage, gcn, gat or linear, such as sage:128,sage:128:max; see the guide").value_name("SPEC").default_text("from the graph");
+    to.option("layers", layers,
+          "layers of the encoder: sage, gcn, gat or linear, such as sage:128,sage:128:max; see the guide")
+        .value_name("SPEC")
+        .default_text("from the graph");
 }
 
 void gnn_options::add_dropout(programs::command& to) {
-    to.option("normalize-features", normalize_features, "scale each feature row to sum to 1").default_text("true for sparse features");
-    to.option("dropout", dropout, "dropout between layers, during training").range(0, 0.99).default_text("0.5 for node classification");
-    to.option("attention-dropout", attention_dropout, "dropout of attention weights (gat)").range(0, 0.99).default_text("0");
+    to.option("normalize-features", normalize_features, "scale each feature row to sum to 1")
+        .default_text("true for sparse features");
+    to.option("dropout", dropout, "dropout between layers, during training")
+        .range(0, 0.99)
+        .default_text("0.5 for node classification");
+    to.option("attention-dropout", attention_dropout, "dropout of attention weights (gat)")
+        .range(0, 0.99)
+        .default_text("0");
 }
 
 void gnn_options::add_sampling(programs::command& to) {
-    to.option("sampler", sampler, "neighbor: draws at every hop; dense: draws a node's neighbors once per batch").choices({"neighbor", "dense"}).formerly("neighbour", "neighbor");
-    to.option("fanout", fanout, "neighbors per hop, first the hop of the batch: 10,10; 10+10 (in and out); all").value_name("N,N").default_text("from the graph");
-    to.option("direction", direction, "neighbors to sample").choices({"in", "out", "both"}).default_text("in; both if edges have one direction");
+    to.option("sampler", sampler, "neighbor: draws at every hop; dense: draws a node's neighbors once per batch")
+        .choices({"neighbor", "dense"})
+        .formerly("neighbour", "neighbor");
+    to.option("fanout", fanout, "neighbors per hop, first the hop of the batch: 10,10; 10+10 (in and out); all")
+        .value_name("N,N")
+        .default_text("from the graph");
+    to.option("direction", direction, "neighbors to sample")
+        .choices({"in", "out", "both"})
+        .default_text("in; both if edges have one direction");
 }
 
 void gnn_options::add_coverage(programs::command& to, const std::string& default_value) {
-    to.option("coverage-correction", coverage_correction, "sage: impute neighbors outside of the buffer by the average neighbor").default_text(default_value);
+    to.option("coverage-correction", coverage_correction,
+          "sage: impute neighbors outside of the buffer by the average neighbor")
+        .default_text(default_value);
     to.option("coverage-share", coverage_share, "imputed share of these neighbors").range(0, 1);
 }
 
-void gnn_options::add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate,
-    const std::string& default_schedule) {
-    to.option("optimizer", optimizer, "optimizer of the layers' weights").choices({"sgd", "adagrad", "adam", "adamw"}).default_text(default_optimizer);
+void gnn_options::add_optimizer(programs::command& to, const std::string& default_optimizer,
+    const std::string& default_rate, const std::string& default_schedule) {
+    to.option("optimizer", optimizer, "optimizer of the layers' weights")
+        .choices({"sgd", "adagrad", "adam", "adamw"})
+        .default_text(default_optimizer);
     to.option("lr", lr, "learning rate").default_text(default_rate);
-    to.option("weight-decay", weight_decay, "weight decay of the layers' weights").range(0).default_text("1e-3 if less than a tenth of the nodes train, else 0");
+    to.option("weight-decay", weight_decay, "weight decay of the layers' weights")
+        .range(0)
+        .default_text("1e-3 if less than a tenth of the nodes train, else 0");
     to.option("clip", clip, "clip weight gradients to this norm; 0: never").range(0);
     add_schedule(to, default_schedule);
 }
 
 void gnn_options::add_early_stop(programs::command& to) {
-    to.option("early-stop", stop_early, "stop after N validations without improvement; 0: never. The best state is kept anyway").default_text("from the graph");
-    to.option("early-stop-metric", early_stop_metric, "validation metric that selects the best state, such as macro_f1").value_name("NAME").default_text("the first one reported");
+    to.option("early-stop", stop_early,
+          "stop after N validations without improvement; 0: never. The best state is kept anyway")
+        .default_text("from the graph");
+    to.option("early-stop-metric", early_stop_metric, "validation metric that selects the best state, such as macro_f1")
+        .value_name("NAME")
+        .default_text("the first one reported");
 }
 
 namespace {
@@ -63,18 +87,26 @@ void hidden_rows_flag::add_to(programs::command& to) {
 }
 
 void gnn_options::add_node_task(programs::command& to) {
-    to.option("node-task", node_task, "labels of a node: one of the classes, any number of them, or numbers").choices({"classes", "multilabel", "regression"}).default_text("the dataset's");
+    to.option("node-task", node_task, "labels of a node: one of the classes, any number of them, or numbers")
+        .choices({"classes", "multilabel", "regression"})
+        .default_text("the dataset's");
 }
 
 void gnn_options::add_class_weights(programs::command& to) {
-    to.option("class-weights", class_weights, "weights of classes in the loss: balanced (by their number of training nodes), or a file of lines NAME TAB WEIGHT").value_name("balanced|FILE").default_text("all 1");
+    to.option("class-weights", class_weights,
+          "weights of classes in the loss: balanced (by their number of training nodes), or a file of lines NAME TAB "
+          "WEIGHT")
+        .value_name("balanced|FILE")
+        .default_text("all 1");
 }
 
 void gnn_options::check_stop_metric(const std::vector<std::string>& metrics) const {
     if (!early_stop_metric) return;
-    if (no_eval || *eval_every == 0) throw programs::usage_error("--early-stop-metric compares validations: leave --no-eval and --eval-every 0 out");
+    if (no_eval || *eval_every == 0)
+        throw programs::usage_error("--early-stop-metric compares validations: leave --no-eval and --eval-every 0 out");
     if (std::ranges::find(metrics, *early_stop_metric) == metrics.end())
-        throw programs::usage_error(fmt::format("--early-stop-metric {}: the metrics of this task are {}", *early_stop_metric, fmt::join(metrics, ", ")));
+        throw programs::usage_error(fmt::format(
+            "--early-stop-metric {}: the metrics of this task are {}", *early_stop_metric, fmt::join(metrics, ", ")));
 }
 
 void gnn_options::resolve_node_task(const gneiss::dataset_manifest& graph) {
@@ -82,14 +114,18 @@ void gnn_options::resolve_node_task(const gneiss::dataset_manifest& graph) {
     const node_target_kind kind = graph.node_attributes.target;
     const std::string own(to_string(kind));
     if (node_task && *node_task != own)
-        throw programs::usage_error(fmt::format("--node-task {}: {} was imported for {}; import it again with gneiss-data import --node-task {}", *node_task,
-            graph.name, own, *node_task));
+        throw programs::usage_error(fmt::format(
+            "--node-task {}: {} was imported for {}; import it again with gneiss-data import --node-task {}",
+            *node_task, graph.name, own, *node_task));
     node_task = own;
     if (kind != node_target_kind::classes && device != "cpu")
-        throw programs::usage_error(fmt::format("--node-task {} is for --device cpu: the GPU's loss is for one class per node", own));
+        throw programs::usage_error(
+            fmt::format("--node-task {} is for --device cpu: the GPU's loss is for one class per node", own));
     if (!class_weights) return;
-    if (kind == node_target_kind::regression) throw programs::usage_error("--class-weights is for classes: regression has none");
-    if (device != "cpu") throw programs::usage_error("--class-weights is for --device cpu: the GPU's loss has no class weights");
+    if (kind == node_target_kind::regression)
+        throw programs::usage_error("--class-weights is for classes: regression has none");
+    if (device != "cpu")
+        throw programs::usage_error("--class-weights is for --device cpu: the GPU's loss has no class weights");
     if (*class_weights != "balanced") class_weights = std::filesystem::absolute(*class_weights).string();
 }
 
@@ -123,7 +159,8 @@ void gnn_options::resolve_sampling(const gneiss::dataset_manifest& graph, const 
     resolve_schedule(schedule, validates && !no_eval && *eval_every != 0);
     if (!fanout) {
         const std::size_t count = gneiss::hops_of(layer_options(1));
-        fanout = fmt::format("{}", fmt::join(std::vector<std::string>(count, graph.train_edges <= 500'000 ? "all" : "10"), ","));
+        fanout = fmt::format(
+            "{}", fmt::join(std::vector<std::string>(count, graph.train_edges <= 500'000 ? "all" : "10"), ","));
     }
     early_stop = *stop_early;
     resolve_machine();
@@ -151,14 +188,19 @@ gneiss::gnn_trainer_options gnn_options::training_options() const {
 
 gneiss::neighbor_direction gnn_options::neighbors() const {
     return *direction == "in" ? gneiss::neighbor_direction::in
-           : *direction == "out" ? gneiss::neighbor_direction::out
-                                 : gneiss::neighbor_direction::both;
+        : *direction == "out" ? gneiss::neighbor_direction::out
+                              : gneiss::neighbor_direction::both;
 }
 
 std::vector<gneiss::layer_options> gnn_options::layer_options(std::size_t outputs) const {
     try {
-        return gneiss::parse_layers(*layers, {.then = {}, .dropout = *dropout, .attention_dropout = attention_dropout.value_or(0),
-            .norm = false, .residual = false, .last_width = outputs});
+        return gneiss::parse_layers(*layers,
+            {.then = {},
+                .dropout = *dropout,
+                .attention_dropout = attention_dropout.value_or(0),
+                .norm = false,
+                .residual = false,
+                .last_width = outputs});
     } catch (const gneiss::error& e) {
         throw programs::usage_error(std::string("--layers: ") + e.what());
     }

@@ -31,8 +31,8 @@ struct gnn_options : run_options, rate_options {
     std::optional<double> lr, weight_decay;
     double clip = 0;
     std::optional<std::uint64_t> stop_early; ///< --early-stop
-    std::string hidden_rows = "f32";          ///< type of rows between layers on disk, in inference over the whole graph
-    std::optional<std::string> node_task;     ///< kind of labels; the dataset's
+    std::string hidden_rows = "f32";         ///< type of rows between layers on disk, in inference over the whole graph
+    std::optional<std::string> node_task;    ///< kind of labels; the dataset's
     std::optional<std::string> class_weights; ///< "balanced", or a file
 
     // Groups of flags, in the order of the help.
@@ -40,7 +40,8 @@ struct gnn_options : run_options, rate_options {
     void add_dropout(programs::command& to);
     void add_sampling(programs::command& to);
     void add_coverage(programs::command& to, const std::string& default_value);
-    void add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate, const std::string& default_schedule);
+    void add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate,
+        const std::string& default_schedule);
     void add_early_stop(programs::command& to);
     void add_hidden_rows(programs::command& to);
     void add_node_task(programs::command& to);
@@ -51,20 +52,21 @@ struct gnn_options : run_options, rate_options {
     void resolve_direction(const gneiss::dataset& data);
     /// Throws usage_error unless --early-stop-metric is one of `metrics`, and the run validates.
     void check_stop_metric(const std::vector<std::string>& metrics) const;
-    /// Sets --node-task, and makes the file of --class-weights absolute. Throws usage_error for another kind of labels than the
-    /// dataset's, and for a device that lacks the loss.
+    /// Sets --node-task, and makes the file of --class-weights absolute. Throws usage_error for another kind of labels
+    /// than the dataset's, and for a device that lacks the loss.
     void resolve_node_task(const gneiss::dataset_manifest& graph);
     /// Sets `coverage_correction` if it is absent. Throws usage_error if it is on and a GPU computes.
     void resolve_coverage(bool corrected);
-    /// Sets defaults that depend on the layers: fan-out (all neighbors for a small graph), learning-rate schedule, memory and
-    /// threads. Throws usage_error for a fan-out that the layers cannot use.
+    /// Sets defaults that depend on the layers: fan-out (all neighbors for a small graph), learning-rate schedule,
+    /// memory and threads. Throws usage_error for a fan-out that the layers cannot use.
     /// \param validates  there is validation data for the task
     void resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool validates);
     /// Throws usage_error for a fan-out that the layers cannot use, or an invalid layer.
     void check_fanout(const std::string& text) const;
 
     [[nodiscard]] gneiss::neighbor_direction neighbors() const;
-    /// Returns the options of an encoder whose last layer has `outputs` columns unless the text sets it. Throws usage_error.
+    /// Returns the options of an encoder whose last layer has `outputs` columns unless the text sets it. Throws
+    /// usage_error.
     [[nodiscard]] std::vector<gneiss::layer_options> layer_options(std::size_t outputs) const;
     [[nodiscard]] std::vector<gneiss::hop_fanout> hops() const { return gneiss::parse_fanout(*fanout, neighbors()); }
     [[nodiscard]] gneiss::sampler_kind sampling() const {
@@ -75,11 +77,14 @@ struct gnn_options : run_options, rate_options {
     }
     /// Returns the options of node batches and their samples.
     [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
-    /// Returns the scale of neighbor weights, see `scale_neighbor_weights`, if `resident` of `partitions` partitions are.
+    /// Returns the scale of neighbor weights, see `scale_neighbor_weights`, if `resident` of `partitions` partitions
+    /// are.
     /// \param cut  `gneiss::relative_cut`; 1: random partitions
     [[nodiscard]] float neighbor_scale(std::uint32_t resident, std::uint32_t partitions, double cut = 1) const;
     /// Returns the learning rate of the weights in an epoch; `plateau` is the factor of validations so far.
-    [[nodiscard]] double learning_rate(std::uint64_t epoch, double plateau = 1) const { return *lr * (rate_factor(epoch, *epochs) * plateau); }
+    [[nodiscard]] double learning_rate(std::uint64_t epoch, double plateau = 1) const {
+        return *lr * (rate_factor(epoch, *epochs) * plateau);
+    }
     /// Returns the optimizer with that learning rate.
     [[nodiscard]] gneiss::dense_optimizer dense_optimizer(std::uint64_t epoch, double plateau = 1) const;
 };
@@ -96,8 +101,8 @@ struct hidden_rows_flag {
 
 /// True if fewer than a tenth of the nodes train.
 [[nodiscard]] bool few_train(const gneiss::dataset_manifest& graph);
-/// True if the dataset has edges and stores each both ways, as `--undirected` does: by its manifest, or by a pass over its edges
-/// (`stored_both_ways`) for one of an earlier version.
+/// True if the dataset has edges and stores each both ways, as `--undirected` does: by its manifest, or by a pass over
+/// its edges (`stored_both_ways`) for one of an earlier version.
 [[nodiscard]] bool both_ways(const gneiss::dataset& data);
 
 } // namespace trainers

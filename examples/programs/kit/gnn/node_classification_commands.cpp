@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "kit/cli/dataset_path.hpp"
+#include "kit/cli/signals.hpp"
+#include "kit/cli/terminal.hpp"
 #include "kit/gnn/classifier.hpp"
 #include "kit/gnn/node_classification_predictions.hpp"
 #include "kit/gnn/node_metrics.hpp"
-#include "kit/cli/signals.hpp"
-#include "kit/cli/terminal.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/engine.hpp"
 #include "kit/run/link_evaluation.hpp"
@@ -30,7 +30,9 @@ public:
     /// Opens the run's best state, or the last one if none was kept; `other` is a graph to use instead of its own.
     trained_model(const node_classification_program& of, const run_flags& flags, const hidden_rows_flag& rows,
         const std::optional<std::filesystem::path>& other = {})
-        : memory(flags.memory_bytes()), on(flags.executor()), run_(flags.run) {
+        : memory(flags.memory_bytes()),
+          on(flags.executor()),
+          run_(flags.run) {
         const std::filesystem::path& run = run_;
         trained_run<node_classification_options> opened = of.open(run, flags.dataset);
         how = std::move(opened.flags);
@@ -40,7 +42,8 @@ public:
         own_ = std::move(opened.data);
         net.emplace(how, *own_);
         net->take(opened.saved);
-        if (const auto partitioned = run / programs::checkpoint_directory / partitioned_name; std::filesystem::exists(partitioned))
+        if (const auto partitioned = run / programs::checkpoint_directory / partitioned_name;
+            std::filesystem::exists(partitioned))
             own_ = std::make_unique<gneiss::dataset>(partitioned);
         if (other) {
             programs::check_dataset(*other);
@@ -57,11 +60,14 @@ public:
         gneiss::node_features features = data().features();
         if (*how.normalize_features) features.normalize_rows();
         for_each_block({how, *net, data(), features, choose_engine(how).make, scratch_of(run_), on,
-            memory_left(gneiss::memory_budget(memory), memory), stop}, visit);
+                           memory_left(gneiss::memory_budget(memory), memory), stop},
+            visit);
     }
 
     /// Returns the order of exported nodes.
-    [[nodiscard]] id_order order() const { return {data(), scratch_of(run_), memory_left(gneiss::memory_budget(memory), memory) / 4}; }
+    [[nodiscard]] id_order order() const {
+        return {data(), scratch_of(run_), memory_left(gneiss::memory_budget(memory), memory) / 4};
+    }
 
     node_classification_options how;
     run_state state;
@@ -83,10 +89,13 @@ programs::exit_code eval(const node_classification_program& of, const split_flag
     trained_model trained(of, flags, flags);
     const node_truth truth(trained.data());
     node_metrics metrics(trained.data().nodes_of(split_named(flags.split)), truth);
-    trained([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
-        for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
-    }, interrupts.token());
-    report_metrics(of.program, flags, trained.state, flags.split, metrics.values(), "nodes", trained.how.dataset, metrics.per_class(flags.split, trained.data()));
+    trained(
+        [&](std::uint64_t first, gneiss::matrix_view<const float> some) {
+            for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
+        },
+        interrupts.token());
+    report_metrics(of.program, flags, trained.state, flags.split, metrics.values(), "nodes", trained.how.dataset,
+        metrics.per_class(flags.split, trained.data()));
     return programs::exit_code::done;
 }
 
@@ -99,7 +108,8 @@ programs::exit_code predict(const node_classification_program& of, const predict
     trained_model trained(of, flags, flags, flags.graph);
     trained.data().verify_labels();
     const auto asked = requested_nodes(trained.data(), flags, flags.memory_bytes());
-    predict_classes(of.program, {trained.data(), trained.trained_on(), trained.order(), trained.state}, asked,
+    predict_classes(
+        of.program, {trained.data(), trained.trained_on(), trained.order(), trained.state}, asked,
         [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.json);
     return programs::exit_code::done;
 }
@@ -116,24 +126,29 @@ programs::exit_code export_run(const node_classification_program& of, const expo
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags, flags, flags.graph);
     trained.data().verify_labels();
-    export_predictions({trained.data(), trained.trained_on(), trained.order(), trained.state},
-        [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.format, out.begin());
+    export_predictions(
+        {trained.data(), trained.trained_on(), trained.order(), trained.state},
+        [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.format,
+        out.begin());
     out.finish();
     const std::uint64_t nodes = trained.data().manifest().nodes;
     if (flags.json) {
-        nlohmann::ordered_json result{{"program", of.program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", "predictions"}};
+        nlohmann::ordered_json result{
+            {"program", of.program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", "predictions"}};
         trained.state.add_to(result);
         programs::print_json(result);
     } else {
-        programs::print_text("predictions of {} nodes are in {} ({})\n", nodes, out.path().string(), trained.state.text());
+        programs::print_text(
+            "predictions of {} nodes are in {} ({})\n", nodes, out.path().string(), trained.state.text());
     }
     return programs::exit_code::done;
 }
 
 void add_eval(programs::command_line& to, const node_classification_program& of) {
     static split_flags flags;
-    programs::command& command = to.add("eval", "Evaluates a trained run on a split, with all neighbors in the whole graph.",
-        [of](programs::command&) { return eval(of, flags); });
+    programs::command& command =
+        to.add("eval", "Evaluates a trained run on a split, with all neighbors in the whole graph.",
+            [of](programs::command&) { return eval(of, flags); });
     flags.run_flags::add_to(command);
     command.option("split", flags.split, "split to evaluate").choices({"train", "valid", "test"});
     flags.hidden_rows_flag::add_to(command);
@@ -142,7 +157,8 @@ void add_eval(programs::command_line& to, const node_classification_program& of)
 
 void add_predict(programs::command_line& to, const node_classification_program& of) {
     static predict_flags flags;
-    programs::command& command = to.add("predict", "Predicts node labels.", [of](programs::command&) { return predict(of, flags); });
+    programs::command& command =
+        to.add("predict", "Predicts node labels.", [of](programs::command&) { return predict(of, flags); });
     flags.run_flags::add_to(command);
     flags.node_flags::add_to(command);
     command.group("Graph");
@@ -157,7 +173,9 @@ void add_export(programs::command_line& to, const node_classification_program& o
         [of](programs::command&) { return export_run(of, flags); });
     flags.run_flags::add_to(command);
     command.option("out", flags.out, "output directory").value_name("DIR").required();
-    command.option("format", flags.format, "npy: an array and a table of names; tsv: name, class and probability per line").choices({"npy", "tsv"});
+    command
+        .option("format", flags.format, "npy: an array and a table of names; tsv: name, class and probability per line")
+        .choices({"npy", "tsv"});
     command.option("graph", flags.graph, graph_help).value_name("DATASET");
     flags.hidden_rows_flag::add_to(command);
     command.option("force", flags.force, "replace an existing export at --out").transient();

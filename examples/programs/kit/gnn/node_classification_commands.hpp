@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "kit/cli/command_line.hpp"
-#include "kit/report/file_names.hpp"
 #include "kit/gnn/node_classification_options.hpp"
+#include "kit/report/file_names.hpp"
 #include "kit/run/run_flags.hpp"
 
 namespace trainers {
@@ -19,7 +19,9 @@ namespace trainers {
 struct node_classification_program {
     std::string program;
     /// Opens a run for reading, as `open_trained`.
-    std::function<trained_run<node_classification_options>(const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved)> open;
+    std::function<trained_run<node_classification_options>(
+        const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved)>
+        open;
 };
 
 /// Directory of a run's own partitioned dataset, if any.
@@ -30,11 +32,12 @@ void add_node_classification_commands(programs::command_line& to, const node_cla
 /// Adds the same commands for a program whose flags of `train` are `Options`.
 template <class Options>
 void add_node_classification_commands(programs::command_line& to, const std::string& program) {
-    add_node_classification_commands(to, {program, [program](const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved) {
-        auto opened = open_trained<Options>(program, run, moved);
-        return trained_run<node_classification_options>{std::move(opened.saved), std::move(opened.data),
-            static_cast<const node_classification_options&>(opened.flags), std::move(opened.state)};
-    }});
+    add_node_classification_commands(
+        to, {program, [program](const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved) {
+                 auto opened = open_trained<Options>(program, run, moved);
+                 return trained_run<node_classification_options>{std::move(opened.saved), std::move(opened.data),
+                     static_cast<const node_classification_options&>(opened.flags), std::move(opened.state)};
+             }});
 }
 
 } // namespace trainers

@@ -34,7 +34,8 @@ void node_classification_options::resolve_node_classification(const gneiss::data
     before.take("direction", direction);
     before.take("normalize-features", normalize_features);
     const auto need = [&](bool there, const char* what, const char* field) {
-        if (!there) throw gneiss::error(gneiss::errc::invalid_argument, what, {.path = data.directory(), .field = field});
+        if (!there)
+            throw gneiss::error(gneiss::errc::invalid_argument, what, {.path = data.directory(), .field = field});
     };
     need(graph.node_attributes.classes != 0, "has no node labels: gneiss-data import --labels", "labels");
     need(graph.node_attributes.train != 0, "has no training nodes", "split");

@@ -15,8 +15,8 @@ struct node_classification_options : gnn_options {
     void add_training(programs::command& to);
     void add_evaluation(programs::command& to);
 
-    /// Sets defaults from the graph. Throws errc::invalid_argument for a dataset without labels, training nodes or features,
-    /// usage_error.
+    /// Sets defaults from the graph. Throws errc::invalid_argument for a dataset without labels, training nodes or
+    /// features, usage_error.
     void resolve_node_classification(const gneiss::dataset& data);
 };
 

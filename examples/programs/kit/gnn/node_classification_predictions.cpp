@@ -12,10 +12,10 @@
 #include <gneiss/io/tsv_name.hpp>
 #include <gneiss/model/classify.hpp>
 
+#include "kit/cli/terminal.hpp"
 #include "kit/gnn/node_truth.hpp"
 #include "kit/report/records.hpp"
 #include "kit/report/run_directory.hpp"
-#include "kit/cli/terminal.hpp"
 #include "kit/run/divergence.hpp"
 #include "kit/run/name_lines.hpp"
 #include "kit/run/run_flags.hpp"
@@ -36,7 +36,10 @@ void softmax(std::vector<float>& scores) {
 class answers {
 public:
     explicit answers(const gneiss::dataset& trained_on)
-        : trained_on_(trained_on), kind_(trained_on.manifest().node_attributes.target), scale_(trained_on), offsets_(gneiss::target_offsets(trained_on)) {}
+        : trained_on_(trained_on),
+          kind_(trained_on.manifest().node_attributes.target),
+          scale_(trained_on),
+          offsets_(gneiss::target_offsets(trained_on)) {}
 
     /// Returns probabilities of the classes, or numbers; valid until the next call.
     const std::vector<float>& of(std::span<const float> outputs) {
@@ -51,11 +54,14 @@ public:
         return values_;
     }
     /// Returns the class, the classes with "|" between them, or nothing for numbers.
-    [[nodiscard]] std::string classes(const std::vector<float>& values) const { return join(values, [this](std::size_t c) { return name(c); }); }
+    [[nodiscard]] std::string classes(const std::vector<float>& values) const {
+        return join(values, [this](std::size_t c) { return name(c); });
+    }
     /// Returns the fields of a line after the node's name.
     [[nodiscard]] std::string text(const std::vector<float>& values) const {
         if (kind_ == gneiss::node_target_kind::regression)
-            return offsets_.empty() ? fmt::format("{:.6g}", fmt::join(values, "\t")) : fmt::format("{:.12g}", fmt::join(numbers(values), "\t"));
+            return offsets_.empty() ? fmt::format("{:.6g}", fmt::join(values, "\t"))
+                                    : fmt::format("{:.12g}", fmt::join(numbers(values), "\t"));
         return classes(values) + "\t" + join(values, [&](std::size_t c) { return fmt::format("{:.4f}", values[c]); });
     }
     /// Adds the fields of a prediction.
@@ -82,7 +88,9 @@ public:
     }
     /// True if `numbers` need 64 bits.
     [[nodiscard]] bool wide() const noexcept { return !offsets_.empty(); }
-    [[nodiscard]] std::string name(std::size_t c) const { return trained_on_.class_label(static_cast<std::int32_t>(c)); }
+    [[nodiscard]] std::string name(std::size_t c) const {
+        return trained_on_.class_label(static_cast<std::int32_t>(c));
+    }
 
 private:
     template <class Text>
@@ -102,7 +110,9 @@ private:
     std::vector<float> values_;
 };
 
-std::size_t columns_of(const gneiss::dataset& data) { return static_cast<std::size_t>(data.manifest().node_attributes.classes); }
+std::size_t columns_of(const gneiss::dataset& data) {
+    return static_cast<std::size_t>(data.manifest().node_attributes.classes);
+}
 
 /// Returns the stream with `check_outputs` of each row.
 score_stream checked(const gneiss::dataset& data, const score_stream& scores) {
@@ -122,24 +132,29 @@ void node_flags::add_to(programs::command& to) {
     to.option("nodes", nodes, "names of nodes, one a line").value_name("FILE");
 }
 
-void refuse_other_features(const gneiss::node_features& trained, const gneiss::node_features& given, const std::filesystem::path& graph) {
+void refuse_other_features(
+    const gneiss::node_features& trained, const gneiss::node_features& given, const std::filesystem::path& graph) {
     if (given.columns() == trained.columns() && given.sparse() == trained.sparse()) return;
     const auto kind = [](const gneiss::node_features& of) { return of.sparse() ? "sparse" : "dense"; };
     throw gneiss::error(gneiss::errc::invalid_argument,
-        fmt::format("has {} {} features of a node, the run was trained with {} {}", given.columns(), kind(given), trained.columns(), kind(trained)),
+        fmt::format("has {} {} features of a node, the run was trained with {} {}", given.columns(), kind(given),
+            trained.columns(), kind(trained)),
         {.path = graph});
 }
 
-std::optional<std::vector<gneiss::node_id>> requested_nodes(const gneiss::dataset& data, const node_flags& flags, std::uint64_t memory) {
+std::optional<std::vector<gneiss::node_id>> requested_nodes(
+    const gneiss::dataset& data, const node_flags& flags, std::uint64_t memory) {
     if (!flags.some()) return std::nullopt;
     std::vector<gneiss::node_id> rows;
     for (const std::string& name : flags.node) rows.push_back(node_called(data, name, {.path = data.directory()}));
-    if (flags.nodes) for_each_name(data, *flags.nodes, [&](gneiss::node_id v) { append_within(rows, v, memory, "requested nodes"); });
+    if (flags.nodes)
+        for_each_name(
+            data, *flags.nodes, [&](gneiss::node_id v) { append_within(rows, v, memory, "requested nodes"); });
     return rows;
 }
 
-void predict_classes(const std::string& program, const classified& of, const std::optional<std::vector<gneiss::node_id>>& asked,
-    const score_stream& scores, bool json) {
+void predict_classes(const std::string& program, const classified& of,
+    const std::optional<std::vector<gneiss::node_id>>& asked, const score_stream& scores, bool json) {
     answers answer(of.trained_on);
     auto list = nlohmann::ordered_json::array();
     std::vector<std::string> lines; // text or JSON of the distinct requested nodes
@@ -151,14 +166,17 @@ void predict_classes(const std::string& program, const classified& of, const std
         return one.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
     };
     const auto write = [&](const std::string& line) {
-        if (json) list.push_back(nlohmann::ordered_json::parse(line));
-        else programs::print_text(line);
+        if (json)
+            list.push_back(nlohmann::ordered_json::parse(line));
+        else
+            programs::print_text(line);
     };
     std::vector<gneiss::node_id> sorted = asked.value_or(std::vector<gneiss::node_id>{});
     std::ranges::sort(sorted);
     sorted.erase(std::ranges::unique(sorted).begin(), sorted.end());
     if (!asked)
-        of.order(checked(of.data, scores), columns_of(of.trained_on), [&](std::uint64_t at, std::span<const float> outputs) { write(text_of(of.order.label(at), outputs)); });
+        of.order(checked(of.data, scores), columns_of(of.trained_on),
+            [&](std::uint64_t at, std::span<const float> outputs) { write(text_of(of.order.label(at), outputs)); });
     else
         scores([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
             for (; lines.size() < sorted.size() && sorted[lines.size()] < first + some.rows();) {
@@ -168,34 +186,41 @@ void predict_classes(const std::string& program, const classified& of, const std
             }
         });
     if (asked)
-        for (const gneiss::node_id row : *asked) write(lines[static_cast<std::size_t>(std::ranges::lower_bound(sorted, row) - sorted.begin())]);
+        for (const gneiss::node_id row : *asked)
+            write(lines[static_cast<std::size_t>(std::ranges::lower_bound(sorted, row) - sorted.begin())]);
     if (!json) return;
     nlohmann::ordered_json result{{"program", program}, {"predictions", list}};
     of.state.add_to(result);
     programs::print_json(result);
 }
 
-void export_predictions(const classified& of, const score_stream& scores, const std::string& format, const std::filesystem::path& to) {
+void export_predictions(
+    const classified& of, const score_stream& scores, const std::string& format, const std::filesystem::path& to) {
     const bool npy = format == "npy";
     const std::size_t columns = columns_of(of.trained_on);
     const bool classes = of.trained_on.manifest().node_attributes.target != gneiss::node_target_kind::regression;
     answers answer(of.trained_on);
     std::optional<gneiss::npy_writer> array;
-    if (npy) array.emplace(to / "predictions.npy", answer.wide() ? gneiss::npy_dtype::f64 : gneiss::npy_dtype::f32, std::vector<std::uint64_t>{columns});
+    if (npy)
+        array.emplace(to / "predictions.npy", answer.wide() ? gneiss::npy_dtype::f64 : gneiss::npy_dtype::f32,
+            std::vector<std::uint64_t>{columns});
     text_file text(to / (npy ? "nodes.tsv" : "predictions.tsv"));
     of.order(checked(of.data, scores), columns, [&](std::uint64_t at, std::span<const float> outputs) {
         const std::vector<float>& values = answer.of(outputs);
         const std::string name = gneiss::tsv_name(of.order.label(at));
-        text.write(!npy ? fmt::format("{}\t{}\n", name, answer.text(values))
-            : classes ? fmt::format("{}\t{}\t{}\n", at, name, answer.classes(values))
-                      : fmt::format("{}\t{}\n", at, name));
-        if (npy && answer.wide()) array->append(std::span<const double>(answer.numbers(values)));
-        else if (npy) array->append_bytes(std::as_bytes(std::span(values)));
+        text.write(!npy   ? fmt::format("{}\t{}\n", name, answer.text(values))
+                : classes ? fmt::format("{}\t{}\t{}\n", at, name, answer.classes(values))
+                          : fmt::format("{}\t{}\n", at, name));
+        if (npy && answer.wide())
+            array->append(std::span<const double>(answer.numbers(values)));
+        else if (npy)
+            array->append_bytes(std::as_bytes(std::span(values)));
     });
     if (npy) {
         array->close();
         text_file names(to / "classes.tsv");
-        for (std::size_t c = 0; c < columns; ++c) names.write(fmt::format("{}\t{}\n", c, gneiss::tsv_name(answer.name(c))));
+        for (std::size_t c = 0; c < columns; ++c)
+            names.write(fmt::format("{}\t{}\n", c, gneiss::tsv_name(answer.name(c))));
         names.close();
     }
     text.close();

@@ -25,16 +25,20 @@ struct node_flags {
     [[nodiscard]] bool some() const { return !node.empty() || nodes; }
 };
 
-inline constexpr const char* graph_help = "apply the run to another graph with the same feature columns, such as one with new nodes";
+inline constexpr const char* graph_help =
+    "apply the run to another graph with the same feature columns, such as one with new nodes";
 
 /// Throws errc::invalid_argument if the features of a graph differ in shape or kind from those of training.
-void refuse_other_features(const gneiss::node_features& trained, const gneiss::node_features& given, const std::filesystem::path& graph);
+void refuse_other_features(
+    const gneiss::node_features& trained, const gneiss::node_features& given, const std::filesystem::path& graph);
 
 /// Returns the rows of the requested nodes, in the given order; empty optional for all. Throws errc::not_found;
 /// over_budget if they take more than a quarter of `memory`.
-[[nodiscard]] std::optional<std::vector<gneiss::node_id>> requested_nodes(const gneiss::dataset& data, const node_flags& flags, std::uint64_t memory);
+[[nodiscard]] std::optional<std::vector<gneiss::node_id>> requested_nodes(
+    const gneiss::dataset& data, const node_flags& flags, std::uint64_t memory);
 
-/// The graph whose nodes are classified, and the dataset that names the classes: the graph may differ from the run's own.
+/// The graph whose nodes are classified, and the dataset that names the classes: the graph may differ from the run's
+/// own.
 struct classified {
     const gneiss::dataset& data;
     const gneiss::dataset& trained_on;
@@ -45,13 +49,16 @@ struct classified {
 /// Visits the scores [nodes, classes] of all nodes, ascending, in blocks.
 using score_stream = row_stream;
 
-/// Prints of each requested node, or of all in the order of their ids, the name, then its class and the probability; or its classes, those with a probability above ½,
-/// with "|" between them, and their probabilities likewise; or its numbers.
-void predict_classes(const std::string& program, const classified& of, const std::optional<std::vector<gneiss::node_id>>& asked,
-    const score_stream& scores, bool json);
+/// Prints of each requested node, or of all in the order of their ids, the name, then its class and the probability; or
+/// its classes, those with a probability above ½, with "|" between them, and their probabilities likewise; or its
+/// numbers.
+void predict_classes(const std::string& program, const classified& of,
+    const std::optional<std::vector<gneiss::node_id>>& asked, const score_stream& scores, bool json);
 
-/// Writes predictions.npy [nodes, classes], in the order of the ids if they are integers, nodes.tsv: row TAB name TAB class or classes, if there are classes, and classes.tsv: column
-/// TAB class or target; or predictions.tsv: what `predict_classes` prints.
-void export_predictions(const classified& of, const score_stream& scores, const std::string& format, const std::filesystem::path& to);
+/// Writes predictions.npy [nodes, classes], in the order of the ids if they are integers, nodes.tsv: row TAB name TAB
+/// class or classes, if there are classes, and classes.tsv: column TAB class or target; or predictions.tsv: what
+/// `predict_classes` prints.
+void export_predictions(
+    const classified& of, const score_stream& scores, const std::string& format, const std::filesystem::path& to);
 
 } // namespace trainers

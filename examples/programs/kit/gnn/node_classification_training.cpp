@@ -6,10 +6,10 @@
 
 #include <gneiss/storage/io/file_system.hpp>
 
-#include "kit/report/best_state.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_predictions.hpp"
 #include "kit/gnn/node_metrics.hpp"
+#include "kit/report/best_state.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/divergence.hpp"
 #include "kit/run/training_observer.hpp"
@@ -19,7 +19,8 @@ namespace trainers {
 
 namespace {
 
-warm_start open_warm_start(const std::string& program, const node_classification_options& how, const programs::command& command, const gneiss::dataset& data) {
+warm_start open_warm_start(const std::string& program, const node_classification_options& how,
+    const programs::command& command, const gneiss::dataset& data) {
     warm_start warm(program, how);
     warm.refuse_other_model(command, {"layers"});
     refuse_other_features(warm.data().features(), data.features(), data.directory());
@@ -28,12 +29,15 @@ warm_start open_warm_start(const std::string& program, const node_classification
 
 } // namespace
 
-void check_warm_start(const std::string& program, const node_classification_options& how, const programs::command& command, const gneiss::dataset& data) {
+void check_warm_start(const std::string& program, const node_classification_options& how,
+    const programs::command& command, const gneiss::dataset& data) {
     if (how.warm_start && !how.resume) (void)open_warm_start(program, how, command, data);
 }
 
 node_classification_training::node_classification_training(const parts& of)
-    : of_(of), executor_(of.how.threads), charges_(of.plan.memory.charge_run(of.budget)) {
+    : of_(of),
+      executor_(of.how.threads),
+      charges_(of.plan.memory.charge_run(of.budget)) {
     (void)gneiss::make_directory(of.run.directory.checkpoint());
     if (!of.run.saved && of.how.warm_start) {
         warm_start warm = open_warm_start(of.program, of.how, of.command, of.dataset);
@@ -48,7 +52,8 @@ node_classification_training::node_classification_training(const parts& of)
     epoch_ = last_trained(of.run.saved->position);
 }
 
-epoch_end node_classification_training::train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) {
+epoch_end node_classification_training::train(
+    const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) {
     evaluated_.clear();
     epoch_ = from.epoch;
     try {
@@ -77,13 +82,16 @@ void node_classification_training::keep_best(const programs::best_metrics& metri
 programs::metric_values node_classification_training::evaluate(const std::string& split) {
     if (evaluated_.empty()) {
         std::map<std::string, node_metrics> metrics;
-        for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
+        for (const auto& [name, part] :
+            {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
             metrics.try_emplace(name, of_.data.nodes_of(part), of_.classes.truth);
-        for_each_block({of_.how, of_.net, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / programs::scratch_directory_name, executor_,
-            memory_between_epochs(), of_.stop}, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
-            for (std::size_t i = 0; i < rows.rows(); ++i)
-                for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
-        });
+        for_each_block({of_.how, of_.net, of_.data, of_.features, of_.engine.make,
+                           of_.run.directory.checkpoint() / programs::scratch_directory_name, executor_,
+                           memory_between_epochs(), of_.stop},
+            [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+                for (std::size_t i = 0; i < rows.rows(); ++i)
+                    for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
+            });
         for (const auto& [name, of] : metrics) {
             evaluated_[name] = of.values();
             per_class_[name] = of.per_class(name, of_.data);
@@ -97,12 +105,15 @@ nlohmann::ordered_json node_classification_training::per_class(const std::string
     return found == per_class_.end() ? nlohmann::ordered_json() : found->second;
 }
 
-bool node_classification_training::has_finite_parameters() const { return have_finite_squares(of_.net.weights.values()); }
+bool node_classification_training::has_finite_parameters() const {
+    return have_finite_squares(of_.net.weights.values());
+}
 
 bool node_classification_training::evaluates_beside() const {
     const gneiss::bucket_store buckets = of_.data.buckets();
-    return of_.plan.keeps_all() || evaluates_in_memory(of_.net.encode, gneiss::fixed_features(of_.features, buckets.rows()), buckets,
-        inference_options(of_.how), of_.plan.evaluation_bytes);
+    return of_.plan.keeps_all() ||
+        evaluates_in_memory(of_.net.encode, gneiss::fixed_features(of_.features, buckets.rows()), buckets,
+            inference_options(of_.how), of_.plan.evaluation_bytes);
 }
 
 nlohmann::ordered_json node_classification_training::saved_progress() const { return progress_of(*of_.run.saved); }
@@ -113,15 +124,23 @@ gneiss::checkpoint node_classification_training::header(const gneiss::resume_pos
     return c;
 }
 
-std::optional<gneiss::any_backend> classifier_on(compute_device* device, const node_classification_options& how, classifier& net) {
+std::optional<gneiss::any_backend> classifier_on(
+    compute_device* device, const node_classification_options& how, classifier& net) {
     if (device == nullptr) return std::nullopt;
-    return device->classify({.layers = layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed}, {});
+    return device->classify(
+        {.layers = layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed}, {});
 }
 
-run_loop_options node_classification_loop(const node_classification_options& how, const gneiss::dataset_manifest& graph) {
+run_loop_options node_classification_loop(
+    const node_classification_options& how, const gneiss::dataset_manifest& graph) {
     const bool validates = graph.node_attributes.valid != 0;
-    return {.unit = "nodes", .measure = how.early_stop_metric.value_or(metrics_of(graph).front()), .examples = graph.node_attributes.train, .validates = validates,
-        .classifies = graph.node_attributes.target == gneiss::node_target_kind::classes, .best = how.keeps_best(validates), .plateau = how.plateau()};
+    return {.unit = "nodes",
+        .measure = how.early_stop_metric.value_or(metrics_of(graph).front()),
+        .examples = graph.node_attributes.train,
+        .validates = validates,
+        .classifies = graph.node_attributes.target == gneiss::node_target_kind::classes,
+        .best = how.keeps_best(validates),
+        .plateau = how.plateau()};
 }
 
 } // namespace trainers

@@ -31,12 +31,14 @@ struct node_classification {
     node_truth truth;
     std::vector<gneiss::node_id> train;
 
-    explicit node_classification(const gneiss::dataset& data) : truth(data), train(data.nodes_of(gneiss::node_split::train)) {}
+    explicit node_classification(const gneiss::dataset& data)
+        : truth(data),
+          train(data.nodes_of(gneiss::node_split::train)) {}
     [[nodiscard]] std::span<const gneiss::class_id> labels() const { return truth.labels(); }
 };
 
-/// Common part of node classification trainers: checkpoints of the weights, the best state, full-graph evaluation. Derived
-/// classes train an epoch and report on it.
+/// Common part of node classification trainers: checkpoints of the weights, the best state, full-graph evaluation.
+/// Derived classes train an epoch and report on it.
 class node_classification_training : public trainer {
 public:
     /// Everything here outlives the trainer.
@@ -53,23 +55,30 @@ public:
         classifier& net;
         gneiss::memory_budget& budget;
         gneiss::any_backend* backend; ///< backend that computes batches, or null for the CPU
-        std::stop_token stop; ///< stops evaluations
+        std::stop_token stop;         ///< stops evaluations
         std::string program;
         programs::progress& live;
     };
 
-    epoch_end train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) final;
+    epoch_end train(
+        const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) final;
     void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) final;
     void keep_best(const programs::best_metrics& metrics) final;
-    programs::metric_values evaluate_best(const std::string&) final { throw std::logic_error("states are tested when they are kept"); }
+    programs::metric_values evaluate_best(const std::string&) final {
+        throw std::logic_error("states are tested when they are kept");
+    }
     [[nodiscard]] bool evaluates_all_splits() const final { return true; }
     programs::metric_values evaluate(const std::string& split) final;
     [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split) const final;
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }
     [[nodiscard]] bool has_finite_parameters() const final;
-    [[nodiscard]] double learning_rate(std::uint64_t epoch) const final { return of_.how.learning_rate(epoch, plateau()); }
+    [[nodiscard]] double learning_rate(std::uint64_t epoch) const final {
+        return of_.how.learning_rate(epoch, plateau());
+    }
     [[nodiscard]] std::uint64_t first_steps() const final { return warm_steps_; }
-    [[nodiscard]] double device_seconds() const final { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
+    [[nodiscard]] double device_seconds() const final {
+        return of_.backend == nullptr ? 0 : of_.backend->device_seconds();
+    }
 
 protected:
     /// Starts a run, or resumes it.
@@ -96,20 +105,23 @@ private:
 
     std::vector<gneiss::memory_charge> charges_;
     std::uint64_t generation_ = 0, best_generation_ = 0, warm_steps_ = 0;
-    std::uint64_t epoch_ = 0;                                   // trained last
+    std::uint64_t epoch_ = 0;                                  // trained last
     std::map<std::string, programs::metric_values> evaluated_; // since then
     std::map<std::string, nlohmann::ordered_json> per_class_;  // of the last evaluation
 };
 
 /// Checks the run of --warm-start before a new run begins. Throws errc::config_mismatch for another model,
 /// errc::invalid_argument for other features.
-void check_warm_start(const std::string& program, const node_classification_options& how, const programs::command& command, const gneiss::dataset& data);
+void check_warm_start(const std::string& program, const node_classification_options& how,
+    const programs::command& command, const gneiss::dataset& data);
 
-/// Returns the backend that computes the run's batches on `device`; null for the CPU, for which `device` is null too. Throws
-/// over_budget.
-[[nodiscard]] std::optional<gneiss::any_backend> classifier_on(compute_device* device, const node_classification_options& how, classifier& net);
+/// Returns the backend that computes the run's batches on `device`; null for the CPU, for which `device` is null too.
+/// Throws over_budget.
+[[nodiscard]] std::optional<gneiss::any_backend> classifier_on(
+    compute_device* device, const node_classification_options& how, classifier& net);
 
 /// Returns the run loop's options.
-[[nodiscard]] run_loop_options node_classification_loop(const node_classification_options& how, const gneiss::dataset_manifest& graph);
+[[nodiscard]] run_loop_options node_classification_loop(
+    const node_classification_options& how, const gneiss::dataset_manifest& graph);
 
 } // namespace trainers

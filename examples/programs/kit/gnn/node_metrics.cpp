@@ -42,9 +42,13 @@ std::vector<std::string> metrics_of(const gneiss::dataset_manifest& graph) {
 }
 
 node_metrics::node_metrics(std::vector<gneiss::node_id> nodes, const node_truth& truth)
-    : nodes_(std::move(nodes)), truth_(&truth), targets_(truth.columns()) {
-    if (truth.kind() == node_target_kind::classes && truth.columns() <= most_counted) confusion_ = gneiss::confusion_matrix(truth.columns());
-    if (truth.kind() != node_target_kind::regression && keeps_scores(nodes_.size(), truth.columns())) scores_.resize(nodes_.size() * truth.columns());
+    : nodes_(std::move(nodes)),
+      truth_(&truth),
+      targets_(truth.columns()) {
+    if (truth.kind() == node_target_kind::classes && truth.columns() <= most_counted)
+        confusion_ = gneiss::confusion_matrix(truth.columns());
+    if (truth.kind() != node_target_kind::regression && keeps_scores(nodes_.size(), truth.columns()))
+        scores_.resize(nodes_.size() * truth.columns());
     clear();
 }
 
@@ -52,15 +56,16 @@ std::uint64_t node_metrics::bytes(const gneiss::dataset_manifest& graph) {
     const gneiss::dataset_node_attributes& of = graph.node_attributes;
     if (of.target == node_target_kind::regression) return 0;
     const bool labels = of.target == node_target_kind::multilabel;
-    const std::uint64_t pairs = labels || of.classes > most_counted ? 0 : of.classes * of.classes; // of a confusion matrix
-    std::uint64_t tables = 0, work = 0; // of both splits; of one at a time
+    const std::uint64_t pairs =
+        labels || of.classes > most_counted ? 0 : of.classes * of.classes; // of a confusion matrix
+    std::uint64_t tables = 0, work = 0;                                    // of both splits; of one at a time
     for (const std::uint64_t nodes : {of.valid, of.test}) {
         tables += pairs * sizeof(std::uint64_t);
         work = std::max(work, 48 * std::min(nodes, pairs)); // 16 bytes for each pair that occurs, in a list that grows
         if (!keeps_scores(nodes, of.classes)) continue;
         tables += nodes * of.classes * sizeof(float);
-        // Several labels: targets, and scores of a class in the order of nodes and sorted. One class: its id, the odds of all
-        // classes, and those of one in both orders.
+        // Several labels: targets, and scores of a class in the order of nodes and sorted. One class: its id, the odds
+        // of all classes, and those of one in both orders.
         work = std::max(work, nodes * (labels ? of.classes * sizeof(float) + 24 : 52));
     }
     return tables + work;
@@ -81,7 +86,8 @@ void node_metrics::add(gneiss::node_id node, std::span<const float> outputs) {
     if (at == nodes_.end() || *at != node) return;
     check_outputs(truth_->data(), node, outputs);
     if (!scores_.empty())
-        std::ranges::copy(outputs, scores_.begin() + (at - nodes_.begin()) * static_cast<std::ptrdiff_t>(truth_->columns()));
+        std::ranges::copy(
+            outputs, scores_.begin() + (at - nodes_.begin()) * static_cast<std::ptrdiff_t>(truth_->columns()));
     if (truth_->kind() == node_target_kind::classes) {
         const gneiss::class_id label = truth_->labels()[node], predicted = gneiss::predicted_class(outputs);
         classes_.add(label, predicted);
@@ -114,7 +120,8 @@ programs::metric_values node_metrics::values() const {
         put("macro_f1", labels_.macro_f1());
         if (scores_.empty()) return result;
         std::vector<float> targets(nodes_.size() * columns);
-        for (std::size_t i = 0; i < nodes_.size(); ++i) truth_->targets().read(nodes_[i], std::span(targets).subspan(i * columns, columns));
+        for (std::size_t i = 0; i < nodes_.size(); ++i)
+            truth_->targets().read(nodes_[i], std::span(targets).subspan(i * columns, columns));
         if (const auto ranking = gneiss::multilabel_ranking::of(scores, {targets.data(), nodes_.size(), columns})) {
             put("roc_auc", ranking->roc_auc);
             put("average_precision", ranking->average_precision);
@@ -182,12 +189,15 @@ void node_metrics::add_confusions(nlohmann::ordered_json& to, const gneiss::data
         for (gneiss::class_id p = 0; p < classes; ++p)
             if (c != p && confusion_.row(c)[p] != 0) pairs.push_back({confusion_.row(c)[p], c, p});
     const std::size_t shown = std::min(most_shown, pairs.size());
-    std::ranges::partial_sort(pairs, pairs.begin() + static_cast<std::ptrdiff_t>(shown),
-        [](const confused& a, const confused& b) { return std::tie(b.nodes, a.label, a.predicted) < std::tie(a.nodes, b.label, b.predicted); });
+    std::ranges::partial_sort(
+        pairs, pairs.begin() + static_cast<std::ptrdiff_t>(shown), [](const confused& a, const confused& b) {
+            return std::tie(b.nodes, a.label, a.predicted) < std::tie(a.nodes, b.label, b.predicted);
+        });
     json most = json::array();
     for (std::size_t i = 0; i < shown; ++i)
         most.push_back({{"class", names.class_label(static_cast<std::int32_t>(pairs[i].label))},
-            {"predicted", names.class_label(static_cast<std::int32_t>(pairs[i].predicted))}, {"nodes", pairs[i].nodes}});
+            {"predicted", names.class_label(static_cast<std::int32_t>(pairs[i].predicted))},
+            {"nodes", pairs[i].nodes}});
     to["confusions"] = std::move(most);
 }
 

@@ -21,8 +21,8 @@ namespace trainers {
 /// Returns the part that `--split` names.
 [[nodiscard]] gneiss::node_split split_named(const std::string& name);
 
-/// Returns the names of the metrics of a dataset's node task, as far as `node_metrics` computes them for the validation nodes; the
-/// first compares states unless --early-stop-metric names another.
+/// Returns the names of the metrics of a dataset's node task, as far as `node_metrics` computes them for the validation
+/// nodes; the first compares states unless --early-stop-metric names another.
 [[nodiscard]] std::vector<std::string> metrics_of(const gneiss::dataset_manifest& graph);
 
 /// Metrics of outputs against the truth of nodes: of one class each, of several labels, or of numbers.
@@ -34,8 +34,8 @@ public:
     /// \param truth  outlives this
     node_metrics(std::vector<gneiss::node_id> nodes, const node_truth& truth);
 
-    /// Returns the memory of the metrics of a dataset's validation and test nodes: scores, counts, and the work of `values` and
-    /// `per_class` [bytes]. Without the lists of these nodes, which `label_memory` includes.
+    /// Returns the memory of the metrics of a dataset's validation and test nodes: scores, counts, and the work of
+    /// `values` and `per_class` [bytes]. Without the lists of these nodes, which `label_memory` includes.
     [[nodiscard]] static std::uint64_t bytes(const gneiss::dataset_manifest& graph);
 
     [[nodiscard]] std::span<const gneiss::node_id> nodes() const noexcept { return nodes_; }
@@ -43,11 +43,11 @@ public:
     void clear();
     /// Adds the outputs of a node; ignores nodes that are not in `nodes`. Throws errc::not_finite, naming the node.
     void add(gneiss::node_id node, std::span<const float> outputs);
-    /// Returns those values of `metrics_of` that exist (ROC-AUC needs positives and negatives, R² two nodes); those of rankings only
-    /// if scores of all nodes take at most 64 MiB. Empty without nodes.
+    /// Returns those values of `metrics_of` that exist (ROC-AUC needs positives and negatives, R² two nodes); those of
+    /// rankings only if scores of all nodes take at most 64 MiB. Empty without nodes.
     [[nodiscard]] programs::metric_values values() const;
-    /// Returns the metrics of each class or target that exist, named as in `names`; for one class per node also the confusion matrix of up to
-    /// `most_shown` classes, else the most frequent confusions. Null without nodes.
+    /// Returns the metrics of each class or target that exist, named as in `names`; for one class per node also the
+    /// confusion matrix of up to `most_shown` classes, else the most frequent confusions. Null without nodes.
     [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split, const gneiss::dataset& names) const;
 
 private:
@@ -59,7 +59,7 @@ private:
     gneiss::confusion_matrix confusion_; // of up to most_counted classes
     gneiss::multilabel_metrics labels_;
     gneiss::regression_metrics numbers_;
-    std::vector<float> scores_; // [nodes, columns], or empty
+    std::vector<float> scores_;            // [nodes, columns], or empty
     std::vector<float> outputs_, targets_; // of a node
 };
 

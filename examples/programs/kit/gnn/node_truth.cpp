@@ -44,17 +44,23 @@ void target_scale::unscale(std::span<float> outputs) const {
 }
 
 node_truth::node_truth(const gneiss::dataset& data)
-    : data_(&data), kind_(data.manifest().node_attributes.target), columns_(static_cast<std::size_t>(data.manifest().node_attributes.classes)),
-      labels_(data.labels()), targets_(data.targets()), scale_(data) {}
+    : data_(&data),
+      kind_(data.manifest().node_attributes.target),
+      columns_(static_cast<std::size_t>(data.manifest().node_attributes.classes)),
+      labels_(data.labels()),
+      targets_(data.targets()),
+      scale_(data) {}
 
 gneiss::gnn_task node_truth::task(std::function<void(std::uint32_t, std::vector<gneiss::node_id>&)> nodes,
-    const std::optional<std::string>& class_weights, const gneiss::dataset& data, std::span<const gneiss::node_id> train) const {
-    if (auto targets = target_task(class_weights, data, train)) return gneiss::targeted_nodes{std::move(*targets), std::move(nodes)};
+    const std::optional<std::string>& class_weights, const gneiss::dataset& data,
+    std::span<const gneiss::node_id> train) const {
+    if (auto targets = target_task(class_weights, data, train))
+        return gneiss::targeted_nodes{std::move(*targets), std::move(nodes)};
     return gneiss::classified_nodes{labels(), std::move(nodes), this->class_weights(class_weights, data, train)};
 }
 
-std::optional<gneiss::target_task> node_truth::target_task(const std::optional<std::string>& class_weights, const gneiss::dataset& data,
-    std::span<const gneiss::node_id> train) const {
+std::optional<gneiss::target_task> node_truth::target_task(const std::optional<std::string>& class_weights,
+    const gneiss::dataset& data, std::span<const gneiss::node_id> train) const {
     if (kind_ == gneiss::node_target_kind::classes) return std::nullopt;
     const auto read = [this](std::span<const gneiss::node_id> nodes, std::span<float> out) {
         for (std::size_t i = 0; i < nodes.size(); ++i) targets_.read(nodes[i], out.subspan(i * columns_, columns_));
@@ -66,8 +72,8 @@ std::optional<gneiss::target_task> node_truth::target_task(const std::optional<s
         .positive_weights = sigmoid ? positive_weights_of(class_weights, data, targets_, train) : std::vector<float>{}};
 }
 
-std::vector<float> node_truth::class_weights(const std::optional<std::string>& spec, const gneiss::dataset& data,
-    std::span<const gneiss::node_id> train) const {
+std::vector<float> node_truth::class_weights(
+    const std::optional<std::string>& spec, const gneiss::dataset& data, std::span<const gneiss::node_id> train) const {
     if (kind_ != gneiss::node_target_kind::classes) return {};
     return class_weights_of(spec, data, labels(), train);
 }

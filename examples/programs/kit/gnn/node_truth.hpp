@@ -14,8 +14,8 @@
 
 namespace trainers {
 
-/// Mean and standard deviation of regression's targets among the training nodes, by column: networks learn targets in these units.
-/// Empty for other tasks.
+/// Mean and standard deviation of regression's targets among the training nodes, by column: networks learn targets in
+/// these units. Empty for other tasks.
 class target_scale {
 public:
     target_scale() = default;
@@ -31,8 +31,8 @@ private:
     std::vector<float> mean_, deviation_;
 };
 
-/// The values that a node task predicts, of all nodes of a dataset: a class, a row of labels, or a row of numbers. It does not move
-/// while `task` is in use.
+/// The values that a node task predicts, of all nodes of a dataset: a class, a row of labels, or a row of numbers. It
+/// does not move while `task` is in use.
 class node_truth {
 public:
     node_truth() = default;
@@ -51,12 +51,15 @@ public:
     /// Returns the dataset. Precondition: constructed with one.
     [[nodiscard]] const gneiss::dataset& data() const noexcept { return *data_; }
 
-    /// Returns the node task of a trainer: `nodes` writes the seeds of a state, and classes or targets weigh as by --class-weights.
-    [[nodiscard]] gneiss::gnn_task task(std::function<void(std::uint32_t state, std::vector<gneiss::node_id>& out)> nodes,
-        const std::optional<std::string>& class_weights, const gneiss::dataset& data, std::span<const gneiss::node_id> train) const;
-    /// Returns the training of rows of targets with the weights of --class-weights; empty if nodes have one class.
-    [[nodiscard]] std::optional<gneiss::target_task> target_task(const std::optional<std::string>& class_weights, const gneiss::dataset& data,
+    /// Returns the node task of a trainer: `nodes` writes the seeds of a state, and classes or targets weigh as by
+    /// --class-weights.
+    [[nodiscard]] gneiss::gnn_task task(
+        std::function<void(std::uint32_t state, std::vector<gneiss::node_id>& out)> nodes,
+        const std::optional<std::string>& class_weights, const gneiss::dataset& data,
         std::span<const gneiss::node_id> train) const;
+    /// Returns the training of rows of targets with the weights of --class-weights; empty if nodes have one class.
+    [[nodiscard]] std::optional<gneiss::target_task> target_task(const std::optional<std::string>& class_weights,
+        const gneiss::dataset& data, std::span<const gneiss::node_id> train) const;
     /// Returns the weights of classes by --class-weights; empty without it, and if nodes have rows of targets.
     [[nodiscard]] std::vector<float> class_weights(const std::optional<std::string>& spec, const gneiss::dataset& data,
         std::span<const gneiss::node_id> train) const;

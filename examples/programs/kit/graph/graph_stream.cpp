@@ -25,7 +25,8 @@ using progress_callback = std::function<void(std::string_view, std::uint64_t, st
 class owned_graph {
 public:
     explicit owned_graph(symmetric_csr graph)
-        : graph_(std::make_unique<symmetric_csr>(std::move(graph))), stream_(*graph_) {}
+        : graph_(std::make_unique<symmetric_csr>(std::move(graph))),
+          stream_(*graph_) {}
     [[nodiscard]] adjacency_chunk next() { return stream_.next(); }
     void rewind() { stream_.rewind(); }
     [[nodiscard]] std::uint64_t nodes() const { return stream_.nodes(); }
@@ -44,7 +45,8 @@ std::uint64_t bytes_under(const std::filesystem::path& directory) {
 
 } // namespace
 
-// The same lists as `adjacency_file_stream`: the bucket order yields outgoing and incoming neighbors sorted, each in one pass.
+// The same lists as `adjacency_file_stream`: the bucket order yields outgoing and incoming neighbors sorted, each in
+// one pass.
 symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& stop, const progress_callback& progress) {
     const auto nodes = static_cast<std::size_t>(buckets.rows().nodes);
     symmetric_csr result;
@@ -74,8 +76,9 @@ symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& sto
     return result;
 }
 
-graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_view where, const std::filesystem::path& scratch, const tbb_executor& executor,
-    const std::stop_token& stop, const progress_callback& progress) {
+graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_view where,
+    const std::filesystem::path& scratch, const tbb_executor& executor, const std::stop_token& stop,
+    const progress_callback& progress) {
     const bucket_store buckets = data.buckets();
     std::uint64_t largest = 0;
     for (const bucket_row& row : buckets.table()) largest = std::max(largest, row.edges);
@@ -89,7 +92,8 @@ graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_
     placed_lists lists = place_lists(data, neighbor_direction::both, scratch);
     const csc_files& files = lists.files;
     { // refuses before the lists are built
-        const auto least = budget.charge("reading lists of neighbors", adjacency_file_stream::memory(buckets.rows().nodes, buckets.edges()));
+        const auto least = budget.charge(
+            "reading lists of neighbors", adjacency_file_stream::memory(buckets.rows().nodes, buckets.edges()));
     }
     make_lists(data, files, budget.available(), executor, stop,
         [&](std::uint64_t done, std::uint64_t total) { progress("lists", done, total); });

@@ -28,7 +28,8 @@ struct partitioner_options {
     [[nodiscard]] std::optional<std::filesystem::path> initial_file() const;
     /// Returns a text that is equal for equal flags.
     [[nodiscard]] std::string text() const;
-    /// Sets these flags in a job. Throws usage_error for a flag that its method does not take, and for a value that is not one.
+    /// Sets these flags in a job. Throws usage_error for a flag that its method does not take, and for a value that is
+    /// not one.
     void apply(partition_job& to) const;
 };
 

@@ -32,13 +32,15 @@ namespace {
 
 using namespace gneiss;
 
-/// MariusGNN's partitioner: training nodes fill the first partitions, others the rest; random within them. Partitions have
-/// equal sizes.
+/// MariusGNN's partitioner: training nodes fill the first partitions, others the rest; random within them. Partitions
+/// have equal sizes.
 struct training_first_partitioner {
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<partition_id16> operator()(Stream& graph, const partition_request& request, const E&) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(
+        Stream& graph, const partition_request& request, const E&) const {
         check_request(request, graph.nodes());
-        if (request.balance != balance_by::nodes) throw error(errc::unsupported, "partitions of the same number of nodes are not balanced by edges");
+        if (request.balance != balance_by::nodes)
+            throw error(errc::unsupported, "partitions of the same number of nodes are not balanced by edges");
         const std::vector<std::uint64_t> counts = label_counts(request.labels);
         const std::uint64_t others = counts.back(), training = request.labels.size() - others;
         const random_key key = random_key{request.seed, random_domain::partition}.with(2);
@@ -64,13 +66,19 @@ struct in_memory_multilevel {
     multilevel_effort effort = multilevel_effort::normal;
 
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<partition_id16> operator()(Stream& graph, const partition_request& request, const E& executor) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(
+        Stream& graph, const partition_request& request, const E& executor) const {
         check_request(request, graph.nodes());
         const weighted_graph whole = make_weighted_graph(graph, request.balance);
         check_stop(request);
         if (request.progress) request.progress("multilevel", 0, 0);
         return multilevel_partition(whole,
-            {.parts = request.parts, .imbalance = request.imbalance, .effort = effort, .seed = request.seed, .stop = request.stop}, executor);
+            {.parts = request.parts,
+                .imbalance = request.imbalance,
+                .effort = effort,
+                .seed = request.seed,
+                .stop = request.stop},
+            executor);
     }
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request&) const noexcept {
         return 52 * nodes + 16 * arcs;
@@ -84,7 +92,8 @@ constexpr std::uint64_t metis_bytes(std::uint64_t nodes, edge_index arcs) noexce
 /// METIS; labels become constraints, which it does not satisfy exactly.
 struct in_memory_metis {
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<partition_id16> operator()(Stream& graph, const partition_request& request, const E&) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(
+        Stream& graph, const partition_request& request, const E&) const {
         check_request(request, graph.nodes());
         weighted_graph whole = make_weighted_graph(graph, request.balance);
         check_stop(request);
@@ -98,7 +107,8 @@ struct in_memory_metis {
     }
     /// That of METIS, and a constraint per label.
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const {
-        const std::uint64_t labels = request.labels.empty() || request.label_cap == 0 ? 0 : label_counts(request.labels).size();
+        const std::uint64_t labels =
+            request.labels.empty() || request.label_cap == 0 ? 0 : label_counts(request.labels).size();
         return metis_bytes(nodes, arcs) + 4 * nodes * labels;
     }
 };
@@ -115,12 +125,14 @@ void set(T& option, const std::optional<Value>& flag) {
 struct metis_bisector {
     multilevel_bisector<tbb_executor> other;
 
-    [[nodiscard]] std::vector<partition_id16> operator()(symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(
+        symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) const {
         if (most[0] != most[1]) return other(std::move(graph), most, seed);
         symmetric_stream lists(graph);
         weighted_graph whole = make_weighted_graph(lists);
         graph = {};
-        const double slack = 2 * static_cast<double>(most[0]) / static_cast<double>(std::max<std::size_t>(whole.nodes(), 1)) - 1;
+        const double slack =
+            2 * static_cast<double>(most[0]) / static_cast<double>(std::max<std::size_t>(whole.nodes(), 1)) - 1;
         return metis_partition(std::move(whole), {.imbalance = std::max(.001, slack), .seed = seed});
     }
 };
@@ -136,11 +148,13 @@ any_partitioner make_grem(const partitioner_flags& flags) {
 #ifndef GNEISS_HAS_METIS
     if (metis) throw error(errc::unsupported, "--seed-partitioner metis: this build has no METIS");
 #endif
-    return {[result, metis](any_adjacency& graph, const partition_request& request, disk_scratch& place, const tbb_executor& executor) {
+    return {[result, metis](any_adjacency& graph, const partition_request& request, disk_scratch& place,
+                const tbb_executor& executor) {
 #ifdef GNEISS_HAS_METIS
                 if (metis) {
                     listed_edges edges(graph);
-                    return grem(edges, place, request, result.options, metis_bisector{{.on = &executor, .stop = request.stop}});
+                    return grem(
+                        edges, place, request, result.options, metis_bisector{{.on = &executor, .stop = request.stop}});
                 }
 #endif
                 return result(graph, request, place, executor);
@@ -148,21 +162,22 @@ any_partitioner make_grem(const partitioner_flags& flags) {
         [result, metis](std::uint64_t nodes, edge_index arcs, const partition_request& request) {
             const std::uint64_t writing = std::uint64_t{8} << 20; // edge sets
             const auto chunk = static_cast<edge_index>(result.options.chunk * static_cast<double>(arcs / 2)) + 1;
-            return result.memory(nodes, arcs, request) + writing + (metis ? metis_bytes(std::min(nodes, 2 * chunk), 2 * chunk) : 0);
+            return result.memory(nodes, arcs, request) + writing +
+                (metis ? metis_bytes(std::min(nodes, 2 * chunk), 2 * chunk) : 0);
         }};
 }
 
 template <partitioner P>
 any_partitioner any_of(P chosen) {
-    return {[chosen](any_adjacency& graph, const partition_request& request, disk_scratch&, const tbb_executor& executor) {
-                return chosen(graph, request, executor);
-            },
+    return {[chosen](any_adjacency& graph, const partition_request& request, disk_scratch&,
+                const tbb_executor& executor) { return chosen(graph, request, executor); },
         [chosen](std::uint64_t nodes, edge_index arcs, const partition_request& request) -> std::uint64_t {
             return chosen.memory(nodes, arcs, request);
         }};
 }
 
-/// Makes a partitioner whose only options are the number of passes over the graph and, if it refines, the initial parts.
+/// Makes a partitioner whose only options are the number of passes over the graph and, if it refines, the initial
+/// parts.
 template <class P>
 any_partitioner with_passes(const partitioner_flags& flags) {
     P result;
@@ -181,7 +196,8 @@ any_partitioner make_semi(const partitioner_flags& flags, std::uint64_t most_edg
 }
 
 any_partitioner make_portfolio(std::uint64_t most_edges) {
-    any_partitioner any = any_of(default_portfolio{.candidates = {band_partitioner{}, semi_partitioner{.most_edges = most_edges}}, .most_edges = most_edges});
+    any_partitioner any = any_of(default_portfolio{
+        .candidates = {band_partitioner{}, semi_partitioner{.most_edges = most_edges}}, .most_edges = most_edges});
     any.with_edges = make_portfolio;
     return any;
 }
@@ -222,7 +238,10 @@ const std::vector<partition_method>& partition_methods() {
                 }},
         {.name = "band", .flags = {"passes"}, .caps = true, .seeded = false, .make = with_passes<band_partitioner>},
         {.name = "grem", .flags = {"passes", "chunk", "older", "edge-order", "seed-partitioner"}, .make = make_grem},
-        {.name = "semi", .flags = {"passes"}, .caps = true, .make = [](const partitioner_flags& flags) { return make_semi(flags, 0); }},
+        {.name = "semi",
+            .flags = {"passes"},
+            .caps = true,
+            .make = [](const partitioner_flags& flags) { return make_semi(flags, 0); }},
         {.name = "portfolio", .caps = true, .make = [](const partitioner_flags&) { return make_portfolio(0); }},
         {.name = "multilevel",
             .flags = {"effort"},
@@ -230,8 +249,8 @@ const std::vector<partition_method>& partition_methods() {
                 [](const partitioner_flags& flags) {
                     in_memory_multilevel result;
                     if (flags.effort)
-                        result.effort = *flags.effort == "fast"   ? multilevel_effort::fast
-                                      : *flags.effort == "high" ? multilevel_effort::high
+                        result.effort = *flags.effort == "fast" ? multilevel_effort::fast
+                            : *flags.effort == "high"           ? multilevel_effort::high
                                                                 : multilevel_effort::normal;
                     return any_of(result);
                 }},

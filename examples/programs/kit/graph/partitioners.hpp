@@ -26,13 +26,13 @@ struct partitioner_flags {
 
 /// A partitioner whose type is chosen at run time.
 struct any_partitioner {
-    std::function<std::vector<gneiss::partition_id16>(
-        gneiss::any_adjacency& graph, const gneiss::partition_request& request, gneiss::disk_scratch& place,
-        const gneiss::tbb_executor& executor)>
+    std::function<std::vector<gneiss::partition_id16>(gneiss::any_adjacency& graph,
+        const gneiss::partition_request& request, gneiss::disk_scratch& place, const gneiss::tbb_executor& executor)>
         run{};
     std::function<std::uint64_t(std::uint64_t nodes, gneiss::edge_index arcs, const gneiss::partition_request& request)>
         memory{}; ///< in addition to the graph, result included [bytes]
-    /// Returns the same partitioner with a cluster graph of at most this many edges. Empty for partitioners without one.
+    /// Returns the same partitioner with a cluster graph of at most this many edges. Empty for partitioners without
+    /// one.
     std::function<any_partitioner(std::uint64_t most_edges)> with_edges{};
 };
 
@@ -43,7 +43,7 @@ struct partition_method {
     bool caps = false;                ///< supports label caps
     double label_cap = 0;             ///< default for datasets with labels; 0: none
     bool needs_labels = false;
-    bool seeded = true;               ///< the result depends on the seed
+    bool seeded = true; ///< the result depends on the seed
     std::function<any_partitioner(const partitioner_flags& flags)> make{};
 };
 

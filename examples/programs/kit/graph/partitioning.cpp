@@ -21,8 +21,8 @@
 #include <gneiss/storage/edge/disk_scratch.hpp>
 
 #include "kit/cli/exit_codes.hpp"
-#include "kit/graph/graph_stream.hpp"
 #include "kit/cli/units.hpp"
+#include "kit/graph/graph_stream.hpp"
 
 namespace programs {
 namespace {
@@ -46,7 +46,8 @@ std::vector<class_id> training_labels(const dataset& data) {
 }
 
 memory_charge charge_labels(const dataset& data, memory_budget& budget) {
-    return budget.charge("labels", data.manifest().node_attributes.classes != 0 ? data.manifest().nodes * sizeof(class_id) : 0);
+    return budget.charge(
+        "labels", data.manifest().node_attributes.classes != 0 ? data.manifest().nodes * sizeof(class_id) : 0);
 }
 
 /// Returns the bytes of a dataset's files.
@@ -64,11 +65,13 @@ std::uint64_t with_labels(const dataset& data, std::uint64_t hash) {
 }
 
 /// Hashes everything that determines the result: graph, labels and job.
-std::uint64_t identity_of(const dataset& data, const partition_job& job, const partition_request& request, const partitioner_flags& f) {
+std::uint64_t identity_of(
+    const dataset& data, const partition_job& job, const partition_request& request, const partitioner_flags& f) {
     const auto text = [](const auto& value) { return value ? fmt::format("{}", *value) : std::string("-"); };
-    const std::string all = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", job.method.name, request.parts, request.seed,
-        request.imbalance, request.label_cap, static_cast<int>(request.balance), text(f.passes), text(f.gamma), text(f.nu), text(f.chunk),
-        text(f.older), text(f.effort), text(f.edge_order), text(f.seed_partitioner));
+    const std::string all =
+        fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", job.method.name, request.parts, request.seed,
+            request.imbalance, request.label_cap, static_cast<int>(request.balance), text(f.passes), text(f.gamma),
+            text(f.nu), text(f.chunk), text(f.older), text(f.effort), text(f.edge_order), text(f.seed_partitioner));
     std::uint64_t hash = checksum(std::as_bytes(std::span(all)), data.buckets().fingerprint(edge_direction::out));
     if (!f.initial.empty()) hash = checksum(std::as_bytes(f.initial), hash);
     return with_labels(data, hash);
@@ -80,17 +83,19 @@ partition_request request_of(const dataset& data, const partition_job& job, std:
     request.balance = job.balance;
     request.label_cap = job.label_cap.value_or(labels.empty() ? 0 : job.method.label_cap);
     const bool asked = job.label_cap && request.label_cap != 0;
-    if (asked && !job.method.caps) throw usage_error(fmt::format("--label-cap: {} does not use labels", job.method.name));
+    if (asked && !job.method.caps)
+        throw usage_error(fmt::format("--label-cap: {} does not use labels", job.method.name));
     if ((asked || job.method.needs_labels) && labels.empty())
-        throw usage_error(fmt::format("{} needs labels, {} has none: import them with --labels", asked ? "--label-cap" : job.method.name,
-            data.directory().string()));
+        throw usage_error(fmt::format("{} needs labels, {} has none: import them with --labels",
+            asked ? "--label-cap" : job.method.name, data.directory().string()));
     return request;
 }
 
 void check_parts(const dataset& data, std::uint32_t parts) {
     const std::uint64_t nodes = data.manifest().nodes;
     if (parts > std::max<std::uint64_t>(nodes, 1))
-        throw usage_error(fmt::format("--partitions {} exceeds the {} nodes of {}: give fewer", parts, nodes, data.directory().string()));
+        throw usage_error(fmt::format(
+            "--partitions {} exceeds the {} nodes of {}: give fewer", parts, nodes, data.directory().string()));
 }
 
 graph_stream opened(const dataset& data, const graph_work& with) {
@@ -150,12 +155,16 @@ struct placed_nodes {
     std::uint64_t memory_bytes = 0; ///< charged while they were placed
 };
 
-placed_nodes place_nodes(const dataset& data, const partition_job& job, graph_work& with, partition_result& result, bool measured);
+placed_nodes place_nodes(
+    const dataset& data, const partition_job& job, graph_work& with, partition_result& result, bool measured);
 
 /// Places nodes and, if the job has an output, writes their parts. Returns the memory charged.
-std::uint64_t keep_parts(const dataset& data, const partition_job& job, graph_work& with, partition_result& result, bool measured) {
+std::uint64_t keep_parts(
+    const dataset& data, const partition_job& job, graph_work& with, partition_result& result, bool measured) {
     const placed_nodes placed = place_nodes(data, job, with, result, measured);
-    if (job.out) write_assignment(data, placed.parts, job.parts, result.method, *job.out, job.format); // last: resumable until then
+    if (job.out)
+        write_assignment(
+            data, placed.parts, job.parts, result.method, *job.out, job.format); // last: resumable until then
     for (const std::filesystem::path& file : placed.resumable) std::filesystem::remove(file);
     return placed.memory_bytes;
 }
@@ -166,18 +175,27 @@ placed_nodes initial_parts(const dataset& data, const partition_job& job, graph_
     const partition_method* const method = find_method(*job.initial);
     if (method == nullptr) {
         placed_nodes given{.parts = read_assignment(data, *job.initial)};
-        if (const std::uint32_t used = given.parts.empty() ? 0 : *std::ranges::max_element(given.parts) + 1U; used > job.parts)
-            throw usage_error(fmt::format("--initial {}: names partition {}, --partitions is {}", *job.initial, used - 1, job.parts));
+        if (const std::uint32_t used = given.parts.empty() ? 0 : *std::ranges::max_element(given.parts) + 1U;
+            used > job.parts)
+            throw usage_error(
+                fmt::format("--initial {}: names partition {}, --partitions is {}", *job.initial, used - 1, job.parts));
         return given;
     }
     if (method->needs_labels && data.manifest().node_attributes.classes == 0)
-        throw usage_error(fmt::format("--initial: {} needs labels, {} has none: import them with --labels", method->name, data.directory().string()));
-    partition_job first{.method = *method, .parts = job.parts, .seed = job.seed, .imbalance = job.imbalance, .label_cap = 0, .balance = job.balance};
+        throw usage_error(fmt::format("--initial: {} needs labels, {} has none: import them with --labels",
+            method->name, data.directory().string()));
+    partition_job first{.method = *method,
+        .parts = job.parts,
+        .seed = job.seed,
+        .imbalance = job.imbalance,
+        .label_cap = 0,
+        .balance = job.balance};
     partition_result unused;
     if (!job.out) return place_nodes(data, first, with, unused, false);
     const std::string all = fmt::format("{} {} {} {}", method->name, job.parts, job.seed, job.imbalance.value_or(-1));
-    const std::uint64_t hash = with_labels(data, checksum(std::as_bytes(std::span(all)), data.buckets().fingerprint(edge_direction::out))) +
-                               (job.balance == balance_by::edges ? 1 : 0);
+    const std::uint64_t hash =
+        with_labels(data, checksum(std::as_bytes(std::span(all)), data.buckets().fingerprint(edge_direction::out))) +
+        (job.balance == balance_by::edges ? 1 : 0);
     first.out = *job.out;
     *first.out += fmt::format(".initial-{:016x}.npy", hash);
     if (job.ignore_journal) std::filesystem::remove(*first.out);
@@ -186,7 +204,8 @@ placed_nodes initial_parts(const dataset& data, const partition_job& job, graph_
     return {.parts = read_assignment(data, *first.out), .resumable = {*first.out}, .memory_bytes = memory};
 }
 
-placed_nodes place_nodes(const dataset& data, const partition_job& job, graph_work& with, partition_result& result, bool measured) {
+placed_nodes place_nodes(
+    const dataset& data, const partition_job& job, graph_work& with, partition_result& result, bool measured) {
     const auto start = clock::now();
     check_parts(data, job.parts);
     const placed_nodes initial = initial_parts(data, job, with); // before anything is charged
@@ -213,10 +232,12 @@ placed_nodes place_nodes(const dataset& data, const partition_job& job, graph_wo
     }
     const std::uint64_t stream = adjacency_file_stream::memory(nodes, arcs / 2);
     const std::uint64_t left = with.budget.available() - std::min(with.budget.available(), stream);
-    for (std::uint64_t edges = (nodes + arcs / 4) / 2; edges > 4096 && chosen.with_edges && chosen.memory(nodes, arcs, request) > left; edges /= 2)
+    for (std::uint64_t edges = (nodes + arcs / 4) / 2;
+        edges > 4096 && chosen.with_edges && chosen.memory(nodes, arcs, request) > left; edges /= 2)
         chosen = chosen.with_edges(edges); // coarser clusters if memory is short
     const auto working = with.budget.charge("partitioner " + job.method.name, chosen.memory(nodes, arcs, request));
-    if (result.resumed_step != 0) with.progress.line().say(fmt::format("resuming after step {}, saved by an earlier run", result.resumed_step));
+    if (result.resumed_step != 0)
+        with.progress.line().say(fmt::format("resuming after step {}, saved by an earlier run", result.resumed_step));
     graph_stream from = opened(data, with);
     result.in_memory = from.in_memory;
     result.memory_bytes = std::max(with.budget.used(), initial.memory_bytes);
@@ -226,7 +247,9 @@ placed_nodes place_nodes(const dataset& data, const partition_job& job, graph_wo
     request.progress = std::ref(with.progress);
     disk_scratch place(job.out && job.out->has_parent_path() ? job.out->parent_path() : std::filesystem::path("."));
     const auto began = clock::now();
-    placed_nodes placed{.parts = chosen.run(from.graph, request, place, with.on), .resumable = initial.resumable, .memory_bytes = result.memory_bytes};
+    placed_nodes placed{.parts = chosen.run(from.graph, request, place, with.on),
+        .resumable = initial.resumable,
+        .memory_bytes = result.memory_bytes};
     result.partition_seconds = seconds_since(began) + initial_seconds;
     if (measured) measure(result, from, placed.parts, request.parts, labels, with);
     result.disk_bytes = disk_bytes(data) + from.disk_bytes + place.peak_bytes() + (journal ? journal->bytes() : 0);
@@ -242,7 +265,8 @@ partition_result make_parts(const dataset& data, const partition_job& job, graph
     return result;
 }
 
-partition_result score_parts(const dataset& data, const std::filesystem::path& file, std::uint32_t parts, graph_work& with) {
+partition_result score_parts(
+    const dataset& data, const std::filesystem::path& file, std::uint32_t parts, graph_work& with) {
     const auto start = clock::now();
     check_parts(data, parts);
     const auto labels_charge = charge_labels(data, with.budget);
@@ -251,10 +275,16 @@ partition_result score_parts(const dataset& data, const std::filesystem::path& f
     const std::vector<partition_id16> given = read_assignment(data, file);
     const std::uint32_t used = given.empty() ? 1 : *std::ranges::max_element(given) + 1U;
     if (parts == 0) parts = used;
-    if (used > parts) throw error(errc::out_of_range, fmt::format("names partition {}, --partitions is {}", used - 1, parts), {.path = file});
+    if (used > parts)
+        throw error(
+            errc::out_of_range, fmt::format("names partition {}, --partitions is {}", used - 1, parts), {.path = file});
     graph_stream from = opened(data, with);
-    partition_result result{.method = file.filename().string(), .prepare_seconds = seconds_since(start), .memory_bytes = with.budget.used(),
-        .disk_bytes = disk_bytes(data) + from.disk_bytes, .in_memory = from.in_memory, .labels = !labels.empty()};
+    partition_result result{.method = file.filename().string(),
+        .prepare_seconds = seconds_since(start),
+        .memory_bytes = with.budget.used(),
+        .disk_bytes = disk_bytes(data) + from.disk_bytes,
+        .in_memory = from.in_memory,
+        .labels = !labels.empty()};
     measure(result, from, given, parts, labels, with);
     return result;
 }
@@ -264,7 +294,8 @@ hub_result choose_hubs(const dataset& data, const hub_job& job, graph_work& with
     const std::uint64_t nodes = data.manifest().nodes, training = data.manifest().node_attributes.train;
     if (job.count == 0) throw usage_error(fmt::format("--hubs: give at least 1 of {} nodes", nodes));
     if (training == 0)
-        throw usage_error(data.directory().string() + " has no training nodes: import it with --labels and --split, or --fractions");
+        throw usage_error(
+            data.directory().string() + " has no training nodes: import it with --labels and --split, or --fractions");
     const auto scores = with.budget.charge("two scores a node", 8 * nodes);
     const auto few = with.budget.charge("training nodes and hubs", 4 * training + 20 * job.count);
     graph_stream from = opened(data, with);
@@ -272,16 +303,21 @@ hub_result choose_hubs(const dataset& data, const hub_job& job, graph_work& with
     const std::vector<node_id> seeds = data.nodes_of(node_split::train);
     const influence_options options{.steps = job.steps, .lazy = job.lazy, .stop = with.stop};
     with.progress("walks", 0, 0);
-    ranked_nodes found = job.sampled == 0 ? greatest(influence(from.graph, seeds, options), job.count)
-                                          : greatest(sampled_influence(from.graph, seeds, job.sampled, job.seed, options), job.count);
+    ranked_nodes found = job.sampled == 0
+        ? greatest(influence(from.graph, seeds, options), job.count)
+        : greatest(sampled_influence(from.graph, seeds, job.sampled, job.seed, options), job.count);
     if (job.most_bytes != 0) {
         const std::size_t fit = fitting(from.graph, found.nodes, job);
         found.nodes.resize(fit);
         found.shares.resize(fit);
     }
     write_nodes(data, found.nodes, job.out);
-    return {.hubs = found.nodes.size(), .influence_share = std::accumulate(found.shares.begin(), found.shares.end(), 0.),
-        .seconds = seconds_since(start), .memory_bytes = planned, .edges = from.graph.arcs() / 2, .in_memory = from.in_memory};
+    return {.hubs = found.nodes.size(),
+        .influence_share = std::accumulate(found.shares.begin(), found.shares.end(), 0.),
+        .seconds = seconds_since(start),
+        .memory_bytes = planned,
+        .edges = from.graph.arcs() / 2,
+        .in_memory = from.in_memory};
 }
 
 } // namespace programs

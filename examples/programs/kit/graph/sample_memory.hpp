@@ -11,14 +11,15 @@
 namespace programs {
 
 /// Returns the memory of a sample of a whole graph's training edges, and of its sampler [bytes].
-[[nodiscard]] inline std::uint64_t sample_memory(
-    const gneiss::dataset_manifest& graph, gneiss::sampler_kind kind, const gneiss::neighbor_options& neighbors, std::uint64_t batch) {
+[[nodiscard]] inline std::uint64_t sample_memory(const gneiss::dataset_manifest& graph, gneiss::sampler_kind kind,
+    const gneiss::neighbor_options& neighbors, std::uint64_t batch) {
     gneiss::gnn_trainer_options sizes;
     sizes.batch = batch;
     sizes.neighbors = neighbors;
     sizes.sampler = kind;
-    const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(
-        sizes, {.nodes = graph.nodes, .edges = graph.train_edges, .all_nodes = graph.nodes}, std::span<const gneiss::layer_options>{});
+    const gneiss::gnn_memory bound =
+        gneiss::bound_gnn_memory(sizes, {.nodes = graph.nodes, .edges = graph.train_edges, .all_nodes = graph.nodes},
+            std::span<const gneiss::layer_options>{});
     return bound.batch.sample + bound.sampler;
 }
 

@@ -28,7 +28,10 @@ using gneiss::error;
 class torch_range {
 public:
     torch_range(const gneiss::plain_file& file, std::uint64_t begin, std::uint64_t length, std::size_t buffer)
-        : file_(&file), at_(begin), end_(begin + length), buffer_(buffer) {}
+        : file_(&file),
+          at_(begin),
+          end_(begin + length),
+          buffer_(buffer) {}
 
     [[nodiscard]] std::uint64_t position() const noexcept { return at_; }
     [[nodiscard]] std::uint64_t left() const noexcept { return end_ - at_; }
@@ -76,8 +79,8 @@ struct value {
     value* state = nullptr;               ///< call: the argument of BUILD
 };
 
-/// Reads the opcodes of Python's pickle, protocols 2 to 4, that dictionaries of arrays consist of. Calls and references are
-/// recorded, never executed.
+/// Reads the opcodes of Python's pickle, protocols 2 to 4, that dictionaries of arrays consist of. Calls and references
+/// are recorded, never executed.
 class pickle_reader {
 public:
     explicit pickle_reader(torch_range& from) : from_(&from) {}
@@ -170,7 +173,9 @@ private:
         value& callee = pop();
         push(add(value::call)).items = {&callee, &arguments};
     }
-    void append(std::vector<value*>& to, const std::vector<value*>& items) { to.insert(to.end(), items.begin(), items.end()); }
+    void append(std::vector<value*>& to, const std::vector<value*>& items) {
+        to.insert(to.end(), items.begin(), items.end());
+    }
     void get(std::uint32_t key) {
         const auto found = memo_.find(key);
         if (found == memo_.end()) from_->fail("is not a pickle");
@@ -228,7 +233,8 @@ private:
         case 's': {                                    // SETITEM
             value& item = pop();
             value& key = pop();
-            if (!stack_.empty() && stack_.back()->kind == value::dictionary) append(stack_.back()->items, {&key, &item});
+            if (!stack_.empty() && stack_.back()->kind == value::dictionary)
+                append(stack_.back()->items, {&key, &item});
             break; // of another object, as an OrderedDict: not an array
         }
         case 'u': { // SETITEMS
@@ -236,20 +242,21 @@ private:
             if (!stack_.empty() && stack_.back()->kind == value::dictionary) append(stack_.back()->items, items);
             break;
         }
-        case 'q': put(number<std::uint8_t>()); break;                            // BINPUT
-        case 'r': put(number<std::uint32_t>()); break;                           // LONG_BINPUT
-        case 0x94: put(static_cast<std::uint32_t>(memo_.size())); break;         // MEMOIZE
-        case 'h': get(number<std::uint8_t>()); break;                            // BINGET
-        case 'j': get(number<std::uint32_t>()); break;                           // LONG_BINGET
-        case 'c': push_global(); break;                                          // GLOBAL
-        case 0x93: {                                                             // STACK_GLOBAL
+        case 'q': put(number<std::uint8_t>()); break;                    // BINPUT
+        case 'r': put(number<std::uint32_t>()); break;                   // LONG_BINPUT
+        case 0x94: put(static_cast<std::uint32_t>(memo_.size())); break; // MEMOIZE
+        case 'h': get(number<std::uint8_t>()); break;                    // BINGET
+        case 'j': get(number<std::uint32_t>()); break;                   // LONG_BINGET
+        case 'c': push_global(); break;                                  // GLOBAL
+        case 0x93: {                                                     // STACK_GLOBAL
             const value& name = pop();
             const value& module = pop();
-            if (module.text.size() + name.text.size() > longest_text) from_->fail("is not a pickle"); // it would double each time
+            if (module.text.size() + name.text.size() > longest_text)
+                from_->fail("is not a pickle"); // it would double each time
             push(add(value::global)).text = module.text + " " + name.text;
             break;
         }
-        case 0x81:              // NEWOBJ
+        case 0x81:               // NEWOBJ
         case 'R': call(); break; // REDUCE
         case 'b': {              // BUILD
             value& state = pop();
@@ -261,7 +268,9 @@ private:
             push(add(value::storage)).items = {&id};
             break;
         }
-        default: from_->fail(fmt::format("has the pickle opcode {:#04x}, which dictionaries of arrays do not need", code), errc::unsupported);
+        default:
+            from_->fail(fmt::format("has the pickle opcode {:#04x}, which dictionaries of arrays do not need", code),
+                errc::unsupported);
         }
     }
 
@@ -275,7 +284,7 @@ private:
 
 bool calls(const value& what, std::string_view callee) {
     return what.kind == value::call && what.items[0]->kind == value::global && what.items[0]->text == callee &&
-           what.items[1]->kind == value::sequence;
+        what.items[1]->kind == value::sequence;
 }
 
 /// Converts the objects of one file to arrays.
@@ -283,7 +292,9 @@ class array_maker {
 public:
     /// \param archive  the zip file, null for the older format. \param root  folder of data.pkl in it, with a slash
     array_maker(const gneiss::plain_file& file, const gneiss::importing::npz_file* archive, std::string root)
-        : file_(&file), archive_(archive), root_(std::move(root)) {}
+        : file_(&file),
+          archive_(archive),
+          root_(std::move(root)) {}
 
     [[nodiscard]] std::vector<torch_file::array> arrays_of(const value& what) const {
         if (what.kind != value::dictionary) fail("is not a dictionary of arrays");
@@ -333,11 +344,14 @@ private:
     /// State of a NumPy array: version, shape, type, columns first, data.
     void fill_numpy(torch_file::array& one, const value& from) const {
         const value* const state = from.state;
-        if (state == nullptr || state->kind != value::sequence || state->items.size() != 5) fail("is not a NumPy array", one.name);
+        if (state == nullptr || state->kind != value::sequence || state->items.size() != 5)
+            fail("is not a NumPy array", one.name);
         one.shape = shape_of(*state->items[1], one.name);
         const value& type = *state->items[2];
-        const std::string code = calls(type, "numpy dtype") && !type.items[1]->items.empty() ? type.items[1]->items[0]->text : "";
-        const bool big_endian = type.state != nullptr && type.state->items.size() > 1 && type.state->items[1]->text == ">";
+        const std::string code =
+            calls(type, "numpy dtype") && !type.items[1]->items.empty() ? type.items[1]->items[0]->text : "";
+        const bool big_endian =
+            type.state != nullptr && type.state->items.size() > 1 && type.state->items[1]->text == ">";
         static constexpr std::string_view codes[] = {"i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"};
         if (std::ranges::find(codes, code) == std::end(codes) || big_endian)
             fail("has elements of type '" + code + "', integers are needed", one.name);
@@ -357,14 +371,17 @@ private:
     /// Arguments of a tensor: storage, offset, shape, strides. A storage: ("storage", type, key, device, elements).
     void fill_tensor(torch_file::array& one, const value& from) const {
         const auto& arguments = from.items[1]->items;
-        if (archive_ == nullptr) fail("is a tensor in the format before torch 1.6: load the file and save it again by torch 1.6 or later", one.name);
+        if (archive_ == nullptr)
+            fail("is a tensor in the format before torch 1.6: load the file and save it again by torch 1.6 or later",
+                one.name);
         if (arguments.size() < 4 || arguments[0]->kind != value::storage || arguments[0]->items[0]->items.size() < 5)
             fail("is not a tensor", one.name);
         const auto& storage = arguments[0]->items[0]->items;
-        static constexpr std::pair<std::string_view, unsigned> types[] = {{"torch LongStorage", 8}, {"torch IntStorage", 4},
-            {"torch ShortStorage", 2}, {"torch CharStorage", 1}, {"torch ByteStorage", 1}};
+        static constexpr std::pair<std::string_view, unsigned> types[] = {{"torch LongStorage", 8},
+            {"torch IntStorage", 4}, {"torch ShortStorage", 2}, {"torch CharStorage", 1}, {"torch ByteStorage", 1}};
         const auto type = std::ranges::find(types, storage[1]->text, &std::pair<std::string_view, unsigned>::first);
-        if (type == std::end(types)) fail("has elements of type '" + storage[1]->text + "', integers are needed", one.name);
+        if (type == std::end(types))
+            fail("has elements of type '" + storage[1]->text + "', integers are needed", one.name);
         one.width = type->second;
         one.is_signed = type->first != "torch ByteStorage";
         one.shape = shape_of(*arguments[2], one.name);
@@ -412,11 +429,11 @@ public:
         for (const member& m : members_) write(header(m, directory_entry));
         const std::uint64_t length = end_ - directory, record = end_;
         // The 64-bit end record, its locator, and the 32-bit end record that refers to them.
-        write(number(0x06064b50, 4) + number(44, 8) + number(45, 2) + number(45, 2) + number(0, 8) + number(members_.size(), 8) +
-              number(members_.size(), 8) + number(length, 8) + number(directory, 8));
+        write(number(0x06064b50, 4) + number(44, 8) + number(45, 2) + number(45, 2) + number(0, 8) +
+            number(members_.size(), 8) + number(members_.size(), 8) + number(length, 8) + number(directory, 8));
         write(number(0x07064b50, 4) + number(0, 4) + number(record, 8) + number(1, 4));
         write(number(0x06054b50, 4) + number(0, 4) + number(~std::uint64_t{0}, 2) + number(~std::uint64_t{0}, 2) +
-              number(~std::uint64_t{0}, 4) + number(~std::uint64_t{0}, 4) + number(0, 2));
+            number(~std::uint64_t{0}, 4) + number(~std::uint64_t{0}, 4) + number(0, 2));
         file_.sync();
         file_.close();
     }
@@ -439,9 +456,11 @@ private:
         const bool local = kind == local_header;
         const std::string sizes = number(m.bytes, 8) + number(m.bytes, 8) + (local ? "" : number(m.offset, 8));
         constexpr std::uint64_t wide = ~std::uint64_t{0}, first_day = 33; // 1 January 1980
-        return number(kind, 4) + (local ? "" : number(45, 2)) + number(45, 2) + number(0, 2) + number(0, 2) + number(0, 2) + number(first_day, 2) +
-               number(m.crc, 4) + number(wide, 4) + number(wide, 4) + number(m.name.size(), 2) + number(4 + sizes.size(), 2) +
-               (local ? "" : number(0, 8) + number(0, 2) + number(wide, 4)) + m.name + number(1, 2) + number(sizes.size(), 2) + sizes;
+        return number(kind, 4) + (local ? "" : number(45, 2)) + number(45, 2) + number(0, 2) + number(0, 2) +
+            number(0, 2) + number(first_day, 2) + number(m.crc, 4) + number(wide, 4) + number(wide, 4) +
+            number(m.name.size(), 2) + number(4 + sizes.size(), 2) +
+            (local ? "" : number(0, 8) + number(0, 2) + number(wide, 4)) + m.name + number(1, 2) +
+            number(sizes.size(), 2) + sizes;
     }
     void write(const std::string& text) {
         file_.write_at(end_, std::as_bytes(std::span(text)));
@@ -473,10 +492,12 @@ torch_file::torch_file(const std::filesystem::path& path) : file_(gneiss::plain_
             const auto [begin, length] = archive.stored(name);
             torch_range bytes(file_, begin, length, buffer);
             pickle_reader pickle(bytes);
-            arrays_ = array_maker(file_, &archive, name.substr(0, name.size() - std::string_view("data.pkl").size())).arrays_of(pickle.read());
+            arrays_ = array_maker(file_, &archive, name.substr(0, name.size() - std::string_view("data.pkl").size()))
+                          .arrays_of(pickle.read());
             return;
         }
-        throw error(errc::invalid_format, "is a zip archive without data.pkl: not a file of torch.save", {.path = path});
+        throw error(
+            errc::invalid_format, "is a zip archive without data.pkl: not a file of torch.save", {.path = path});
     }
     // The older format: a magic number, a version and the properties of the machine come first, each pickled alone.
     torch_range bytes(file_, 0, size, buffer);
@@ -492,7 +513,9 @@ const torch_file::array& torch_file::at(std::string_view name) const {
     if (found != arrays_.end()) return *found;
     std::vector<std::string_view> names;
     for (const array& one : arrays_) names.push_back(one.name);
-    throw error(errc::not_found, fmt::format("has no array {}; it has {}", name, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))),
+    throw error(errc::not_found,
+        fmt::format(
+            "has no array {}; it has {}", name, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))),
         {.path = path()});
 }
 
@@ -529,8 +552,10 @@ void torch_file::reader::read(std::span<std::int64_t> out) {
         std::uint64_t bits = 0;
         std::memcpy(&bits, state_->bytes.data() + i * width, width);
         const unsigned unused = 64 - 8 * width;
-        if (!state_->what.is_signed && width == 8 && bits >> 63 != 0) state_->from.fail("is too large for a signed integer", errc::out_of_range);
-        out[i] = state_->what.is_signed ? std::bit_cast<std::int64_t>(bits << unused) >> unused : static_cast<std::int64_t>(bits);
+        if (!state_->what.is_signed && width == 8 && bits >> 63 != 0)
+            state_->from.fail("is too large for a signed integer", errc::out_of_range);
+        out[i] = state_->what.is_signed ? std::bit_cast<std::int64_t>(bits << unused) >> unused
+                                        : static_cast<std::int64_t>(bits);
     }
 }
 
@@ -540,7 +565,8 @@ void write_columns(const torch_file& from, std::span<const std::string> names, c
     for (const std::string& name : names) {
         const torch_file::array& one = from.at(name);
         if (one.shape.size() != 1 || (!readers.empty() && one.shape[0] != rows))
-            throw error(errc::invalid_format, fmt::format("has the shape ({}), not that of {}", fmt::join(one.shape, ", "), names[0]),
+            throw error(errc::invalid_format,
+                fmt::format("has the shape ({}), not that of {}", fmt::join(one.shape, ", "), names[0]),
                 {.path = from.path(), .field = name});
         rows = one.shape[0];
         readers.emplace_back(from, one);

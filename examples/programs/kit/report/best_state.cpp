@@ -27,7 +27,8 @@ constexpr const char* metrics_section = "metrics";
 constexpr const char* rows_section = "rows";
 constexpr std::string_view rows_prefix = "rows-";
 
-/// Returns the number of a file of rows: N of rows-N.bin, 0 of rows.bin and rows.new of earlier versions; none for other names.
+/// Returns the number of a file of rows: N of rows-N.bin, 0 of rows.bin and rows.new of earlier versions; none for
+/// other names.
 std::optional<std::uint64_t> number_of(const fs::path& path) {
     const std::string name = path.filename().string();
     if (name == rows_name || name == "rows.new") return 0;
@@ -58,7 +59,8 @@ nlohmann::ordered_json to_json(const metric_values& values) {
 
 } // namespace
 
-void keep_best(const fs::path& file, gneiss::checkpoint state, const best_metrics& metrics, const row_writer& write_rows) {
+void keep_best(
+    const fs::path& file, gneiss::checkpoint state, const best_metrics& metrics, const row_writer& write_rows) {
     const fs::path directory = file.parent_path();
     (void)gneiss::make_directory(directory);
     nlohmann::ordered_json written{{"valid", to_json(metrics.valid)}, {"test", to_json(metrics.test)}};
@@ -78,7 +80,9 @@ void keep_best(const fs::path& file, gneiss::checkpoint state, const best_metric
         gneiss::save_checkpoint(file, state);
     } catch (...) {
         // The switch may have taken place even if syncing its directory failed: rows that are named stay.
-        if (!rows.empty() && (!fs::exists(file, ignored) || rows_of(gneiss::load_checkpoint(file), directory, rows_name).filename() != rows))
+        if (!rows.empty() &&
+            (!fs::exists(file, ignored) ||
+                rows_of(gneiss::load_checkpoint(file), directory, rows_name).filename() != rows))
             fs::remove(directory / rows, ignored);
         throw;
     }
@@ -94,7 +98,8 @@ std::optional<kept_state> best_state_in(const fs::path& file) {
     const nlohmann::ordered_json read = parse_json_object(*text);
     best_metrics metrics;
     try {
-        for (const auto& [name, value] : read.at("valid").items()) metrics.valid.emplace_back(name, value.get<double>());
+        for (const auto& [name, value] : read.at("valid").items())
+            metrics.valid.emplace_back(name, value.get<double>());
         for (const auto& [name, value] : read.at("test").items()) metrics.test.emplace_back(name, value.get<double>());
         if (const auto found = read.find("per_class"); found != read.end()) metrics.per_class = *found;
     } catch (const nlohmann::json::exception&) {

@@ -38,10 +38,12 @@ struct file_name {
 /// Returns the names in a kind of directory: run, checkpoint, best, dataset, … Precondition: it exists.
 [[nodiscard]] std::span<const file_name> files_in(std::string_view kind);
 
-/// Returns a file or directory in a directory of this kind, at any depth, that none of our programs made: removing the directory
-/// would remove it. Other names in the first `kept_levels` levels are left out: they are not removed. So are links, FIFOs and devices
-/// at names of ours, and directories in it that are marked as ours. Throws std::filesystem::filesystem_error.
-[[nodiscard]] std::optional<std::filesystem::path> foreign_entry(const std::filesystem::path& directory, std::string_view kind, int kept_levels);
+/// Returns a file or directory in a directory of this kind, at any depth, that none of our programs made: removing the
+/// directory would remove it. Other names in the first `kept_levels` levels are left out: they are not removed. So are
+/// links, FIFOs and devices at names of ours, and directories in it that are marked as ours. Throws
+/// std::filesystem::filesystem_error.
+[[nodiscard]] std::optional<std::filesystem::path> foreign_entry(
+    const std::filesystem::path& directory, std::string_view kind, int kept_levels);
 
 /// Returns a line KIND TAB PATTERN TAB KIND for each name.
 [[nodiscard]] std::string file_list();

@@ -96,9 +96,9 @@ std::string table_box(const std::string& title, const std::string& table, span o
 }
 
 std::string section(const std::string& title, const std::string& boxes) {
-    return boxes.empty() ? ""
-                         : fmt::format("<section><h2>{}</h2>\n<div class=\"grid\">\n{}</div></section>\n",
-                               escaped(title), boxes);
+    return boxes.empty()
+        ? ""
+        : fmt::format("<section><h2>{}</h2>\n<div class=\"grid\">\n{}</div></section>\n", escaped(title), boxes);
 }
 
 std::string command_line(const std::string& text) {

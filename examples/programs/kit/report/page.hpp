@@ -32,11 +32,13 @@ enum class span { column, all };
 /// Returns a box with a plot that fits the box's width.
 template <class Chart>
 [[nodiscard]] std::string plot_box(const Chart& chart, span over = span::column) {
-    return std::string("<div class=\"box") + (over == span::all ? " all" : "") + "\">" + plot::responsive(chart) + "</div>\n";
+    return std::string("<div class=\"box") + (over == span::all ? " all" : "") + "\">" + plot::responsive(chart) +
+        "</div>\n";
 }
 /// Returns a box with a table. A table that is wider than the box scrolls inside it.
 /// \param tall  the table may have many rows, and scrolls
-[[nodiscard]] std::string table_box(const std::string& title, const std::string& table, span over = span::column, bool tall = false);
+[[nodiscard]] std::string table_box(
+    const std::string& title, const std::string& table, span over = span::column, bool tall = false);
 /// Returns a titled grid of boxes; empty if there are none.
 [[nodiscard]] std::string section(const std::string& title, const std::string& boxes);
 

@@ -11,8 +11,8 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 
-#include "kit/report/run_directory.hpp"
 #include "kit/cli/units.hpp"
+#include "kit/report/run_directory.hpp"
 
 namespace programs::plot {
 namespace {
@@ -135,19 +135,23 @@ struct legend_entry {
     bool dashed = false;
 };
 
-/// SVG text of one plot, and the frame that all plots share: title and legend, then the plot from `top()` to `floor()`, then
-/// `foot` units for labels of the x axis.
+/// SVG text of one plot, and the frame that all plots share: title and legend, then the plot from `top()` to `floor()`,
+/// then `foot` units for labels of the x axis.
 class canvas {
 public:
     /// \param tall  of the plot, from `top()` to `floor()`
-    canvas(const std::string& title, extent width, double tall, double foot, use options, const std::vector<legend_entry>& legend = {},
-        bool has_unit = true)
-        : options_(options), title_(title), extent_(width), width_(width_of(width)) {
+    canvas(const std::string& title, extent width, double tall, double foot, use options,
+        const std::vector<legend_entry>& legend = {}, bool has_unit = true)
+        : options_(options),
+          title_(title),
+          extent_(width),
+          width_(width_of(width)) {
         double y = 4;
         for (const std::string& line : wrapped(title, static_cast<std::size_t>((width_ - 2 * margin) / title_glyph)))
             text(margin, y += line_height, "title", "start", line);
         y = draw_legend(legend, y + 2);
-        if (legend.empty() && has_unit && extent_ != extent::narrow) y += line_height; // aligned with plots that have one
+        if (legend.empty() && has_unit && extent_ != extent::narrow)
+            y += line_height; // aligned with plots that have one
         top_ = y + (has_unit ? 32 : 12);
         floor_ = top_ + tall;
         tall_ = floor_ + foot;
@@ -159,7 +163,9 @@ public:
     }
     /// Writes text that ends at (x, y) and rises to it.
     void rising(double x, double y, std::string_view words) {
-        out_ += fmt::format("<text class=\"tick\" text-anchor=\"end\" transform=\"translate({:.1f} {:.1f}) rotate(-35)\">{}</text>\n", x, y, escaped(words));
+        out_ += fmt::format(
+            "<text class=\"tick\" text-anchor=\"end\" transform=\"translate({:.1f} {:.1f}) rotate(-35)\">{}</text>\n",
+            x, y, escaped(words));
     }
     void line(double x1, double y1, double x2, double y2, const char* kind) {
         out_ += fmt::format(
@@ -342,7 +348,8 @@ std::string svg(const line_chart& chart, use options, extent width) {
         if (!across.most) across.most = x_most;
     }
     const layout x(across, x_least, x_most, ticks_of(width)), y(chart.y, y_least, y_most, 5);
-    canvas out(chart.title, width, plot_height, foot, options, legend.size() > 1 ? legend : std::vector<legend_entry>());
+    canvas out(
+        chart.title, width, plot_height, foot, options, legend.size() > 1 ? legend : std::vector<legend_entry>());
     out.y_axis(y);
     for (const auto& tick : x.ticks()) out.x_tick(out.x_of(x.share(tick.value)), tick.text);
     out.x_label(x.label());
@@ -371,14 +378,15 @@ std::string svg(const line_chart& chart, use options, extent width) {
         }
         if (line.style == line_style::area) {
             if (!path.empty())
-                path[0] = 'M', out.raw(fmt::format("<path class=\"area\" d=\"{}{}Z\" fill=\"{}\"/>\n", path, back,
-                                   color(legend[s].color)));
+                path[0] = 'M',
+                out.raw(fmt::format(
+                    "<path class=\"area\" d=\"{}{}Z\" fill=\"{}\"/>\n", path, back, color(legend[s].color)));
             continue;
         }
-        const char* const kind = legend[s].dashed                 ? "dash"
-                                 : line.style == line_style::wide ? "wide"
-                                 : tops[s].size() > most_dots     ? "fine"
-                                                                  : "";
+        const char* const kind = legend[s].dashed ? "dash"
+            : line.style == line_style::wide      ? "wide"
+            : tops[s].size() > most_dots          ? "fine"
+                                                  : "";
         out.raw(fmt::format("<path class=\"curve {}\" d=\"{}\" stroke=\"{}\"/>\n", kind, path, color(legend[s].color)));
         if (tops[s].size() > most_dots || line.style != line_style::solid) continue;
         for (const point& p : tops[s])
@@ -425,17 +433,21 @@ std::string svg(const bar_chart& chart, use options, extent width) {
     std::size_t longest = 1;
     for (const std::string& category : chart.categories) longest = std::max(longest, category.size());
     const double label = glyph * static_cast<double>(longest);
-    const double about = (width_of(width) - right - 60) / static_cast<double>(std::max<std::size_t>(bars, 1)); // width of a bar's place
+    const double about =
+        (width_of(width) - right - 60) / static_cast<double>(std::max<std::size_t>(bars, 1)); // width of a bar's place
     const bool rises = chart.named && label + 10 > about;
-    canvas out(chart.title, width, plot_height, rises ? std::min(label * slope, most_rise) + 36 : foot, options, legend);
+    canvas out(
+        chart.title, width, plot_height, rises ? std::min(label * slope, most_rise) + 36 : foot, options, legend);
     out.y_axis(y);
     const double from = out.left() + 4, wide = (out.end() - from) / static_cast<double>(std::max<std::size_t>(bars, 1));
     const double thick = std::min(wide * 0.78, 46.0);
     const auto every = chart.named ? 1 : static_cast<std::size_t>(std::ceil((label + 10) / wide));
     for (std::size_t b = 0; b < bars; ++b) {
         const double middle = from + wide * (static_cast<double>(b) + 0.5);
-        if (rises) out.rising(middle + 4, out.floor() + 15, chart.categories[b]);
-        else if (b % every == 0) out.text(middle, out.floor() + 17, "tick", "middle", chart.categories[b]);
+        if (rises)
+            out.rising(middle + 4, out.floor() + 15, chart.categories[b]);
+        else if (b % every == 0)
+            out.text(middle, out.floor() + 17, "tick", "middle", chart.categories[b]);
         double at = 0;
         for (std::size_t p = 0; p < chart.parts.size(); ++p) {
             if (b >= chart.parts[p].values.size()) continue;
@@ -474,10 +486,12 @@ std::string svg(const interval_chart& chart, use options, extent width) {
     out.text((left + out.end()) / 2, out.floor() + foot - 7, "unit", "middle", x.label());
     for (std::size_t i = 0; i < chart.points.size(); ++i) {
         const auto& point = chart.points[i];
-        const double y = out.top() + row * (static_cast<double>(i) + 0.5), from = at(point.x - point.half), to = at(point.x + point.half);
+        const double y = out.top() + row * (static_cast<double>(i) + 0.5), from = at(point.x - point.half),
+                     to = at(point.x + point.half);
         out.text(left - 10, y + 4, "name", "end", point.name);
-        out.raw(fmt::format("<path class=\"curve\" d=\"M{0:.1f} {1:.1f}V{2:.1f}M{0:.1f} {3:.1f}H{4:.1f}M{4:.1f} {1:.1f}V{2:.1f}\" stroke=\"{5}\"/>\n", from,
-            y - cap, y + cap, y, to, color(0)));
+        out.raw(fmt::format("<path class=\"curve\" d=\"M{0:.1f} {1:.1f}V{2:.1f}M{0:.1f} {3:.1f}H{4:.1f}M{4:.1f} "
+                            "{1:.1f}V{2:.1f}\" stroke=\"{5}\"/>\n",
+            from, y - cap, y + cap, y, to, color(0)));
         out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n", at(point.x), y, color(0)));
         if (out.has_tips())
             out.box(left, y - row / 2, out.end() - left, row, R"(class="hit")",
@@ -510,13 +524,14 @@ std::string svg(const stack_chart& chart, use options, extent width) {
         const double wide = at(from + value) - at(from);
         out.box(at(from), bar_top, std::max(wide - 1, 0.6), bar_tall,
             fmt::format("class=\"part\" fill=\"{}\"", color(p)),
-            fmt::format(
-                "{}: {} ({})", chart.parts[p].name, text_of(value, chart.x.of), human_percent(sum > 0 ? value / sum : 0)));
+            fmt::format("{}: {} ({})", chart.parts[p].name, text_of(value, chart.x.of),
+                human_percent(sum > 0 ? value / sum : 0)));
         from += value;
     }
     for (std::size_t m = 0; m < chart.marks.size(); ++m)
         if (const double here = at(chart.marks[m].value); chart.marks[m].value <= *across.most)
-            out.line(here, m % 2 == 0 ? bar_top - 7 : bar_top - 23, here, bar_top + bar_tall + 7, m == 0 ? "limit" : "limit over");
+            out.line(here, m % 2 == 0 ? bar_top - 7 : bar_top - 23, here, bar_top + bar_tall + 7,
+                m == 0 ? "limit" : "limit over");
     for (std::size_t m = 0; m < chart.marks.size(); ++m) { // over the lines
         const auto& mark = chart.marks[m];
         const double label = m % 2 == 0 ? bar_top - 11 : bar_top - 27;
@@ -551,7 +566,8 @@ std::string svg(const timeline_chart& chart, use options, extent width) {
     for (const auto& thread : chart.rows) {
         longest = std::max(longest, thread.name.size());
         for (const auto& each : thread.bars)
-            if (std::isfinite(each.from) && std::isfinite(each.to)) least = std::min(least, each.from), most = std::max(most, each.to);
+            if (std::isfinite(each.from) && std::isfinite(each.to))
+                least = std::min(least, each.from), most = std::max(most, each.to);
     }
     axis across = chart.x;
     if (least < most) {
@@ -563,7 +579,8 @@ std::string svg(const timeline_chart& chart, use options, extent width) {
     for (const doing what : {doing::work, doing::wait_for_input, doing::wait_for_update, doing::wait_for_room})
         legend.push_back({name_of(what), static_cast<std::size_t>(what)});
     canvas out(chart.title, width, row * static_cast<double>(chart.rows.size()), foot, options, legend, false);
-    const double left = width == extent::narrow ? margin : std::min(28 + glyph * static_cast<double>(longest), out.width() / 3);
+    const double left =
+        width == extent::narrow ? margin : std::min(28 + glyph * static_cast<double>(longest), out.width() / 3);
     const auto at = [&](double value) { return left + x.share(value) * (out.end() - left); };
     for (const auto& tick : x.ticks()) {
         out.line(at(tick.value), out.top(), at(tick.value), out.floor(), tick.value == 0 ? "zero" : "grid");
@@ -571,14 +588,19 @@ std::string svg(const timeline_chart& chart, use options, extent width) {
     }
     out.text((left + out.end()) / 2, out.floor() + foot - 7, "unit", "middle", x.label());
     for (std::size_t i = 0; i < chart.rows.size(); ++i) {
-        const double from = out.top() + row * static_cast<double>(i), y = width == extent::narrow ? from + 20 : from + (row - bar) / 2;
-        if (width == extent::narrow) out.text(left, from + 15, "name", "start", chart.rows[i].name);
-        else out.text(left - 10, y + 12, "name", "end", chart.rows[i].name);
+        const double from = out.top() + row * static_cast<double>(i),
+                     y = width == extent::narrow ? from + 20 : from + (row - bar) / 2;
+        if (width == extent::narrow)
+            out.text(left, from + 15, "name", "start", chart.rows[i].name);
+        else
+            out.text(left - 10, y + 12, "name", "end", chart.rows[i].name);
         for (const auto& each : chart.rows[i].bars) {
             if (!std::isfinite(each.from) || !std::isfinite(each.to)) continue;
             out.box(at(each.from), y, std::max(at(each.to) - at(each.from), 0.4), bar,
                 fmt::format("class=\"part\" fill=\"{}\"", color(static_cast<std::size_t>(each.what))),
-                fmt::format("{}: {}", each.name, each.to - each.from < 1 ? fmt::format("{:.3g} ms", 1e3 * (each.to - each.from)) : human_seconds(each.to - each.from)));
+                fmt::format("{}: {}", each.name,
+                    each.to - each.from < 1 ? fmt::format("{:.3g} ms", 1e3 * (each.to - each.from))
+                                            : human_seconds(each.to - each.from)));
         }
     }
     return out.finish();
@@ -588,12 +610,13 @@ namespace {
 
 template <class Chart>
 std::string two_widths(const Chart& chart) {
-    return "<div class=\"plots\">\n" + svg(chart, use::embedded, extent::narrow) + svg(chart, use::embedded, extent::medium) + "</div>\n";
+    return "<div class=\"plots\">\n" + svg(chart, use::embedded, extent::narrow) +
+        svg(chart, use::embedded, extent::medium) + "</div>\n";
 }
 template <class Chart>
 std::string three_widths(const Chart& chart) {
-    return "<div class=\"plots three\">\n" + svg(chart, use::embedded, extent::narrow) + svg(chart, use::embedded, extent::medium) +
-           svg(chart, use::embedded, extent::wide) + "</div>\n";
+    return "<div class=\"plots three\">\n" + svg(chart, use::embedded, extent::narrow) +
+        svg(chart, use::embedded, extent::medium) + svg(chart, use::embedded, extent::wide) + "</div>\n";
 }
 
 } // namespace
@@ -613,8 +636,14 @@ void write_chart(const std::filesystem::path& path, const std::string& text) {
 
 } // namespace
 
-void write_svg(const std::filesystem::path& path, const line_chart& chart) { write_chart(path, svg(chart, use::standalone)); }
-void write_svg(const std::filesystem::path& path, const bar_chart& chart) { write_chart(path, svg(chart, use::standalone)); }
-void write_svg(const std::filesystem::path& path, const interval_chart& chart) { write_chart(path, svg(chart, use::standalone)); }
+void write_svg(const std::filesystem::path& path, const line_chart& chart) {
+    write_chart(path, svg(chart, use::standalone));
+}
+void write_svg(const std::filesystem::path& path, const bar_chart& chart) {
+    write_chart(path, svg(chart, use::standalone));
+}
+void write_svg(const std::filesystem::path& path, const interval_chart& chart) {
+    write_chart(path, svg(chart, use::standalone));
+}
 
 } // namespace programs::plot

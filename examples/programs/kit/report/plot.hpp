@@ -8,11 +8,12 @@
 #include <string_view>
 #include <vector>
 
-/// Small plots as SVG text: no script, no external font or image. Colors follow a light or dark page; a tooltip shows each
-/// value, so color is never the only way to read a plot.
+/// Small plots as SVG text: no script, no external font or image. Colors follow a light or dark page; a tooltip shows
+/// each value, so color is never the only way to read a plot.
 namespace programs::plot {
 
-/// The quantity on an axis: selects unit and ticks. Values are always given in base units (bytes, seconds, fractions of 1).
+/// The quantity on an axis: selects unit and ticks. Values are always given in base units (bytes, seconds, fractions of
+/// 1).
 enum class quantity { number, count, bytes, memory, bandwidth, seconds, percent };
 
 struct axis {
@@ -77,8 +78,8 @@ struct interval_chart {
     std::vector<interval> points{};
 };
 
-/// One horizontal bar of stacked parts with marked limits: a memory plan against its budget. A limit that is far beyond all
-/// else is an arrow at the end of the axis, so that the parts stay visible.
+/// One horizontal bar of stacked parts with marked limits: a memory plan against its budget. A limit that is far beyond
+/// all else is an arrow at the end of the axis, so that the parts stay visible.
 struct stack_chart {
     struct part {
         std::string name{};
@@ -118,8 +119,8 @@ struct timeline_chart {
 /// `embedded` relies on the page's `style_sheet()`; `standalone` contains it and can be a file.
 enum class use { embedded, standalone };
 
-/// Width that a plot is drawn for: 330, 560 or 1140 units. Text is at least 12 units high in each. A narrow plot is for phones
-/// and has no tooltips.
+/// Width that a plot is drawn for: 330, 560 or 1140 units. Text is at least 12 units high in each. A narrow plot is for
+/// phones and has no tooltips.
 enum class extent { narrow, medium, wide };
 
 [[nodiscard]] std::string svg(const line_chart& chart, use options = use::embedded, extent width = extent::medium);
@@ -128,8 +129,8 @@ enum class extent { narrow, medium, wide };
 [[nodiscard]] std::string svg(const stack_chart& chart, use options = use::embedded, extent width = extent::wide);
 [[nodiscard]] std::string svg(const timeline_chart& chart, use options = use::embedded, extent width = extent::wide);
 
-/// Returns the plot in two or three widths, of which `style_sheet()` shows the one that fits: text is at least 11 pixels high
-/// in a container (`container-type: inline-size`) of 310 pixels or more.
+/// Returns the plot in two or three widths, of which `style_sheet()` shows the one that fits: text is at least 11
+/// pixels high in a container (`container-type: inline-size`) of 310 pixels or more.
 [[nodiscard]] std::string responsive(const line_chart& chart);
 [[nodiscard]] std::string responsive(const bar_chart& chart);
 [[nodiscard]] std::string responsive(const interval_chart& chart);

@@ -104,12 +104,16 @@ metric_order order_of(const run_record& run) {
 
 const epoch_record* best_epoch(const run_record& run) {
     if (run.best_epoch)
-        if (const auto kept = std::ranges::find(run.epochs, *run.best_epoch, &epoch_record::epoch); kept != run.epochs.end()) return &*kept;
+        if (const auto kept = std::ranges::find(run.epochs, *run.best_epoch, &epoch_record::epoch);
+            kept != run.epochs.end())
+            return &*kept;
     const metric_order order = order_of(run);
     const epoch_record* best = nullptr;
     for (const epoch_record& epoch : run.epochs) {
         const auto* value = order.of(epoch.valid);
-        if (value != nullptr && (best == nullptr || metric_order::better(value->first, value->second, order.of(best->valid)->second))) best = &epoch;
+        if (value != nullptr &&
+            (best == nullptr || metric_order::better(value->first, value->second, order.of(best->valid)->second)))
+            best = &epoch;
     }
     return best;
 }
@@ -145,8 +149,8 @@ json to_json(const plan_record& record) {
     put(object, "read_bytes", record.read_bytes);
     put(object, "write_bytes", record.write_bytes);
     if (const auto& other = record.runner_up)
-        object["runner_up"] = {{"partitions", other->partitions}, {"buffer", other->buffer}, {"prefetch", other->prefetch},
-            {"swaps", other->swaps}, {"read_bytes", other->read_bytes}};
+        object["runner_up"] = {{"partitions", other->partitions}, {"buffer", other->buffer},
+            {"prefetch", other->prefetch}, {"swaps", other->swaps}, {"read_bytes", other->read_bytes}};
     return object;
 }
 
@@ -169,7 +173,9 @@ json to_json(const epoch_record& record) {
     put(object, "train", record.train);
     put(object, "valid", record.valid);
     if (record.evaluation)
-        object.update({{"evaluation_seconds", record.evaluation->seconds}, {"evaluation_read_bytes", record.evaluation->read_bytes}, {"evaluation_write_bytes", record.evaluation->write_bytes}});
+        object.update({{"evaluation_seconds", record.evaluation->seconds},
+            {"evaluation_read_bytes", record.evaluation->read_bytes},
+            {"evaluation_write_bytes", record.evaluation->write_bytes}});
     return object;
 }
 
@@ -193,7 +199,8 @@ json to_json(const run_record& record) {
     if (const epoch_record* best = best_epoch(record)) object["best_epoch"] = best->epoch;
     if (!record.warnings.empty()) object["warnings"] = record.warnings;
     if (record.evaluation)
-        object["evaluation"] = {{"seconds", record.evaluation->seconds}, {"read_bytes", record.evaluation->read_bytes}, {"write_bytes", record.evaluation->write_bytes}};
+        object["evaluation"] = {{"seconds", record.evaluation->seconds}, {"read_bytes", record.evaluation->read_bytes},
+            {"write_bytes", record.evaluation->write_bytes}};
     put(object, "io_cost", record.io_cost);
     object["seconds"] = record.seconds;
     object["peak_rss_bytes"] = record.peak_rss_bytes;
@@ -211,7 +218,8 @@ epoch_record epoch_from_json(const json& object) {
     get(object, "write_bytes", record.write_bytes);
     get(object, "read_requests", record.read_requests);
     for (const char* key : moved_keys)
-        if (const auto found = object.find(key); found != object.end()) record.moved.emplace_back(key, found->get<std::uint64_t>());
+        if (const auto found = object.find(key); found != object.end())
+            record.moved.emplace_back(key, found->get<std::uint64_t>());
     get(object, "wait_seconds", record.wait_seconds);
     get(object, "hit_rate", record.hit_rate);
     get(object, "stage_seconds", record.stage_seconds);

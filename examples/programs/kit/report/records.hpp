@@ -12,8 +12,8 @@
 
 namespace programs {
 
-// Records of a run, as plain values with the names, order and units (bytes, seconds) of `run.json`. Absent optionals and empty
-// strings and maps are left out of the JSON: absent means not applicable, never a made-up zero.
+// Records of a run, as plain values with the names, order and units (bytes, seconds) of `run.json`. Absent optionals
+// and empty strings and maps are left out of the JSON: absent means not applicable, never a made-up zero.
 
 /// Named values in insertion order: memory parts, stage seconds, metrics.
 template <class T>
@@ -36,8 +36,8 @@ struct dataset_record {
     std::optional<std::uint64_t> relations{}, features{}, classes{};
 };
 
-/// Predictions made before any I/O; bytes are per epoch, first fill and final flush included. A trainer without states predicts
-/// memory only.
+/// Predictions made before any I/O; bytes are per epoch, first fill and final flush included. A trainer without states
+/// predicts memory only.
 struct plan_record {
     std::optional<std::uint64_t> budget_bytes{};
     named<std::uint64_t> parts{}; ///< parts of the memory plan
@@ -69,14 +69,15 @@ struct epoch_record {
     std::optional<std::uint64_t> sampled_edges{};
     std::optional<double> staleness_p50{}, staleness_max{};
     std::vector<std::uint32_t> passes{}; ///< over each macro-batch; 0: it had no training nodes
-    metric_values train{}; ///< of the examples as they were trained
+    metric_values train{};               ///< of the examples as they were trained
     metric_values valid{};
     std::optional<evaluation_record> evaluation{}; ///< after the epoch's `seconds`
 };
 
-/// Purposes of bytes that an epoch moves: reads of features and of neighbors; of the first, those of passes that deal rows out,
-/// and what they write; of the second, those of passes.
-inline constexpr std::array<const char*, 5> moved_keys{"gather_bytes", "sample_bytes", "scanned_bytes", "dealt_bytes", "sample_scanned_bytes"};
+/// Purposes of bytes that an epoch moves: reads of features and of neighbors; of the first, those of passes that deal
+/// rows out, and what they write; of the second, those of passes.
+inline constexpr std::array<const char*, 5> moved_keys{
+    "gather_bytes", "sample_bytes", "scanned_bytes", "dealt_bytes", "sample_scanned_bytes"};
 
 /// Returns the mean over the macro-batches of an epoch that had training nodes; 0 if no passes are recorded.
 [[nodiscard]] double mean_passes(const epoch_record& epoch);
@@ -92,26 +93,27 @@ struct run_record {
     dataset_record dataset{};
     nlohmann::ordered_json config = nlohmann::ordered_json::object();
     plan_record plan{};
-    /// Results of preprocessing: {step: {"seconds", "memory_bytes", "peak_rss_bytes", …}, …, "seconds", "peak_rss_bytes"};
-    /// null: none.
+    /// Results of preprocessing: {step: {"seconds", "memory_bytes", "peak_rss_bytes", …}, …, "seconds",
+    /// "peak_rss_bytes"}; null: none.
     nlohmann::ordered_json preprocessing{};
     /// Parameters taken from another run: {"run", "state", "nodes": {"taken", "new", "left"}, …}; null: none.
     nlohmann::ordered_json warm_start{};
     std::vector<epoch_record> epochs{};
-    metric_values valid{}, test{}; ///< of the best state, or of the last one if none was kept
+    metric_values valid{}, test{};             ///< of the best state, or of the last one if none was kept
     std::optional<std::uint64_t> best_epoch{}; ///< epoch of the best state, which was kept
-    /// Metrics by class of that state: {"split", "classes": [{"class", "nodes", "precision", …}, …], "confusion": [[…], …]};
-    /// null: none.
+    /// Metrics by class of that state: {"split", "classes": [{"class", "nodes", "precision", …}, …], "confusion": [[…],
+    /// …]}; null: none.
     nlohmann::ordered_json per_class{};
-    metric_values start{};         ///< validation before training
-    std::vector<std::string> warnings{}; ///< for the user
+    metric_values start{};                         ///< validation before training
+    std::vector<std::string> warnings{};           ///< for the user
     std::optional<evaluation_record> evaluation{}; ///< total
-    named<double> io_cost{};       ///< per batch, modeled and measured; bytes and seconds
+    named<double> io_cost{};                       ///< per batch, modeled and measured; bytes and seconds
     double seconds = 0;
     std::uint64_t peak_rss_bytes = 0;
 };
 
-/// The metric by which states are compared: the named one, or the first. Errors and losses are better if lower, others if higher.
+/// The metric by which states are compared: the named one, or the first. Errors and losses are better if lower, others
+/// if higher.
 struct metric_order {
     std::string name{}; ///< empty: the first
 
@@ -123,8 +125,8 @@ struct metric_order {
 /// Returns the order that a run's --early-stop-metric sets.
 [[nodiscard]] metric_order order_of(const run_record& run);
 
-/// Returns the epoch of the best state; if none was kept, the epoch with the best validation by the run's order, the earliest of
-/// several; null: none was validated.
+/// Returns the epoch of the best state; if none was kept, the epoch with the best validation by the run's order, the
+/// earliest of several; null: none was validated.
 [[nodiscard]] const epoch_record* best_epoch(const run_record& run);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const machine_record& record);
@@ -135,8 +137,8 @@ struct metric_order {
 
 /// Parses `run.json`. Throws as `epoch_from_json`.
 [[nodiscard]] run_record run_from_json(const nlohmann::ordered_json& object);
-/// Parses one line of `metrics.jsonl`. Throws `nlohmann::json::exception` if a key has another type, errc::corrupt for an
-/// invalid count.
+/// Parses one line of `metrics.jsonl`. Throws `nlohmann::json::exception` if a key has another type, errc::corrupt for
+/// an invalid count.
 [[nodiscard]] epoch_record epoch_from_json(const nlohmann::ordered_json& object);
 
 /// Returns the keys of a list of objects with keys in one order, of which some objects lack some.
@@ -148,8 +150,8 @@ struct metric_order {
 /// Formats JSON on one line, invalid UTF-8 replaced: a path may have any bytes.
 [[nodiscard]] std::string compact(const nlohmann::ordered_json& object);
 
-/// Prints the result of a command with `--json` to stdout, indented or on one line. Adds the warnings given so far to those
-/// of its member "warnings". Throws `gneiss::io_error` on failure.
+/// Prints the result of a command with `--json` to stdout, indented or on one line. Adds the warnings given so far to
+/// those of its member "warnings". Throws `gneiss::io_error` on failure.
 void print_json(nlohmann::ordered_json object);
 void print_json_line(nlohmann::ordered_json object);
 

@@ -10,10 +10,10 @@
 
 #include <gneiss/core/memory_budget.hpp>
 
-#include "kit/report/page.hpp"
-#include "kit/report/plot.hpp"
 #include "kit/cli/terminal.hpp"
 #include "kit/cli/units.hpp"
+#include "kit/report/page.hpp"
+#include "kit/report/plot.hpp"
 
 namespace programs {
 namespace {
@@ -47,7 +47,7 @@ std::vector<plot::point> thinned(std::vector<plot::point> points) {
 using epoch_value = std::function<std::optional<double>(const epoch_record&)>;
 
 template <class T>
-epoch_value member(std::optional<T> epoch_record::*value) {
+epoch_value member(std::optional<T> epoch_record::* value) {
     return [value](const epoch_record& e) {
         return e.*value ? std::optional<double>(static_cast<double>(*(e.*value))) : std::nullopt;
     };
@@ -70,7 +70,8 @@ std::string passes_text(const epoch_record& epoch) {
     if (epoch.passes.empty()) return "";
     std::uint64_t sum = 0;
     for (const std::uint32_t passes : epoch.passes) sum += passes;
-    return fmt::format("{} over {}", sum, epoch.passes.size() - static_cast<std::size_t>(std::ranges::count(epoch.passes, 0U)));
+    return fmt::format(
+        "{} over {}", sum, epoch.passes.size() - static_cast<std::size_t>(std::ranges::count(epoch.passes, 0U)));
 }
 
 plot::axis epoch_axis() { return {.label = "epoch", .whole = true}; }
@@ -81,18 +82,20 @@ std::string line_plot(const std::string& title, plot::axis x, plot::axis y, std:
     std::erase_if(lines, [](const plot::series& line) { return line.points.empty(); });
     const auto leads = [](const plot::series& line) { return line.points.front().x < line.points.back().x; };
     return std::ranges::none_of(lines, leads)
-               ? ""
-               : plot_box(plot::line_chart{title, std::move(x), std::move(y), std::move(lines), std::move(marks)});
+        ? ""
+        : plot_box(plot::line_chart{title, std::move(x), std::move(y), std::move(lines), std::move(marks)});
 }
 
 /// Removes lines that stay at 0, such as bytes that a run in memory writes.
 std::vector<plot::series> not_zero(std::vector<plot::series> lines) {
-    std::erase_if(lines, [](const plot::series& line) { return std::ranges::all_of(line.points, [](const plot::point& p) { return p.y == 0; }); });
+    std::erase_if(lines, [](const plot::series& line) {
+        return std::ranges::all_of(line.points, [](const plot::point& p) { return p.y == 0; });
+    });
     return lines;
 }
 
 template <class T>
-std::vector<std::string> names_in(const run_record& run, named<T> epoch_record::*values) {
+std::vector<std::string> names_in(const run_record& run, named<T> epoch_record::* values) {
     std::vector<std::string> names;
     for (const epoch_record& epoch : run.epochs)
         for (const auto& [name, value] : epoch.*values)
@@ -142,15 +145,20 @@ std::vector<page::card> summary_items(const run_record& run) {
     const double training = total(run, [](const epoch_record& e) { return std::optional(e.seconds); }).value_or(0);
     if (const epoch_record* best = best_epoch(run); best != nullptr && run.epochs.size() > 1)
         items.push_back({"Best epoch", fmt::format("{} of {}", best->epoch, run.epochs.back().epoch),
-            fmt::format("validation {} {}", metric_title(order_of(run).of(best->valid)->first), metric_text(order_of(run).of(best->valid)->second))});
+            fmt::format("validation {} {}", metric_title(order_of(run).of(best->valid)->first),
+                metric_text(order_of(run).of(best->valid)->second))});
     std::string parts = run.epochs.empty() ? "no epoch"
-                                           : fmt::format("{} for {} epoch{}", human_seconds(training), run.epochs.size(),
-                                                 run.epochs.size() == 1 ? "" : "s");
+                                           : fmt::format("{} for {} epoch{}", human_seconds(training),
+                                                 run.epochs.size(), run.epochs.size() == 1 ? "" : "s");
     if (run.evaluation) parts += fmt::format(", {} evaluation", human_seconds(run.evaluation->seconds));
     items.push_back({"Time", human_seconds(run.seconds), parts});
     if (const auto steps = steps_before(run); !steps.empty()) {
         std::string names;
-        for (const auto& [name, step] : steps) names.append(names.empty() ? "" : ", ").append(name).append(" ").append(human_seconds(step.value("seconds", 0.0)));
+        for (const auto& [name, step] : steps)
+            names.append(names.empty() ? "" : ", ")
+                .append(name)
+                .append(" ")
+                .append(human_seconds(step.value("seconds", 0.0)));
         items.push_back({"Preprocessing", human_seconds(run.preprocessing.value("seconds", 0.0)), names});
     }
     const double examples =
@@ -190,23 +198,26 @@ std::string learning(const run_record& run) {
     std::string html = line_plot("Loss", epoch_axis(), {.label = "mean loss per example"},
         {per_epoch("loss", run, member(&epoch_record::loss))});
     std::vector<plot::series> metrics;
-    const std::vector<std::string> validated = names_in(run, &epoch_record::valid), trained = names_in(run, &epoch_record::train);
+    const std::vector<std::string> validated = names_in(run, &epoch_record::valid),
+                                   trained = names_in(run, &epoch_record::train);
     for (const std::string& name : validated)
         metrics.push_back(
             per_epoch(metric_title(name), run, [&](const epoch_record& e) { return value_of(e.valid, name); }));
     for (const std::string& name : trained) {
-        metrics.push_back(per_epoch(metric_title(name) + " in training", run, [&](const epoch_record& e) { return value_of(e.train, name); }));
+        metrics.push_back(per_epoch(
+            metric_title(name) + " in training", run, [&](const epoch_record& e) { return value_of(e.train, name); }));
         metrics.back().style = plot::line_style::dashed;
         if (const auto same = std::ranges::find(validated, name); same != validated.end())
             metrics.back().color = static_cast<std::size_t>(same - validated.begin());
     }
-    const std::string title = !trained.empty()       ? "Metrics of validation and training"
-                              : metrics.size() == 1 ? "Validation " + metrics.front().name
-                                                    : "Validation metrics";
+    const std::string title = !trained.empty() ? "Metrics of validation and training"
+        : metrics.size() == 1                  ? "Validation " + metrics.front().name
+                                               : "Validation metrics";
     std::vector<plot::line_chart::mark> marks;
     if (const epoch_record* best = best_epoch(run)) marks.push_back({"best", static_cast<double>(best->epoch)});
     html += line_plot(title, epoch_axis(),
-        {.label = metrics.size() == 1 ? metrics.front().name : "metric", .from_zero = metrics.size() > 1}, metrics, marks);
+        {.label = metrics.size() == 1 ? metrics.front().name : "metric", .from_zero = metrics.size() > 1}, metrics,
+        marks);
     const plot::series rate = per_epoch("learning rate", run, member(&epoch_record::learning_rate));
     if (std::ranges::adjacent_find(rate.points, std::not_equal_to<>(), &plot::point::y) != rate.points.end())
         html += line_plot("Learning rate", epoch_axis(), {.label = "learning rate", .from_zero = true}, {rate});
@@ -218,15 +229,17 @@ struct bar_part {
     epoch_value value;
 };
 /// Returns a chart of at most `most_bars` bars: means over adjacent epochs.
-plot::bar_chart epoch_bars(const run_record& run, std::string title, std::string label, const std::vector<bar_part>& parts) {
+plot::bar_chart epoch_bars(
+    const run_record& run, std::string title, std::string label, const std::vector<bar_part>& parts) {
     const std::size_t each = (run.epochs.size() + most_bars - 1) / most_bars; // epochs per bar
-    plot::bar_chart chart{.title = std::move(title), .x_label = "epoch", .y = {.label = std::move(label), .of = quantity::seconds}};
+    plot::bar_chart chart{
+        .title = std::move(title), .x_label = "epoch", .y = {.label = std::move(label), .of = quantity::seconds}};
     for (const bar_part& part : parts) chart.parts.push_back({part.name, {}});
     for (std::size_t from = 0; from < run.epochs.size(); from += each) {
         const std::size_t end = std::min(run.epochs.size(), from + each);
         chart.categories.push_back(end - from == 1
-                                       ? fmt::format("{}", run.epochs[from].epoch)
-                                       : fmt::format("{}-{}", run.epochs[from].epoch, run.epochs[end - 1].epoch));
+                ? fmt::format("{}", run.epochs[from].epoch)
+                : fmt::format("{}-{}", run.epochs[from].epoch, run.epochs[end - 1].epoch));
         for (std::size_t p = 0; p < parts.size(); ++p) {
             double sum = 0;
             for (std::size_t e = from; e < end; ++e) sum += parts[p].value(run.epochs[e]).value_or(0);
@@ -244,7 +257,8 @@ std::optional<double> evaluation_seconds(const epoch_record& epoch) {
 std::string epoch_times(const run_record& run) {
     if (!total(run, evaluation_seconds)) return "";
     return plot_box(epoch_bars(run, "Time of each epoch", "elapsed",
-        {{"training", [](const epoch_record& e) { return std::optional(e.seconds); }}, {"evaluation", evaluation_seconds}}));
+        {{"training", [](const epoch_record& e) { return std::optional(e.seconds); }},
+            {"evaluation", evaluation_seconds}}));
 }
 
 std::string stage_bars(const run_record& run) {
@@ -256,10 +270,15 @@ std::string stage_bars(const run_record& run) {
 
 /// Plots the shares of each stage's time, working and waiting.
 std::string waiting_bars(const report_data& data) {
-    plot::bar_chart chart{.title = "Who waited for whom", .x_label = "stage",
-        .y = {.label = "share of its threads' time", .of = quantity::percent, .most = 1}, .categories = {}, .parts = {}, .named = true};
+    plot::bar_chart chart{.title = "Who waited for whom",
+        .x_label = "stage",
+        .y = {.label = "share of its threads' time", .of = quantity::percent, .most = 1},
+        .categories = {},
+        .parts = {},
+        .named = true};
     using plot::doing;
-    for (const doing what : {doing::work, doing::wait_for_input, doing::wait_for_update, doing::wait_for_room}) chart.parts.push_back({plot::name_of(what), {}});
+    for (const doing what : {doing::work, doing::wait_for_input, doing::wait_for_update, doing::wait_for_room})
+        chart.parts.push_back({plot::name_of(what), {}});
     for (const stage_time& stage : data.stages) {
         const double times[] = {stage.work, stage.wait_for_input, stage.wait_for_update, stage.wait_for_room};
         const double all = times[0] + times[1] + times[2] + times[3];
@@ -271,7 +290,10 @@ std::string waiting_bars(const report_data& data) {
 }
 
 std::string timeline(const report_data& data) {
-    return data.timeline.empty() ? "" : plot_box(plot::timeline_chart{"How the trace begins: each thread's spans", {.label = "time", .of = quantity::seconds}, data.timeline}, page::span::all);
+    return data.timeline.empty() ? ""
+                                 : plot_box(plot::timeline_chart{"How the trace begins: each thread's spans",
+                                                {.label = "time", .of = quantity::seconds}, data.timeline},
+                                       page::span::all);
 }
 
 /// Plots one value of the samples over time.
@@ -289,12 +311,15 @@ plot::axis time_axis() { return {.label = "time since the start", .of = quantity
 
 std::string activity_plot(const report_data& data) {
     constexpr auto area = plot::line_style::area;
-    std::vector<plot::series> shares{over_time(data, "busy", &time_sample::busy_share, area), over_time(data, "waiting", &time_sample::wait_share, area),
-        over_time(data, "evaluation", &time_sample::evaluate_share, area), over_time(data, "saving", &time_sample::save_share, area)};
+    std::vector<plot::series> shares{over_time(data, "busy", &time_sample::busy_share, area),
+        over_time(data, "waiting", &time_sample::wait_share, area),
+        over_time(data, "evaluation", &time_sample::evaluate_share, area),
+        over_time(data, "saving", &time_sample::save_share, area)};
     constexpr std::size_t colors[] = {0, 1, 4, 7};
     for (std::size_t i = 0; i < shares.size(); ++i) shares[i].color = colors[i];
     return line_plot("Time of the compute stage", time_axis(),
-        {.label = "share of the compute workers' time", .of = quantity::percent, .from_zero = true, .most = 1}, not_zero(std::move(shares)));
+        {.label = "share of the compute workers' time", .of = quantity::percent, .from_zero = true, .most = 1},
+        not_zero(std::move(shares)));
 }
 
 std::string memory_over_time(const report_data& data) {
@@ -310,7 +335,8 @@ std::string memory_over_time(const report_data& data) {
             memory.push_back({"budget", {{memory[0].points.front().x, budget}, {memory[0].points.back().x, budget}},
                 plot::line_style::dashed});
     }
-    return line_plot("Memory over time", time_axis(), {.label = label, .of = quantity::memory, .from_zero = true}, memory);
+    return line_plot(
+        "Memory over time", time_axis(), {.label = label, .of = quantity::memory, .from_zero = true}, memory);
 }
 
 std::string moving_bytes(const report_data& data) {
@@ -328,15 +354,16 @@ std::string moving_bytes(const report_data& data) {
     };
     planned("read, planned", run.plan.read_bytes, 0);
     planned("written, planned", run.plan.write_bytes, 1);
-    std::string html =
-        line_plot("Bytes per epoch", epoch_axis(), {.label = "moved", .of = quantity::bytes, .from_zero = true}, not_zero(bytes));
+    std::string html = line_plot(
+        "Bytes per epoch", epoch_axis(), {.label = "moved", .of = quantity::bytes, .from_zero = true}, not_zero(bytes));
     const plot::axis bandwidth{.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true};
     const auto moved = [](const time_sample& s) { return s.read_rate > 0 || s.write_rate > 0; };
     if (std::ranges::any_of(data.samples, moved)) {
         html += line_plot("Bandwidth over time", time_axis(), bandwidth,
-            not_zero({over_time(data, "read", &time_sample::read_rate), over_time(data, "write", &time_sample::write_rate)}));
+            not_zero({over_time(data, "read", &time_sample::read_rate),
+                over_time(data, "write", &time_sample::write_rate)}));
     } else {
-        const auto rate = [](std::optional<std::uint64_t> epoch_record::*value) -> epoch_value {
+        const auto rate = [](std::optional<std::uint64_t> epoch_record::* value) -> epoch_value {
             return [value](const epoch_record& e) {
                 return e.*value && e.seconds > 0 ? std::optional(static_cast<double>(*(e.*value)) / e.seconds)
                                                  : std::nullopt;
@@ -346,11 +373,12 @@ std::string moving_bytes(const report_data& data) {
             not_zero({per_epoch("read", run, rate(&epoch_record::read_bytes)),
                 per_epoch("write", run, rate(&epoch_record::write_bytes))}));
     }
-    return html + line_plot("Hit rate per epoch", epoch_axis(),
-                      {.label = "hit rate", .of = quantity::percent, .from_zero = true, .most = 1},
-                      {per_epoch("hit rate", run, member(&epoch_record::hit_rate))}) +
-           line_plot("Passes over a macro-batch", epoch_axis(), {.label = "mean of the epoch", .from_zero = true},
-                      {per_epoch("passes", run, passes_of)});
+    return html +
+        line_plot("Hit rate per epoch", epoch_axis(),
+            {.label = "hit rate", .of = quantity::percent, .from_zero = true, .most = 1},
+            {per_epoch("hit rate", run, member(&epoch_record::hit_rate))}) +
+        line_plot("Passes over a macro-batch", epoch_axis(), {.label = "mean of the epoch", .from_zero = true},
+            {per_epoch("passes", run, passes_of)});
 }
 
 /// Tabulates the I/O model of a batch next to the measurement.
@@ -359,10 +387,12 @@ std::string io_cost_table(const run_record& run) {
     for (const auto& [name, value] : run.io_cost) {
         std::string title = name;
         std::ranges::replace(title, '_', ' ');
-        rows.push_back({{title}, {name.ends_with("seconds") ? fmt::format("{:.4g} ms", value * 1e3)
-                                  : name.ends_with("per_second") ? human_bandwidth(value)
-                                  : name.ends_with("bytes") ? human_bytes(value)
-                                  : name.ends_with("ratio") ? fmt::format("{:.3g}", value) : fmt::format("{:.4g}", value)}});
+        rows.push_back({{title},
+            {name.ends_with("seconds")             ? fmt::format("{:.4g} ms", value * 1e3)
+                    : name.ends_with("per_second") ? human_bandwidth(value)
+                    : name.ends_with("bytes")      ? human_bytes(value)
+                    : name.ends_with("ratio")      ? fmt::format("{:.3g}", value)
+                                                   : fmt::format("{:.4g}", value)}});
     }
     return rows.empty() ? "" : table_box("I/O cost of a batch", page::table({}, rows));
 }
@@ -393,13 +423,14 @@ std::string memory_section(const report_data& data) {
             {{"measured peak, resident"}, {gneiss::format_bytes(run.peak_rss_bytes)}, {share(run.peak_rss_bytes)}});
     }
     return plot_box(chart, page::span::all) + memory_over_time(data) +
-           table_box("Memory, part by part",
-               page::table({"part", "bytes", run.plan.budget_bytes ? "of the budget" : "share"}, rows));
+        table_box("Memory, part by part",
+            page::table({"part", "bytes", run.plan.budget_bytes ? "of the budget" : "share"}, rows));
 }
 
 std::string staleness(const report_data& data) {
     // Without an update, or if all are seen in time, there is nothing to draw.
-    if (data.staleness.size() < 2 || std::ranges::all_of(data.staleness, [](std::uint64_t rows) { return rows == 0; })) return "";
+    if (data.staleness.size() < 2 || std::ranges::all_of(data.staleness, [](std::uint64_t rows) { return rows == 0; }))
+        return "";
     plot::bar_chart chart{.title = "Staleness of updated rows",
         .x_label = "batches between read and update",
         .y = {.label = "rows", .of = quantity::count}};
@@ -422,14 +453,20 @@ std::string preprocessing_table(const run_record& run) {
         for (const auto& [key, value] : step.items()) {
             if (key == "seconds" || key == "memory_bytes" || key == "peak_rss_bytes") continue;
             const std::string text = value.is_string() ? value.get<std::string>()
-                                     : value.is_number_float()  ? fmt::format("{:.4g}", value.get<double>())
-                                                                : value.dump();
+                : value.is_number_float()              ? fmt::format("{:.4g}", value.get<double>())
+                                                       : value.dump();
             what.append(what.empty() ? "" : ", ").append(key).append(" ").append(text);
         }
-        const auto bytes = [&](const char* key) { return step.contains(key) ? gneiss::format_bytes(step.at(key).get<std::uint64_t>()) : std::string(); };
-        rows.push_back({{name}, {human_seconds(step.value("seconds", 0.0))}, {bytes("memory_bytes")}, {bytes("peak_rss_bytes")}, {what, "", true}});
+        const auto bytes = [&](const char* key) {
+            return step.contains(key) ? gneiss::format_bytes(step.at(key).get<std::uint64_t>()) : std::string();
+        };
+        rows.push_back({{name}, {human_seconds(step.value("seconds", 0.0))}, {bytes("memory_bytes")},
+            {bytes("peak_rss_bytes")}, {what, "", true}});
     }
-    return rows.empty() ? "" : table_box("Before training", page::table({"", "time", "memory planned", "peak memory so far", ""}, rows), page::span::all);
+    return rows.empty()
+        ? ""
+        : table_box("Before training", page::table({"", "time", "memory planned", "peak memory so far", ""}, rows),
+              page::span::all);
 }
 
 std::string plan_table(const run_record& run) {
@@ -444,9 +481,9 @@ std::string plan_table(const run_record& run) {
                            const std::optional<double>& measured) {
         if (!planned) return;
         std::string ratio;
-        if (measured && *planned > 0)
-            ratio = fmt::format("{:.3f}", *measured / static_cast<double>(*planned));
-        rows.push_back({{name}, {human_bytes(static_cast<double>(*planned))}, {measured ? human_bytes(*measured) : ""}, {ratio}});
+        if (measured && *planned > 0) ratio = fmt::format("{:.3f}", *measured / static_cast<double>(*planned));
+        rows.push_back(
+            {{name}, {human_bytes(static_cast<double>(*planned))}, {measured ? human_bytes(*measured) : ""}, {ratio}});
     };
     bytes("read per epoch", run.plan.read_bytes, mean(run, member(&epoch_record::read_bytes)));
     bytes("written per epoch", run.plan.write_bytes, mean(run, member(&epoch_record::write_bytes)));
@@ -459,14 +496,17 @@ std::string class_tables(const run_record& run) {
     const auto list = run.per_class.find("classes");
     if (list == run.per_class.end() || !list->is_array() || list->empty()) return "";
     const auto text = [](const nlohmann::ordered_json& value) {
-        return value.is_string() ? value.get<std::string>() : value.is_number_float() ? metric_text(value.get<double>()) : value.dump();
+        return value.is_string()      ? value.get<std::string>()
+            : value.is_number_float() ? metric_text(value.get<double>())
+                                      : value.dump();
     };
     const auto box = [&](const std::string& title, const nlohmann::ordered_json& from, page::span over) {
         const std::vector<std::string> titles = keys_of(from);
         std::vector<std::vector<cell>> rows;
         for (const auto& one : from) {
             rows.emplace_back();
-            for (const std::string& key : titles) rows.back().push_back({text(one.value(key, nlohmann::ordered_json("")))});
+            for (const std::string& key : titles)
+                rows.back().push_back({text(one.value(key, nlohmann::ordered_json("")))});
         }
         return table_box(title, page::table(titles, rows), over, rows.size() > 20);
     };
@@ -480,7 +520,8 @@ std::string class_tables(const run_record& run) {
             rows.push_back({{titles.at(c + 1)}});
             for (const auto& count : (*matrix)[c]) rows.back().push_back({text(count)});
         }
-        html += table_box("Confusion matrix, " + split + " nodes", page::table(titles, rows), page::span::all, rows.size() > 20);
+        html += table_box(
+            "Confusion matrix, " + split + " nodes", page::table(titles, rows), page::span::all, rows.size() > 20);
     } else if (const auto most = run.per_class.find("confusions"); most != run.per_class.end() && !most->empty()) {
         html += box("Most frequent confusions, " + split + " nodes", *most, page::span::column);
     }
@@ -506,16 +547,19 @@ std::string stage_table(const run_record& run) {
 std::string io_table(const run_record& run) {
     const double seconds = total(run, [](const epoch_record& e) { return std::optional(e.seconds); }).value_or(0);
     std::vector<std::vector<cell>> rows;
-    const auto bytes = [&](const char* name, std::optional<std::uint64_t> epoch_record::*value) {
+    const auto bytes = [&](const char* name, std::optional<std::uint64_t> epoch_record::* value) {
         const auto sum = total(run, member(value));
         if (sum) rows.push_back({{name}, {human_bytes(*sum)}, {seconds > 0 ? human_bandwidth(*sum / seconds) : ""}});
     };
     bytes("read", &epoch_record::read_bytes);
     bytes("written", &epoch_record::write_bytes);
-    constexpr std::array<const char*, moved_keys.size()> titles{"read by gather", "read by sampling", "read by scan passes", "written by scan passes", "read by passes over neighbors"};
+    constexpr std::array<const char*, moved_keys.size()> titles{"read by gather", "read by sampling",
+        "read by scan passes", "written by scan passes", "read by passes over neighbors"};
     for (std::size_t i = 0; i < titles.size(); ++i) {
-        const auto sum = total(run, [&](const epoch_record& e) -> std::optional<double> { return value_of(e.moved, moved_keys[i]); });
-        if (sum && *sum > 0) rows.push_back({{titles[i]}, {human_bytes(*sum)}, {seconds > 0 ? human_bandwidth(*sum / seconds) : ""}});
+        const auto sum = total(
+            run, [&](const epoch_record& e) -> std::optional<double> { return value_of(e.moved, moved_keys[i]); });
+        if (sum && *sum > 0)
+            rows.push_back({{titles[i]}, {human_bytes(*sum)}, {seconds > 0 ? human_bandwidth(*sum / seconds) : ""}});
     }
     if (const auto requests = total(run, member(&epoch_record::read_requests))) {
         rows.push_back(
@@ -540,7 +584,8 @@ std::string epoch_table(const run_record& run) {
         {"time", [](const epoch_record& e) { return human_seconds(e.seconds); }},
         {"examples", [](const epoch_record& e) { return human_count(static_cast<double>(e.examples)); }},
         {"loss", shown(&epoch_record::loss, loss_text)},
-        {"learning rate", shown(&epoch_record::learning_rate, [](double rate) { return fmt::format("{:.3g}", rate); })}, {"read", shown(&epoch_record::read_bytes, human_bytes)},
+        {"learning rate", shown(&epoch_record::learning_rate, [](double rate) { return fmt::format("{:.3g}", rate); })},
+        {"read", shown(&epoch_record::read_bytes, human_bytes)},
         {"written", shown(&epoch_record::write_bytes, human_bytes)},
         {"waiting", shown(&epoch_record::wait_seconds, human_seconds)}, {"passes", passes_text},
         {"hit rate", shown(&epoch_record::hit_rate, human_percent)},
@@ -555,7 +600,8 @@ std::string epoch_table(const run_record& run) {
                               const auto value = value_of(e.train, name);
                               return value ? metric_text(*value) : std::string();
                           }});
-    fields.push_back({"evaluation", [](const epoch_record& e) { return e.evaluation ? human_seconds(e.evaluation->seconds) : std::string(); }});
+    fields.push_back({"evaluation",
+        [](const epoch_record& e) { return e.evaluation ? human_seconds(e.evaluation->seconds) : std::string(); }});
     std::erase_if(fields, [&](const field& f) {
         return std::ranges::all_of(run.epochs, [&](const epoch_record& e) { return f.text(e).empty(); });
     });
@@ -578,10 +624,10 @@ std::string epoch_table(const run_record& run) {
 std::string setting_tables(const report_data& data) {
     std::vector<std::vector<cell>> rows;
     for (const auto& [key, value] : data.run.config.items())
-        rows.push_back(
-            {{key}, {value.is_string() ? value.get<std::string>()
-                                       : value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
-                        "", true}});
+        rows.push_back({{key},
+            {value.is_string() ? value.get<std::string>()
+                               : value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
+                "", true}});
     std::string html = rows.empty() ? "" : table_box("Configuration", page::table({}, rows), page::span::column, true);
     const run_record& run = data.run;
     rows.clear();
@@ -613,8 +659,9 @@ std::string setting_tables(const report_data& data) {
     return html;
 }
 
-/// Returns the elements that load the page of a run in progress again. A browser keeps the place in a page that it loads again.
-/// If nothing was written for two minutes, the run has ended without a last page: the page says so and stays.
+/// Returns the elements that load the page of a run in progress again. A browser keeps the place in a page that it
+/// loads again. If nothing was written for two minutes, the run has ended without a last page: the page says so and
+/// stays.
 std::string refresh(const run_progress& now) {
     return fmt::format(R"(
 <noscript><meta http-equiv="refresh" content="{0}"/></noscript>
@@ -626,7 +673,8 @@ addEventListener("DOMContentLoaded", function () {{
   badge.className = "badge late";
 }});
 </script>
-)", report_seconds, now.written);
+)",
+        report_seconds, now.written);
 }
 
 } // namespace
@@ -647,8 +695,8 @@ std::string metric_title(const std::string& name) {
 std::string report_html(const report_data& data) {
     const run_record& run = data.run;
     page::header head{.title = run.program + " on " + run.dataset.name,
-        .heading = fmt::format("{} <span>on</span> {}<span class=\"badge {}\">{}</span>", escaped(run.program), escaped(run.dataset.name),
-            name_of(run.status), name_of(run.status))};
+        .heading = fmt::format("{} <span>on</span> {}<span class=\"badge {}\">{}</span>", escaped(run.program),
+            escaped(run.dataset.name), name_of(run.status), name_of(run.status))};
     std::string about = fmt::format("{} nodes, {} edges", human_count(static_cast<double>(run.dataset.nodes)),
         human_count(static_cast<double>(run.dataset.edges)));
     if (run.dataset.relations)
@@ -658,7 +706,8 @@ std::string report_html(const report_data& data) {
     if (!run.machine.io_engine.empty()) about += " · I/O by " + run.machine.io_engine;
     head.lines.push_back("<p>" + escaped(about) + "</p>");
     if (!run.command.empty()) head.lines.push_back(page::command_line(run.command));
-    for (const std::string& warning : run.warnings) head.lines.push_back("<p><strong>" + escaped("warning: " + warning) + "</strong></p>");
+    for (const std::string& warning : run.warnings)
+        head.lines.push_back("<p><strong>" + escaped("warning: " + warning) + "</strong></p>");
     std::vector<page::card> all = summary_items(run);
     if (data.progress) {
         all.insert(all.begin(), progress_card(*data.progress));
@@ -667,14 +716,17 @@ std::string report_html(const report_data& data) {
     std::string body = page::cards(all);
     body += section("Learning", learning(run));
     body += section("Classes", class_tables(run));
-    body += section("Pipeline", activity_plot(data) + epoch_times(run) + stage_bars(run) + waiting_bars(data) + staleness(data) + stage_table(run) + timeline(data));
+    body += section("Pipeline",
+        activity_plot(data) + epoch_times(run) + stage_bars(run) + waiting_bars(data) + staleness(data) +
+            stage_table(run) + timeline(data));
     body += section("Bytes moved", moving_bytes(data) + plan_table(run) + io_table(run) + io_cost_table(run));
     body += section("Memory", memory_section(data));
     body += section("Preprocessing", preprocessing_table(run));
     body += section("Epochs", epoch_table(run));
     body += section("Settings", setting_tables(data));
-    return page::document(head, body, fmt::format("Made by {} {}. All numbers are in {} next to this page.", run.program, run.version,
-        data.progress ? "metrics.jsonl, and at the end in run.json," : "run.json and metrics.jsonl"));
+    return page::document(head, body,
+        fmt::format("Made by {} {}. All numbers are in {} next to this page.", run.program, run.version,
+            data.progress ? "metrics.jsonl, and at the end in run.json," : "run.json and metrics.jsonl"));
 }
 
 std::string summary_text(const run_record& run) {

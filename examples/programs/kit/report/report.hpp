@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "kit/cli/process_sampler.hpp"
 #include "kit/report/plot.hpp"
 #include "kit/report/records.hpp"
-#include "kit/cli/process_sampler.hpp"
 
 namespace programs {
 
@@ -15,34 +15,35 @@ namespace programs {
 struct stage_time {
     std::string name{};
     double work = 0;
-    double wait_for_input = 0, wait_for_update = 0, wait_for_room = 0; ///< on the previous stage; staleness; the next stage
+    double wait_for_input = 0, wait_for_update = 0,
+           wait_for_room = 0; ///< on the previous stage; staleness; the next stage
 };
 
 /// Progress of a run that is not finished.
 struct run_progress {
-    std::string activity{};                ///< "training", "validation", …
-    std::uint64_t epoch = 0, epochs = 0;   ///< the current one, from 1; all
-    double done = 0;                       ///< share of the epoch's training
-    std::optional<double> loss{};          ///< mean of the epoch so far
-    std::string left{};                    ///< estimated time
-    std::int64_t written = 0;              ///< time of this page [s since 1970, UTC]
+    std::string activity{};              ///< "training", "validation", …
+    std::uint64_t epoch = 0, epochs = 0; ///< the current one, from 1; all
+    double done = 0;                     ///< share of the epoch's training
+    std::optional<double> loss{};        ///< mean of the epoch so far
+    std::string left{};                  ///< estimated time
+    std::int64_t written = 0;            ///< time of this page [s since 1970, UTC]
 };
 
 /// Contents of a report beyond `run.json`.
 struct report_data {
     run_record run{};
-    std::optional<run_progress> progress{}; ///< of a run that is not finished: the page loads itself again
-    std::vector<time_sample> samples{};     ///< this process; for a resumed run, the part since the resume
-    std::vector<stage_time> stages{};       ///< this process
+    std::optional<run_progress> progress{};            ///< of a run that is not finished: the page loads itself again
+    std::vector<time_sample> samples{};                ///< this process; for a resumed run, the part since the resume
+    std::vector<stage_time> stages{};                  ///< this process
     std::vector<plot::timeline_chart::row> timeline{}; ///< the beginning of its trace, if any
-    std::vector<std::uint64_t> staleness{}; ///< [s] = rows updated s batches after they were read
+    std::vector<std::uint64_t> staleness{};            ///< [s] = rows updated s batches after they were read
     /// Further tables with titles: rows of name and value.
     std::vector<std::pair<std::string, named<std::string>>> tables{};
 };
 
-/// Returns a self-contained page (no other file): summary, plots, tables. Values that were not measured are left out, and so
-/// are plots without a value. O(epochs) text, but plots hold at most a few hundred points each. The page of a run in progress
-/// has a script, which loads it again every `report_seconds` and keeps its place.
+/// Returns a self-contained page (no other file): summary, plots, tables. Values that were not measured are left out,
+/// and so are plots without a value. O(epochs) text, but plots hold at most a few hundred points each. The page of a
+/// run in progress has a script, which loads it again every `report_seconds` and keeps its place.
 [[nodiscard]] std::string report_html(const report_data& data);
 
 /// Returns the name of a metric for display: "MRR", "Hits@10", "Accuracy".

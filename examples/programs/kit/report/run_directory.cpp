@@ -33,8 +33,8 @@ std::string plain(std::string_view name) {
     std::string result;
     for (const char c : name)
         result += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_'
-                      ? c
-                      : '-';
+            ? c
+            : '-';
     return result.empty() || result.starts_with('.') ? "dataset" + result : result;
 }
 
@@ -53,12 +53,13 @@ std::uint64_t last_number(const fs::path& parent, const std::string& stem) {
     return last;
 }
 
-/// True for a directory that a trainer made: other programs also call files `checkpoint`, `config.toml` or `.lock`. Runs of earlier
-/// versions have no mark.
+/// True for a directory that a trainer made: other programs also call files `checkpoint`, `config.toml` or `.lock`.
+/// Runs of earlier versions have no mark.
 bool is_run(const fs::path& path) {
     if (gneiss::is_marked(path)) return true;
     std::error_code ignored;
-    if (!fs::is_regular_file(path / config_name, ignored) || !fs::is_regular_file(path / ".lock", ignored)) return false;
+    if (!fs::is_regular_file(path / config_name, ignored) || !fs::is_regular_file(path / ".lock", ignored))
+        return false;
     return read_file(path / config_name, longest_config).starts_with("# gneiss-");
 }
 
@@ -68,7 +69,8 @@ std::string read_file(const fs::path& path, std::uint64_t most) {
     const gneiss::plain_file file = gneiss::plain_file::open(path);
     const std::uint64_t size = file.size();
     if (size > most)
-        throw gneiss::error(errc::out_of_range, "is longer than " + gneiss::format_bytes(most) + ", the most that is read", {.path = path});
+        throw gneiss::error(errc::out_of_range,
+            "is longer than " + gneiss::format_bytes(most) + ", the most that is read", {.path = path});
     std::string text(static_cast<std::size_t>(size), '\0');
     file.read_at(0, std::as_writable_bytes(std::span(text)));
     return text;
@@ -98,9 +100,12 @@ bool holds_only(const fs::path& directory, std::initializer_list<std::string_vie
     if (!fs::is_directory(directory, failed)) return false;
     for (const auto& entry : fs::directory_iterator(directory)) {
         const std::string file = entry.path().filename().string();
-        const bool known = file == gneiss::directory_lock::name || std::ranges::any_of(names, [&](std::string_view name) {
-            return file.starts_with(name) && std::ranges::any_of(std::array{".npy", ".npy.xxh3", ".tsv"}, [&](const char* end) { return file.substr(name.size()) == end; });
-        });
+        const bool known =
+            file == gneiss::directory_lock::name || std::ranges::any_of(names, [&](std::string_view name) {
+                return file.starts_with(name) &&
+                    std::ranges::any_of(std::array{".npy", ".npy.xxh3", ".tsv"},
+                        [&](const char* end) { return file.substr(name.size()) == end; });
+            });
         if (!known || !entry.is_regular_file()) return false;
     }
     return true;
@@ -153,17 +158,19 @@ run_directory run_directory::open(
         throw gneiss::error(errc::already_exists, "is a file, not a run", {.path = path});
     const bool filled = fs::exists(path) && !fs::is_empty(path);
     if (filled && !is_run(path))
-        throw gneiss::error(errc::already_exists,
-            "the directory is not a run; choose another with --out", {.path = path});
+        throw gneiss::error(
+            errc::already_exists, "the directory is not a run; choose another with --out", {.path = path});
     if (filled && options == existing_run::refuse)
         throw gneiss::error(
             errc::already_exists, "a run exists; --resume continues it, --force replaces it", {.path = path});
     gneiss::make_directories(path);
     run_directory run(path);
     run.lock();
-    // A run that is replaced loses its files in all its directories, one that continues those in the directories of `checkpoint`.
+    // A run that is replaced loses its files in all its directories, one that continues those in the directories of
+    // `checkpoint`.
     if (const auto other = filled ? foreign_entry(path, "run", options == existing_run::replace ? 1 : 2) : std::nullopt)
-        throw gneiss::error(gneiss::errc::already_exists, "is not part of the run, and would be removed: move it, or choose another --out", {.path = *other});
+        throw gneiss::error(gneiss::errc::already_exists,
+            "is not part of the run, and would be removed: move it, or choose another --out", {.path = *other});
     if (filled && options == existing_run::replace)
         for (const file_name& file : files_in("run"))
             if (file.pattern != gneiss::directory_mark) gneiss::remove_tree(path / file.pattern);
@@ -172,7 +179,9 @@ run_directory run_directory::open(
 
 bool run_directory::replaces(const fs::path& run, const fs::path& file) {
     const fs::path inside = fs::weakly_canonical(file).lexically_relative(fs::weakly_canonical(run));
-    return inside == "." || (!inside.empty() && std::ranges::any_of(files_in("run"), [&](const file_name& name) { return *inside.begin() == name.pattern; }));
+    return inside == "." || (!inside.empty() && std::ranges::any_of(files_in("run"), [&](const file_name& name) {
+        return *inside.begin() == name.pattern;
+    }));
 }
 
 std::uint64_t run_directory::replaced_bytes(const fs::path& run) {
@@ -186,7 +195,9 @@ std::uint64_t run_directory::replaced_bytes(const fs::path& run) {
         const fs::path file = run / name.pattern;
         add(file);
         if (!fs::is_directory(fs::symlink_status(file, ignored))) continue;
-        for (auto at = fs::recursive_directory_iterator(file, ignored); at != fs::recursive_directory_iterator(); at.increment(ignored)) add(at->path());
+        for (auto at = fs::recursive_directory_iterator(file, ignored); at != fs::recursive_directory_iterator();
+            at.increment(ignored))
+            add(at->path());
     }
     return bytes;
 }
@@ -221,7 +232,8 @@ std::vector<epoch_record> run_directory::keep_metrics_before(std::uint64_t epoch
     std::vector<epoch_record> kept;
     std::string lines;
     std::uint64_t number = 0;
-    for (const nlohmann::ordered_json& line : fs::exists(file) ? read_json_lines(file) : std::vector<nlohmann::ordered_json>()) {
+    for (const nlohmann::ordered_json& line :
+        fs::exists(file) ? read_json_lines(file) : std::vector<nlohmann::ordered_json>()) {
         ++number;
         try {
             epoch_record record = epoch_from_json(line);
@@ -243,11 +255,12 @@ void run_directory::append_metrics(const epoch_record& record) const {
 void run_directory::write_timeline(const std::vector<time_sample>& samples) const {
     std::string lines;
     for (const time_sample& s : samples)
-        lines += nlohmann::ordered_json{{"seconds", s.seconds}, {"busy_share", s.busy_share}, {"wait_share", s.wait_share},
-                     {"read_rate", s.read_rate}, {"write_rate", s.write_rate}, {"rss_bytes", s.rss_bytes}, {"fault_rate", s.fault_rate}, {"evaluate_share", s.evaluate_share},
-                     {"save_share", s.save_share}}
-                     .dump() +
-                 '\n';
+        lines +=
+            nlohmann::ordered_json{{"seconds", s.seconds}, {"busy_share", s.busy_share}, {"wait_share", s.wait_share},
+                {"read_rate", s.read_rate}, {"write_rate", s.write_rate}, {"rss_bytes", s.rss_bytes},
+                {"fault_rate", s.fault_rate}, {"evaluate_share", s.evaluate_share}, {"save_share", s.save_share}}
+                .dump() +
+            '\n';
     write_file_atomically(path_ / timeline_name, lines);
 }
 

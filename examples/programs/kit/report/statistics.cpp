@@ -15,7 +15,10 @@ double student_t(std::size_t freedom, double confidence) {
         constexpr int panels = 2000;
         double sum = 0;
         for (int i = 0; i <= panels; ++i)
-            sum += (i == 0 || i == panels ? 1 : i % 2 != 0 ? 4 : 2) * std::pow(std::max(0.0, std::cos(end * i / panels)), static_cast<double>(freedom - 1));
+            sum += (i == 0 || i == panels ? 1
+                           : i % 2 != 0   ? 4
+                                          : 2) *
+                std::pow(std::max(0.0, std::cos(end * i / panels)), static_cast<double>(freedom - 1));
         return sum * end / (3 * panels);
     };
     double low = 0, high = std::numbers::pi / 2;

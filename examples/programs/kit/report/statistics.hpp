@@ -26,8 +26,8 @@ struct estimate {
 /// "0.9123 ± 0.0012"; empty without values. A difference has a sign.
 [[nodiscard]] std::string to_text(const estimate& of, bool difference = false);
 
-/// Returns the t for which a variable of Student's distribution with `freedom` ≥ 1 degrees of freedom is in [−t, t] with
-/// probability `confidence` < 1; accurate to 6 digits. About 10⁵ evaluations of a power.
+/// Returns the t for which a variable of Student's distribution with `freedom` ≥ 1 degrees of freedom is in [−t, t]
+/// with probability `confidence` < 1; accurate to 6 digits. About 10⁵ evaluations of a power.
 [[nodiscard]] double student_t(std::size_t freedom, double confidence = .95);
 
 } // namespace programs

@@ -14,7 +14,9 @@ plot::doing doing_of(const gneiss::recorded_span& span) {
     const std::string_view name = span.name;
     if (!span.waits()) return plot::doing::work;
     if (name.starts_with("wait for room") || name.starts_with("wait for a free")) return plot::doing::wait_for_room;
-    return name.starts_with("wait for update") || name == "wait for gather of later batches" ? plot::doing::wait_for_update : plot::doing::wait_for_input;
+    return name.starts_with("wait for update") || name == "wait for gather of later batches"
+        ? plot::doing::wait_for_update
+        : plot::doing::wait_for_input;
 }
 
 std::string text_of(const gneiss::recorded_span& span) {
@@ -59,14 +61,19 @@ std::vector<plot::timeline_chart::row> trace_window::rows() const {
             to = std::max(to, s.end);
         }
     to = std::min(to, end_); // a span may end long after the window
-    const auto seconds = [&](std::chrono::nanoseconds at) { return std::chrono::duration<double>(std::min(at, to) - from).count(); };
+    const auto seconds = [&](std::chrono::nanoseconds at) {
+        return std::chrono::duration<double>(std::min(at, to) - from).count();
+    };
     std::vector<plot::timeline_chart::row> result;
     for (const std::string& name : order_) {
         std::vector<gneiss::recorded_span> spans = spans_.at(name);
         if (spans.empty()) continue;
-        std::ranges::sort(spans, [](const auto& a, const auto& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; }); // inner cover outer
+        std::ranges::sort(spans, [](const auto& a, const auto& b) {
+            return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+        }); // inner cover outer
         result.push_back({name, {}});
-        for (const gneiss::recorded_span& s : spans) result.back().bars.push_back({text_of(s), seconds(s.begin), seconds(s.end), doing_of(s)});
+        for (const gneiss::recorded_span& s : spans)
+            result.back().bars.push_back({text_of(s), seconds(s.begin), seconds(s.end), doing_of(s)});
     }
     return result;
 }

@@ -13,7 +13,8 @@
 
 namespace programs {
 
-/// The first spans of a trace, up to the number that a plot can show: the denser the spans, the shorter the time window.
+/// The first spans of a trace, up to the number that a plot can show: the denser the spans, the shorter the time
+/// window.
 /// Memory: `most` spans. Not thread-safe.
 class trace_window {
 public:

@@ -49,7 +49,8 @@ public:
     template <class Place>
     [[nodiscard]] gneiss::node_id node(std::int64_t number, Place&& place) const {
         if (data_.manifest().ids == gneiss::dataset_ids::integer && number >= 0)
-            if (const auto row = data_.row_of(static_cast<std::uint64_t>(number))) return static_cast<gneiss::node_id>(*row);
+            if (const auto row = data_.row_of(static_cast<std::uint64_t>(number)))
+                return static_cast<gneiss::node_id>(*row);
         return node(std::to_string(number), place);
     }
     template <class Place>
@@ -61,10 +62,13 @@ public:
     [[nodiscard]] bool several_relations() const { return data_.manifest().relations > 1; }
 
     /// Throws an error about edges without candidates; `e` is one of them.
-    [[noreturn]] void refuse_missing(const gneiss::edge& e, std::size_t missing, std::size_t edges, const std::filesystem::path& path) const {
+    [[noreturn]] void refuse_missing(
+        const gneiss::edge& e, std::size_t missing, std::size_t edges, const std::filesystem::path& path) const {
         throw gneiss::error(gneiss::errc::not_found,
-            fmt::format("has no candidates for {} of the {} edges that are ranked: {}  {}  {}{}", missing, edges, data_.node_label(e.source),
-                data_.relation_label(e.relation), data_.node_label(e.destination), missing > 1 ? ", and others" : ""), {.path = path});
+            fmt::format("has no candidates for {} of the {} edges that are ranked: {}  {}  {}{}", missing, edges,
+                data_.node_label(e.source), data_.relation_label(e.relation), data_.node_label(e.destination),
+                missing > 1 ? ", and others" : ""),
+            {.path = path});
     }
 
 private:
@@ -96,12 +100,15 @@ class integer_rows {
 public:
     integer_rows() = default;
     /// Throws errc::invalid_format for shapes other than [rows] (`columns` false) or [rows, columns], and for floats.
-    integer_rows(const gneiss::plain_file& file, const gneiss::importing::npz_file& from, std::string name, bool columns)
-        : file_(&file), name_(std::move(name)) {
+    integer_rows(
+        const gneiss::plain_file& file, const gneiss::importing::npz_file& from, std::string name, bool columns)
+        : file_(&file),
+          name_(std::move(name)) {
         const auto [begin, size] = from.stored(name_);
         header_ = gneiss::read_npy_header(file, begin, size);
         if (header_.shape.size() != (columns ? 2 : 1) || (columns && header_.shape[1] == 0))
-            throw wrong(fmt::format("is {}, {} is needed", gneiss::shape_text(header_.shape), columns ? "(edges, candidates)" : "(edges,)"));
+            throw wrong(fmt::format("is {}, {} is needed", gneiss::shape_text(header_.shape),
+                columns ? "(edges, candidates)" : "(edges,)"));
         if (!gneiss::holds_integers(header_.dtype))
             throw wrong(fmt::format("is {}, integers are needed", gneiss::to_string(header_.dtype)));
     }
@@ -113,7 +120,8 @@ public:
         return {gneiss::errc::invalid_format, what, {.path = file_->path(), .field = name_}};
     }
     [[nodiscard]] gneiss::error_place place(std::uint64_t row, std::optional<std::uint64_t> column = {}) const {
-        return {.path = file_->path(), .field = column ? fmt::format("{}[{}, {}]", name_, row, *column) : fmt::format("{}[{}]", name_, row)};
+        return {.path = file_->path(),
+            .field = column ? fmt::format("{}[{}, {}]", name_, row, *column) : fmt::format("{}[{}]", name_, row)};
     }
     /// Reads rows [first, first + count) into `out`: at most 16 bytes per element.
     void read(std::uint64_t first, std::uint64_t count, std::vector<std::int64_t>& out) const {
@@ -131,20 +139,27 @@ private:
 class npz_listing final : public candidate_file::listing {
 public:
     npz_listing(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges)
-        : ids_(data), file_(gneiss::plain_file::open(path)), row_(edges.size(), none) {
+        : ids_(data),
+          file_(gneiss::plain_file::open(path)),
+          row_(edges.size(), none) {
         const gneiss::importing::npz_file archive(path);
         const auto named = [&](std::initializer_list<const char*> names, bool columns) -> std::optional<integer_rows> {
             for (const char* name : names)
                 if (archive.has(name)) return integer_rows(file_, archive, name, columns);
             return std::nullopt;
         };
-        const auto heads = named({"head", "source_node"}, false), tails = named({"tail", "target_node"}, false), relations = named({"relation"}, false);
+        const auto heads = named({"head", "source_node"}, false), tails = named({"tail", "target_node"}, false),
+                   relations = named({"relation"}, false);
         lists_ = {named({"head_neg", "source_node_neg"}, true), named({"tail_neg", "target_node_neg"}, true)};
         if (!heads || !tails || (!lists_[0] && !lists_[1]))
             throw gneiss::error(gneiss::errc::invalid_format,
-                fmt::format("needs the arrays head and tail (or source_node and target_node), and head_neg or tail_neg (or target_node_neg); it has {}{}",
-                    fmt::join(archive.names(), ", "), archive.has("edge_neg") ? ": negative edges that all edges share are not read" : ""), {.path = path});
-        if (!relations && ids_.several_relations()) throw gneiss::error(gneiss::errc::invalid_format, "needs the array relation", {.path = path});
+                fmt::format("needs the arrays head and tail (or source_node and target_node), and head_neg or tail_neg "
+                            "(or target_node_neg); it has {}{}",
+                    fmt::join(archive.names(), ", "),
+                    archive.has("edge_neg") ? ": negative edges that all edges share are not read" : ""),
+                {.path = path});
+        if (!relations && ids_.several_relations())
+            throw gneiss::error(gneiss::errc::invalid_format, "needs the array relation", {.path = path});
         for (const std::optional<integer_rows>& one : {tails, relations, lists_[0], lists_[1]})
             if (one && one->rows() != heads->rows())
                 throw one->wrong(fmt::format("has {} rows, {} has {}", one->rows(), heads->name(), heads->rows()));
@@ -170,13 +185,15 @@ public:
                 const std::uint64_t row = row_[first + i];
                 list.read(row, 1, numbers);
                 nodes.resize(numbers.size());
-                for (std::size_t c = 0; c < nodes.size(); ++c) nodes[c] = ids_.node(numbers[c], [&] { return list.place(row, c); });
+                for (std::size_t c = 0; c < nodes.size(); ++c)
+                    nodes[c] = ids_.node(numbers[c], [&] { return list.place(row, c); });
                 visit(first + i, end, nodes);
                 pages.add(numbers.size() * sizeof(numbers[0]));
             }
     }
     [[nodiscard]] std::uint64_t bytes() const override {
-        return 2 * row_.size() * sizeof(row_[0]) + 20 * std::max(size(0, gneiss::side::head), size(0, gneiss::side::tail));
+        return 2 * row_.size() * sizeof(row_[0]) +
+            20 * std::max(size(0, gneiss::side::head), size(0, gneiss::side::tail));
     }
 
 private:
@@ -197,27 +214,31 @@ private:
                     relations ? ids_.relation(std::to_string(relation[i]), [&] { return relations->place(row); }) : 0,
                     ids_.node(tail[i], [&] { return tails.place(row); })};
                 auto at = static_cast<std::size_t>(std::ranges::lower_bound(edges, e) - edges.begin());
-                while (at < edges.size() && edges[at] == e && row_[at] != none) ++at; // repeated edges have their own rows
+                while (at < edges.size() && edges[at] == e && row_[at] != none)
+                    ++at; // repeated edges have their own rows
                 if (at < edges.size() && edges[at] == e) row_[at] = static_cast<std::uint32_t>(row);
             }
         }
         for (std::size_t i = 1; i < edges.size(); ++i)
             if (row_[i] == none && edges[i] == edges[i - 1]) row_[i] = row_[i - 1];
         if (const auto missing = std::ranges::count(row_, none); missing != 0)
-            ids_.refuse_missing(edges[static_cast<std::size_t>(std::ranges::find(row_, none) - row_.begin())], static_cast<std::size_t>(missing), edges.size(), file_.path());
+            ids_.refuse_missing(edges[static_cast<std::size_t>(std::ranges::find(row_, none) - row_.begin())],
+                static_cast<std::size_t>(missing), edges.size(), file_.path());
     }
 
     source_ids ids_;
     gneiss::plain_file file_;
     std::array<std::optional<integer_rows>, 2> lists_; ///< heads, tails
-    std::vector<std::uint32_t> row_;                    ///< row of each edge
+    std::vector<std::uint32_t> row_;                   ///< row of each edge
 };
 
 /// Text; keeps the line of each end of an edge.
 class text_listing final : public candidate_file::listing {
 public:
     text_listing(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges)
-        : ids_(data), file_(gneiss::plain_file::open(path)), lines_{std::vector<line>(edges.size()), std::vector<line>(edges.size())} {
+        : ids_(data),
+          file_(gneiss::plain_file::open(path)),
+          lines_{std::vector<line>(edges.size()), std::vector<line>(edges.size())} {
         std::ifstream in(path, std::ios::binary);
         std::string text;
         std::uint64_t offset = 0;
@@ -226,7 +247,9 @@ public:
             for (int c = 0; (c = in.rdbuf()->sbumpc()) != std::char_traits<char>::eof();) {
                 if (c == '\n') return true;
                 if (text.size() == programs::longest_text)
-                    throw gneiss::error(gneiss::errc::invalid_format, "is longer than " + gneiss::format_bytes(programs::longest_text), {.path = path, .line = number});
+                    throw gneiss::error(gneiss::errc::invalid_format,
+                        "is longer than " + gneiss::format_bytes(programs::longest_text),
+                        {.path = path, .line = number});
                 text.push_back(static_cast<char>(c));
             }
             return !text.empty();
@@ -297,11 +320,14 @@ private:
             ++count;
         });
         if (count <= words.size() || (words[3] != "head" && words[3] != "tail"))
-            throw gneiss::error(gneiss::errc::invalid_format, "needs HEAD TAB RELATION TAB TAIL TAB head (or tail) TAB CANDIDATE, and more candidates between tabs",
+            throw gneiss::error(gneiss::errc::invalid_format,
+                "needs HEAD TAB RELATION TAB TAIL TAB head (or tail) TAB CANDIDATE, and more candidates between tabs",
                 place(found.number, at[std::min<std::size_t>(count - 1, 3)] + 1));
-        if (text.size() > ~std::uint32_t{0}) throw gneiss::error(gneiss::errc::invalid_format, "is longer than 4 GiB", place(found.number, 1));
+        if (text.size() > ~std::uint32_t{0})
+            throw gneiss::error(gneiss::errc::invalid_format, "is longer than 4 GiB", place(found.number, 1));
         const auto here = [&](std::size_t word) { return [&, word] { return place(found.number, at[word] + 1); }; };
-        const gneiss::edge e{ids_.node(words[0], here(0)), ids_.relation(words[1], here(1)), ids_.node(words[2], here(2))};
+        const gneiss::edge e{
+            ids_.node(words[0], here(0)), ids_.relation(words[1], here(1)), ids_.node(words[2], here(2))};
         found.begin += at[4];
         found.column = static_cast<std::uint32_t>(at[4] + 1);
         found.bytes = static_cast<std::uint32_t>(text.size() - at[4]);
@@ -321,7 +347,8 @@ private:
 
 } // namespace
 
-candidate_file::candidate_file(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges) {
+candidate_file::candidate_file(
+    const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges) {
     if (path.extension() == ".npz")
         listing_ = std::make_unique<const npz_listing>(data, path, edges);
     else
@@ -329,7 +356,9 @@ candidate_file::candidate_file(const gneiss::dataset& data, const std::filesyste
 }
 candidate_file::~candidate_file() = default;
 
-std::uint64_t candidate_file::size(std::size_t position, gneiss::side target_side) const { return listing_->size(position, target_side); }
+std::uint64_t candidate_file::size(std::size_t position, gneiss::side target_side) const {
+    return listing_->size(position, target_side);
+}
 void candidate_file::read(std::size_t first, std::size_t count, const gneiss::candidate_visitor& visit) const {
     listing_->read(first, count, visit);
 }
@@ -338,7 +367,8 @@ std::uint64_t candidate_file::bytes() const { return listing_->bytes(); }
 std::filesystem::path candidates_of(const std::filesystem::path& named, const std::string& split) {
     constexpr std::string_view mark = "{split}";
     std::string path = named.string();
-    for (std::size_t at = 0; (at = path.find(mark, at)) != path.npos; at += split.size()) path.replace(at, mark.size(), split);
+    for (std::size_t at = 0; (at = path.find(mark, at)) != path.npos; at += split.size())
+        path.replace(at, mark.size(), split);
     return path;
 }
 

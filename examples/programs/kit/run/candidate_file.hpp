@@ -22,16 +22,16 @@ namespace trainers {
 ///     head_neg, tail_neg [n, candidates] (or source_node_neg, target_node_neg); one of them is enough
 ///
 /// or text, a line for each end of each edge: HEAD TAB RELATION TAB TAIL TAB head|tail TAB CANDIDATE TAB CANDIDATE …
-/// Nodes have the ids of the dataset's source. Rows match edges by their nodes and relation, in any order, since a dataset
-/// reorders edges; rows of other edges are ignored.
+/// Nodes have the ids of the dataset's source. Rows match edges by their nodes and relation, in any order, since a
+/// dataset reorders edges; rows of other edges are ignored.
 class candidate_file {
 public:
     /// Index of a file's rows.
     class listing;
 
     /// Finds the row of each edge. \param edges  ascending; outlive this, as `data` does
-    /// Throws errc::invalid_format, out_of_range and not_found, naming file, row and column: an unknown node, an edge without
-    /// candidates.
+    /// Throws errc::invalid_format, out_of_range and not_found, naming file, row and column: an unknown node, an edge
+    /// without candidates.
     candidate_file(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges);
     candidate_file(const candidate_file&) = delete;
     candidate_file& operator=(const candidate_file&) = delete;

@@ -18,9 +18,7 @@ std::uint64_t dataset_hash(const gneiss::dataset& data) {
     return gneiss::checksum(programs::read_file(data.directory() / "manifest.json"));
 }
 
-std::uint64_t configuration_hash(const programs::command& command) {
-    return std::stoull(command.hash(), nullptr, 16);
-}
+std::uint64_t configuration_hash(const programs::command& command) { return std::stoull(command.hash(), nullptr, 16); }
 
 void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before, bool names_run) {
     const auto changed = command.differences(before);
@@ -28,14 +26,19 @@ void refuse_changes(const programs::command& command, const nlohmann::ordered_js
         throw gneiss::error(gneiss::errc::config_mismatch,
             fmt::format("--resume with another configuration: {}; {}", fmt::join(changed, "; "),
                 names_run ? "leave that out, or train with another --out"
-                                     : "--resume --out RUN takes the flags of that run"));
+                          : "--resume --out RUN takes the flags of that run"));
 }
 
-gneiss::checkpoint begin_checkpoint(const programs::command& command, const gneiss::dataset& data, const gneiss::resume_position& at) {
+gneiss::checkpoint begin_checkpoint(
+    const programs::command& command, const gneiss::dataset& data, const gneiss::resume_position& at) {
     return {.generation = 0,
         .configuration_hash = configuration_hash(command),
         .dataset_hash = dataset_hash(data),
-        .layout = {}, .partitioning = {.nodes = 0, .partitions = 0}, .disk_slots = {}, .slots = {}, .row_checksums = {},
+        .layout = {},
+        .partitioning = {.nodes = 0, .partitions = 0},
+        .disk_slots = {},
+        .slots = {},
+        .row_checksums = {},
         .position = at,
         .sections = {}};
 }
@@ -63,7 +66,8 @@ nlohmann::ordered_json progress_of(const gneiss::checkpoint& saved) {
     nlohmann::ordered_json read;
     if (const auto text = saved.text("progress")) read = programs::parse_json_object(*text);
     const auto config = read.find("config");
-    if (config == read.end() || !config->is_object() || !read.contains("steps") || !read.at("steps").is_number_unsigned())
+    if (config == read.end() || !config->is_object() || !read.contains("steps") ||
+        !read.at("steps").is_number_unsigned())
         throw gneiss::error(gneiss::errc::corrupt, "the checkpoint has no training progress");
     return read;
 }

@@ -26,8 +26,8 @@ using programs::rows_name;
 /// Returns a hash that identifies a configuration, as far as results depend on it.
 [[nodiscard]] std::uint64_t configuration_hash(const programs::command& command);
 
-/// Throws if the flags would change the result of the run with configuration `before`, which they resume; `names_run`: by
-/// --out.
+/// Throws if the flags would change the result of the run with configuration `before`, which they resume; `names_run`:
+/// by --out.
 void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before, bool names_run);
 
 /// Returns a checkpoint of a run at `at`, with hashes of configuration and dataset, and without embeddings.

@@ -8,13 +8,15 @@
 
 namespace trainers {
 
-/// Values of the flags of `train`, independent of any command line: the content of config.toml, run.json and checkpoints.
-/// `Options` has `add_to(programs::command&)`.
+/// Values of the flags of `train`, independent of any command line: the content of config.toml, run.json and
+/// checkpoints. `Options` has `add_to(programs::command&)`.
 template <class Options>
 class configuration {
 public:
     configuration(const std::string& program, Options values)
-        : flags(std::move(values)), line_(program, ""), command_(line_.add("train", "", {})) {
+        : flags(std::move(values)),
+          line_(program, ""),
+          command_(line_.add("train", "", {})) {
         flags.add_to(command_);
     }
     configuration(const configuration&) = delete;

@@ -7,14 +7,22 @@
 
 namespace trainers {
 
-std::optional<gneiss::device_embeddings> device_embeddings_of(const run_options& options, std::uint64_t nodes, const gneiss::row_layout& layout) {
+std::optional<gneiss::device_embeddings> device_embeddings_of(
+    const run_options& options, std::uint64_t nodes, const gneiss::row_layout& layout) {
     if (options.store != "device") return {};
     return gneiss::device_embeddings{nodes, layout};
 }
 
-gneiss::decoder_setup decoder_of(const link_options& options, std::uint64_t batch, std::size_t dim, gneiss::embedding_table& relations) {
-    return {.decoder = *options.decoder, .loss = options.loss, .margin = static_cast<float>(options.margin), .dim = dim, .options = options.model_options(),
-        .batch = batch, .negatives = options.negative_options(), .relations = relations};
+gneiss::decoder_setup decoder_of(
+    const link_options& options, std::uint64_t batch, std::size_t dim, gneiss::embedding_table& relations) {
+    return {.decoder = *options.decoder,
+        .loss = options.loss,
+        .margin = static_cast<float>(options.margin),
+        .dim = dim,
+        .options = options.model_options(),
+        .batch = batch,
+        .negatives = options.negative_options(),
+        .relations = relations};
 }
 
 std::unique_ptr<compute_device> open_device(const run_options& options) {
@@ -24,7 +32,8 @@ std::unique_ptr<compute_device> open_device(const run_options& options) {
         return open_cuda_device(options.device_memory ? std::optional(options.device_memory->bytes) : std::nullopt);
     } catch (const gneiss::error& e) {
         if (e.code() != gneiss::errc::unsupported) throw;
-        throw gneiss::error(gneiss::errc::unsupported, std::string("--device cuda: ") + e.what() + "; leave the flag out to train on the CPU");
+        throw gneiss::error(gneiss::errc::unsupported,
+            std::string("--device cuda: ") + e.what() + "; leave the flag out to train on the CPU");
     }
 }
 

@@ -18,10 +18,12 @@ struct link_options;
 struct run_options;
 
 /// Returns embeddings that stay on a device, if the flags request that.
-[[nodiscard]] std::optional<gneiss::device_embeddings> device_embeddings_of(const run_options& options, std::uint64_t nodes, const gneiss::row_layout& layout);
+[[nodiscard]] std::optional<gneiss::device_embeddings> device_embeddings_of(
+    const run_options& options, std::uint64_t nodes, const gneiss::row_layout& layout);
 
 /// Returns the decoder that the flags request. `dim` is the width of the embeddings that it compares.
-[[nodiscard]] gneiss::decoder_setup decoder_of(const link_options& options, std::uint64_t batch, std::size_t dim, gneiss::embedding_table& relations);
+[[nodiscard]] gneiss::decoder_setup decoder_of(
+    const link_options& options, std::uint64_t batch, std::size_t dim, gneiss::embedding_table& relations);
 
 /// A GPU that computes batches.
 class compute_device {
@@ -34,16 +36,20 @@ public:
     /// Returns the name for run.json and display: "cuda: NVIDIA H200".
     [[nodiscard]] virtual std::string name() const = 0;
 
-    // Training backends. The device outlives them. They throw over_budget with the device's parts if its memory is too small.
-    [[nodiscard]] virtual gneiss::any_backend classify(const gneiss::network_setup& network, const gneiss::device_choices& choices) = 0;
-    [[nodiscard]] virtual gneiss::any_backend predict(const gneiss::network_setup& network, const gneiss::decoder_setup& links, const gneiss::device_choices& choices) = 0;
+    // Training backends. The device outlives them. They throw over_budget with the device's parts if its memory is too
+    // small.
+    [[nodiscard]] virtual gneiss::any_backend classify(
+        const gneiss::network_setup& network, const gneiss::device_choices& choices) = 0;
+    [[nodiscard]] virtual gneiss::any_backend predict(const gneiss::network_setup& network,
+        const gneiss::decoder_setup& links, const gneiss::device_choices& choices) = 0;
     /// Returns a maker of change sets; empty if the device leaves them to the CPU.
     [[nodiscard]] virtual gneiss::change_set_maker change_sets() = 0;
-    [[nodiscard]] virtual gneiss::any_backend embed(const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep) = 0;
+    [[nodiscard]] virtual gneiss::any_backend embed(
+        const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep) = 0;
 };
 
-/// Opens the device that `--device` names, within `--device-memory`; null: the CPU. Throws errc::unsupported with the reason if
-/// this machine or build has no such device.
+/// Opens the device that `--device` names, within `--device-memory`; null: the CPU. Throws errc::unsupported with the
+/// reason if this machine or build has no such device.
 [[nodiscard]] std::unique_ptr<compute_device> open_device(const run_options& options);
 
 /// Opens the first CUDA device and uses at most `memory` bytes of it; by default nine tenths of its free memory. Throws

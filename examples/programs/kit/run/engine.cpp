@@ -16,9 +16,12 @@ namespace trainers {
 gneiss::engine_choice choose_engine(const run_options& options) {
     gneiss::engine_choice chosen = gneiss::choose_engine(options.io_engine, programs::io_engine_candidates());
     if (options.throttle) {
-        const gneiss::throttle_options slow{.bytes_per_second = static_cast<double>(std::max<std::uint64_t>(options.throttle->bytes, 1))};
+        const gneiss::throttle_options slow{
+            .bytes_per_second = static_cast<double>(std::max<std::uint64_t>(options.throttle->bytes, 1))};
         const auto device = std::make_shared<gneiss::throttled_device<>>(slow);
-        chosen.make = [make = chosen.make, device] { return gneiss::any_engine(gneiss::throttled<gneiss::any_engine>(make(), device)); };
+        chosen.make = [make = chosen.make, device] {
+            return gneiss::any_engine(gneiss::throttled<gneiss::any_engine>(make(), device));
+        };
         chosen.reason += "; throttled to " + gneiss::format_bytes(options.throttle->bytes) + "/s";
     }
     return chosen;
@@ -51,7 +54,8 @@ gneiss::io_profile read_rates(const gneiss::dataset& data, const run_options& op
     } else {
         run_options unthrottled = options;
         unthrottled.throttle.reset();
-        found = gneiss::calibrate(choose_engine(unthrottled).make, data.path("edges.out"), {.time = std::chrono::milliseconds(0)});
+        found = gneiss::calibrate(
+            choose_engine(unthrottled).make, data.path("edges.out"), {.time = std::chrono::milliseconds(0)});
     }
     if (options.throttle) {
         const auto most = static_cast<double>(std::max<std::uint64_t>(options.throttle->bytes, 1));

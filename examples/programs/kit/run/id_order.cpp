@@ -24,19 +24,24 @@ struct ids_of_rows {
     [[nodiscard]] std::uint64_t operator()(std::uint64_t row) const {
         const std::uint64_t node = data.node_of(row);
         if (node >= data.manifest().nodes)
-            throw gneiss::error(gneiss::errc::corrupt, "has a node out of range", {.path = data.path(data.row_arrays().second)});
+            throw gneiss::error(
+                gneiss::errc::corrupt, "has a node out of range", {.path = data.path(data.row_arrays().second)});
         return node;
     }
 };
 
 } // namespace
 
-bool id_order::by_id() const { return data_.manifest().ids == gneiss::dataset_ids::integer && data_.has(data_.row_arrays().second); }
+bool id_order::by_id() const {
+    return data_.manifest().ids == gneiss::dataset_ids::integer && data_.has(data_.row_arrays().second);
+}
 
-std::string id_order::label(std::uint64_t position) const { return by_id() ? std::to_string(position) : data_.node_label(position); }
+std::string id_order::label(std::uint64_t position) const {
+    return by_id() ? std::to_string(position) : data_.node_label(position);
+}
 
-void id_order::operator()(
-    const row_stream& stream, std::size_t columns, const std::function<void(std::uint64_t, std::span<const float>)>& visit) const {
+void id_order::operator()(const row_stream& stream, std::size_t columns,
+    const std::function<void(std::uint64_t, std::span<const float>)>& visit) const {
     if (!by_id()) {
         stream([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
             for (std::size_t i = 0; i < rows.rows(); ++i) visit(first + i, rows[i]);
@@ -48,7 +53,9 @@ void id_order::operator()(
     const gneiss::scratch_directory spilled(scratch_, "export-");
     ids_of_rows ids{data_};
     std::vector<float> row(columns);
-    gneiss::importing::arrange_rows(gneiss::importing::row_windows(data_.manifest().nodes, row_bytes, memory_ / 4), ids, true, memory_ / 2, spilled.path() / "rows",
+    gneiss::importing::arrange_rows(
+        gneiss::importing::row_windows(data_.manifest().nodes, row_bytes, memory_ / 4), ids, true, memory_ / 2,
+        spilled.path() / "rows",
         [&](const auto& put) {
             stream([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
                 for (std::size_t i = 0; i < rows.rows(); ++i) put(first + i, 0, std::as_bytes(rows[i]));
@@ -62,7 +69,8 @@ void id_order::operator()(
             }
         },
         [&](std::uint64_t node, std::uint64_t) {
-            throw gneiss::error(gneiss::errc::corrupt, fmt::format("has node {} twice", node), {.path = data_.path(data_.row_arrays().second)});
+            throw gneiss::error(gneiss::errc::corrupt, fmt::format("has node {} twice", node),
+                {.path = data_.path(data_.row_arrays().second)});
         });
 }
 

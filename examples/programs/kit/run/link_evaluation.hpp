@@ -26,7 +26,8 @@ void throw_if_stopped(const std::stop_token& stop);
 /// Scans the training edges. The scan throws errc::canceled on a stop.
 [[nodiscard]] gneiss::edge_scan training_scan(const gneiss::bucket_store& buckets, std::stop_token stop);
 
-/// Scans all edges of all splits: the true answers that filtered ranking excludes. The scan throws errc::canceled on a stop.
+/// Scans all edges of all splits: the true answers that filtered ranking excludes. The scan throws errc::canceled on a
+/// stop.
 [[nodiscard]] gneiss::edge_scan known_edges(
     const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::stop_token stop);
 
@@ -35,7 +36,9 @@ class stoppable_rows {
 public:
     template <gneiss::embedding_stream Rows>
     stoppable_rows(Rows& from, std::stop_token stop)
-        : rows_(from.rows()), dim_(from.dim()), stop_(std::move(stop)),
+        : rows_(from.rows()),
+          dim_(from.dim()),
+          stop_(std::move(stop)),
           blocks_([&from](const gneiss::embedding_block_visitor& visit) { from.for_each_block(visit); }) {}
 
     [[nodiscard]] std::uint64_t rows() const noexcept { return rows_; }
@@ -54,10 +57,11 @@ private:
     std::function<void(const gneiss::embedding_block_visitor&)> blocks_;
 };
 
-/// Reads the candidates of all splits, those of --eval-candidates or --candidates, so that an invalid file and too little memory
-/// are refused before training. Throws as `candidate_file` and `candidates_for`; over_budget if they exceed `memory` bytes;
-/// errc::canceled on a stop.
-void check_candidates(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, std::uint64_t memory, const std::stop_token& stop);
+/// Reads the candidates of all splits, those of --eval-candidates or --candidates, so that an invalid file and too
+/// little memory are refused before training. Throws as `candidate_file` and `candidates_for`; over_budget if they
+/// exceed `memory` bytes; errc::canceled on a stop.
+void check_candidates(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, std::uint64_t memory,
+    const std::stop_token& stop);
 
 /// Inputs of a link prediction evaluation.
 struct link_evaluation {
@@ -69,7 +73,7 @@ struct link_evaluation {
     const gneiss::tbb_executor& on;
     std::uint64_t memory = std::uint64_t{256} << 20;
     std::stop_token stop{};
-    std::vector<std::uint64_t> cutoffs{}; ///< k of recall@k and ndcg@k
+    std::vector<std::uint64_t> cutoffs{};          ///< k of recall@k and ndcg@k
     std::optional<programs::count_or_all> edges{}; ///< ranked edges; absent: how.eval_edges
     /// Without candidates, cutoffs are among those that `predict` answers with: in a bipartite graph, the range.
     bool as_predicted = false;

@@ -10,8 +10,8 @@
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/tsv_name.hpp>
 
-#include "kit/report/run_directory.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/report/run_directory.hpp"
 #include "kit/run/candidates.hpp"
 #include "kit/run/divergence.hpp"
 #include "kit/run/name_lines.hpp"
@@ -27,7 +27,9 @@ struct query_word {
     gneiss::error_place place{};
 };
 
-gneiss::node_id node_of(const gneiss::dataset& data, const query_word& word) { return node_called(data, *word.text, word.place); }
+gneiss::node_id node_of(const gneiss::dataset& data, const query_word& word) {
+    return node_called(data, *word.text, word.place);
+}
 
 /// Returns "; the relations are A, B, …", with a reference if there are many.
 std::string known_relations(const gneiss::dataset& data) {
@@ -43,7 +45,9 @@ std::string known_relations(const gneiss::dataset& data) {
 gneiss::relation_id relation_of(const gneiss::dataset& data, const query_word& word) {
     if (!word.text) return 0;
     const auto id = data.find_relation(*word.text);
-    if (!id) throw gneiss::error(gneiss::errc::not_found, "no relation is called '" + *word.text + "'" + known_relations(data), word.place);
+    if (!id)
+        throw gneiss::error(
+            gneiss::errc::not_found, "no relation is called '" + *word.text + "'" + known_relations(data), word.place);
     return static_cast<gneiss::relation_id>(*id);
 }
 
@@ -66,33 +70,44 @@ gneiss::link_query query_of(const gneiss::dataset& data, const query_flags& flag
 }
 
 /// Reads lines HEAD, RELATION, "?" or "?", RELATION, TAIL; the relation is optional if there is only one.
-std::vector<gneiss::link_query> read_query_file(const gneiss::dataset& data, const std::filesystem::path& path, std::uint64_t memory) {
+std::vector<gneiss::link_query> read_query_file(
+    const gneiss::dataset& data, const std::filesystem::path& path, std::uint64_t memory) {
     std::vector<gneiss::link_query> queries;
     const bool pairs = data.manifest().relations <= 1;
-    for_each_line_of(path, [&](const gneiss::importing::line_fields& fields, const gneiss::importing::line_place& place) {
-        const char* const form = pairs ? "needs HEAD TAB TAIL, or HEAD TAB RELATION TAB TAIL, with '?' for the head or the tail"
-                                       : "needs HEAD TAB RELATION TAB TAIL with '?' for the head or the tail";
-        if (fields.count != 3 && !(pairs && fields.count == 2)) place.fail(fields.at[std::min<std::size_t>(fields.count - 1, 3)], form);
-        const auto word = [&](std::size_t i) { return query_word{std::string(fields.at[i]), place.at(fields.at[i].data())}; };
-        const query_word head = word(0), tail = word(fields.count - 1);
-        query_word relation = word(1);
-        if (fields.count == 2 || relation.text->empty()) relation.text.reset();
-        const bool tails = tail.text == "?";
-        if ((head.text == "?") == tails) place.fail(fields.at[tails ? fields.count - 1 : 0], form);
-        if (const auto missing = relation_missing(data, relation)) place.fail(fields.at[1], *missing);
-        append_within(queries,
-            {.known = node_of(data, tails ? head : tail), .relation = relation_of(data, relation), .target_side = tails ? gneiss::side::tail : gneiss::side::head}, memory,
-            "queries");
-    });
+    for_each_line_of(
+        path, [&](const gneiss::importing::line_fields& fields, const gneiss::importing::line_place& place) {
+            const char* const form = pairs
+                ? "needs HEAD TAB TAIL, or HEAD TAB RELATION TAB TAIL, with '?' for the head or the tail"
+                : "needs HEAD TAB RELATION TAB TAIL with '?' for the head or the tail";
+            if (fields.count != 3 && !(pairs && fields.count == 2))
+                place.fail(fields.at[std::min<std::size_t>(fields.count - 1, 3)], form);
+            const auto word = [&](std::size_t i) {
+                return query_word{std::string(fields.at[i]), place.at(fields.at[i].data())};
+            };
+            const query_word head = word(0), tail = word(fields.count - 1);
+            query_word relation = word(1);
+            if (fields.count == 2 || relation.text->empty()) relation.text.reset();
+            const bool tails = tail.text == "?";
+            if ((head.text == "?") == tails) place.fail(fields.at[tails ? fields.count - 1 : 0], form);
+            if (const auto missing = relation_missing(data, relation)) place.fail(fields.at[1], *missing);
+            append_within(queries,
+                {.known = node_of(data, tails ? head : tail),
+                    .relation = relation_of(data, relation),
+                    .target_side = tails ? gneiss::side::tail : gneiss::side::head},
+                memory, "queries");
+        });
     return queries;
 }
 
 /// Returns the nodes of --similar and --similar-file.
-std::vector<gneiss::link_query> similar_queries(const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory) {
+std::vector<gneiss::link_query> similar_queries(
+    const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory) {
     std::vector<gneiss::link_query> queries;
-    for (const std::string& name : flags.similar) queries.push_back({.known = node_of(data, {name, {.path = data.directory()}})});
+    for (const std::string& name : flags.similar)
+        queries.push_back({.known = node_of(data, {name, {.path = data.directory()}})});
     if (flags.similar_file)
-        for_each_name(data, *flags.similar_file, [&](gneiss::node_id node) { append_within(queries, {.known = node}, memory, "queries"); });
+        for_each_name(data, *flags.similar_file,
+            [&](gneiss::node_id node) { append_within(queries, {.known = node}, memory, "queries"); });
     return queries;
 }
 
@@ -102,23 +117,33 @@ void query_flags::add_to(programs::command& to) {
     to.option("head", head, "name of the head; answers are tails");
     to.option("tail", tail, "name of the tail; answers are heads");
     to.option("relation", relation, "name of the relation");
-    to.option("queries", queries, "file of queries, HEAD TAB RELATION TAB ? (or ? first) per line; no relation where there is one").value_name("FILE.tsv|csv");
+    to.option("queries", queries,
+          "file of queries, HEAD TAB RELATION TAB ? (or ? first) per line; no relation where there is one")
+        .value_name("FILE.tsv|csv");
     to.option("similar", similar, "names of nodes; answers are the most similar nodes").value_name("NAME,NAME");
     to.option("similar-file", similar_file, "the same, one name per line").value_name("FILE");
     to.option("measure", measure, "similarity of two embeddings").choices({"cosine", "dot"});
     to.option("k", k, "answers per query").range(1, 1e6);
-    to.option("candidates", candidates, "nodes that may be answers: all, range (those seen at that end of the relation in training; of --similar, at an end that has the node, too), or a file of names").value_name("all|range|FILE").default_text("range if no node is both head and tail, else all");
+    to.option("candidates", candidates,
+          "nodes that may be answers: all, range (those seen at that end of the relation in training; of --similar, at "
+          "an end that has the node, too), or a file of names")
+        .value_name("all|range|FILE")
+        .default_text("range if no node is both head and tail, else all");
     to.option("known", known, "include edges of the dataset in the answers");
     to.option("self", self, "include the query's own node in the answers");
 }
 
-std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory) {
+std::vector<gneiss::link_query> read_queries(
+    const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory) {
     const bool of_edge = flags.head || flags.tail || flags.relation;
     if (flags.queries && of_edge)
         throw programs::usage_error("--queries replaces --head, --tail and --relation: leave them out");
     if (flags.asks_similar() && (flags.queries || of_edge || flags.known || flags.self))
-        throw programs::usage_error("--similar compares nodes: leave --head, --tail, --relation, --queries, --known and --self out");
-    return flags.asks_similar() ? similar_queries(data, flags, memory) : flags.queries ? read_query_file(data, *flags.queries, memory) : std::vector{query_of(data, flags)};
+        throw programs::usage_error(
+            "--similar compares nodes: leave --head, --tail, --relation, --queries, --known and --self out");
+    return flags.asks_similar() ? similar_queries(data, flags, memory)
+        : flags.queries         ? read_query_file(data, *flags.queries, memory)
+                                : std::vector{query_of(data, flags)};
 }
 
 namespace {
@@ -126,17 +151,20 @@ namespace {
 /// Returns the answers of a query as JSON.
 nlohmann::ordered_json answers_json(const gneiss::dataset& data, std::span<const gneiss::scored_node> answers) {
     auto list = nlohmann::ordered_json::array();
-    for (const gneiss::scored_node& a : answers) list.push_back({{"node", data.node_label(a.node)}, {"score", a.score}});
+    for (const gneiss::scored_node& a : answers)
+        list.push_back({{"node", data.node_label(a.node)}, {"score", a.score}});
     return list;
 }
 
 /// Warns of nodes whose range is empty. False: there are none.
-bool warn_of_unseen(const gneiss::dataset& data, const gneiss::candidate_sets& among, std::span<const gneiss::link_query> queries) {
+bool warn_of_unseen(
+    const gneiss::dataset& data, const gneiss::candidate_sets& among, std::span<const gneiss::link_query> queries) {
     if (!among) return false;
     const auto unseen = [&](const gneiss::link_query& q) { return among.allowed(q).empty(); };
     const auto first = std::ranges::find_if(queries, unseen);
     if (first == queries.end()) return false;
-    programs::print_warning(fmt::format("{} of {} nodes, '{}' first, have no training edges, so their range is empty: --candidates all answers for them",
+    programs::print_warning(fmt::format("{} of {} nodes, '{}' first, have no training edges, so their range is empty: "
+                                        "--candidates all answers for them",
         std::ranges::count_if(queries, unseen), queries.size(), data.node_label(first->known)));
     return true;
 }
@@ -151,31 +179,37 @@ void link_prediction::operator()(std::span<const gneiss::link_query> queries, st
     for (const gneiss::link_query& q : queries)
         if (!similar) relations.push_back(q.relation);
     const auto warn = [&](const std::string& from, std::vector<gneiss::node_id> nodes) {
-        warn_of_untrained(data, buckets, from, learned ? std::move(nodes) : std::vector<gneiss::node_id>{}, std::exchange(relations, {}), stop);
+        warn_of_untrained(data, buckets, from, learned ? std::move(nodes) : std::vector<gneiss::node_id>{},
+            std::exchange(relations, {}), stop);
     };
     if (flags.candidates && *flags.candidates != "all" && *flags.candidates != "range") {
         std::vector<gneiss::node_id> listed;
-        for_each_name(data, *flags.candidates, [&](gneiss::node_id node) { append_within(listed, node, memory, "candidates"); });
+        for_each_name(
+            data, *flags.candidates, [&](gneiss::node_id node) { append_within(listed, node, memory, "candidates"); });
         warn("the candidates", std::move(listed));
     }
     std::vector<std::vector<gneiss::scored_node>> answers;
     std::string candidates;
     if (similar) {
-        const auto measure = flags.measure == "cosine" ? gneiss::similarity_measure::cosine : gneiss::similarity_measure::dot;
-        const gneiss::candidate_sets among = candidates_of_similar(flags.candidates, data, buckets, known, memory, stop);
+        const auto measure =
+            flags.measure == "cosine" ? gneiss::similarity_measure::cosine : gneiss::similarity_measure::dot;
+        const gneiss::candidate_sets among =
+            candidates_of_similar(flags.candidates, data, buckets, known, memory, stop);
         if (!warn_of_unseen(data, among, queries)) warn("the queries", known);
         answers = with_names(data, [&] {
-            return gneiss::similar_nodes(rows, known, flags.k, measure, executor, memory - among.bytes(), gneiss::fixed_order_kernel{}, among);
+            return gneiss::similar_nodes(
+                rows, known, flags.k, measure, executor, memory - among.bytes(), gneiss::fixed_order_kernel{}, among);
         });
         candidates = flags.candidates.value_or(among ? "range" : "all");
     } else {
         warn("the queries", known);
         const gneiss::edge_scan leave_out = flags.known ? gneiss::edge_scan{} : known_edges(data, buckets, stop);
-        const gneiss::candidate_sets among = flags.candidates ? candidates_for(*flags.candidates, data, buckets, queries, memory, stop)
-                                                              : candidates_of_bipartite(data, buckets, memory, stop);
+        const gneiss::candidate_sets among = flags.candidates
+            ? candidates_for(*flags.candidates, data, buckets, queries, memory, stop)
+            : candidates_of_bipartite(data, buckets, memory, stop);
         answers = with_names(data, [&] {
-            return gneiss::top_k(scorer, rows, queries, flags.k, leave_out, executor, memory - among.bytes(), gneiss::fixed_order_kernel{},
-                {.own_node = flags.self, .among = &among});
+            return gneiss::top_k(scorer, rows, queries, flags.k, leave_out, executor, memory - among.bytes(),
+                gneiss::fixed_order_kernel{}, {.own_node = flags.self, .among = &among});
         });
         candidates = flags.candidates.value_or(among ? "range" : "all");
     }
@@ -190,7 +224,10 @@ void link_prediction::operator()(std::span<const gneiss::link_query> queries, st
             one["answers"] = answers_json(data, answers[i]);
             list.push_back(std::move(one));
         } else {
-            programs::print_text("{}\n", similar ? known : tails ? fmt::format("{}  {}  ?", known, relation) : fmt::format("?  {}  {}", relation, known));
+            programs::print_text("{}\n",
+                similar     ? known
+                    : tails ? fmt::format("{}  {}  ?", known, relation)
+                            : fmt::format("?  {}  {}", relation, known));
             for (const gneiss::scored_node& a : answers[i])
                 programs::print_text("  {:>9.4f}  {}\n", a.score, data.node_label(a.node));
         }
@@ -217,11 +254,12 @@ std::uint64_t export_npy(const exported_nodes& of, stoppable_rows& table, gneiss
     gneiss::npy_writer nodes(to / "nodes.npy", gneiss::npy_dtype::f32, {table.dim()});
     text_file names(to / "nodes.tsv");
     const id_order order(of.data, of.scratch, of.memory);
-    order([&](const auto& visit) { table.for_each_block(visit); }, table.dim(), [&](std::uint64_t at, std::span<const float> row) {
-        nodes.append_bytes(std::as_bytes(row));
-        names.write(fmt::format("{}\t{}\n", at, gneiss::tsv_name(order.label(at))));
-        ++written;
-    });
+    order([&](const auto& visit) { table.for_each_block(visit); }, table.dim(),
+        [&](std::uint64_t at, std::span<const float> row) {
+            nodes.append_bytes(std::as_bytes(row));
+            names.write(fmt::format("{}\t{}\n", at, gneiss::tsv_name(order.label(at))));
+            ++written;
+        });
     nodes.close();
     names.close();
     if (relations.rows() == 0) return written;
@@ -242,22 +280,24 @@ std::uint64_t export_tsv(const exported_nodes& of, stoppable_rows& table, gneiss
     std::uint64_t written = 0;
     text_file nodes(to / "nodes.tsv");
     const id_order order(of.data, of.scratch, of.memory);
-    order([&](const auto& visit) { table.for_each_block(visit); }, table.dim(), [&](std::uint64_t at, std::span<const float> row) {
-        write_row(nodes, gneiss::tsv_name(order.label(at)), row);
-        ++written;
-    });
+    order([&](const auto& visit) { table.for_each_block(visit); }, table.dim(),
+        [&](std::uint64_t at, std::span<const float> row) {
+            write_row(nodes, gneiss::tsv_name(order.label(at)), row);
+            ++written;
+        });
     nodes.close();
     if (relations.rows() == 0) return written;
     text_file kinds(to / "relations.tsv");
-    for (std::size_t i = 0; i < relations.rows(); ++i) write_row(kinds, gneiss::tsv_name(relation_row_label(of.data, i)), relations[i]);
+    for (std::size_t i = 0; i < relations.rows(); ++i)
+        write_row(kinds, gneiss::tsv_name(relation_row_label(of.data, i)), relations[i]);
     kinds.close();
     return written;
 }
 
 } // namespace
 
-std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows, gneiss::matrix_view<const float> relations,
-    const std::string& format, const std::filesystem::path& to) {
+std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows,
+    gneiss::matrix_view<const float> relations, const std::string& format, const std::filesystem::path& to) {
     return format == "npy" ? export_npy(of, rows, relations, to) : export_tsv(of, rows, relations, to);
 }
 

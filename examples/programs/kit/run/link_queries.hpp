@@ -33,9 +33,11 @@ struct query_flags {
     [[nodiscard]] bool any() const { return head || tail || relation || queries || asks_similar(); }
 };
 
-/// Returns the queries of the flags, by row and relation id; of similar nodes, `known` alone counts. Throws usage_error;
-/// errc::not_found or invalid_format with the place; over_budget if they take more than a quarter of `memory`.
-[[nodiscard]] std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory);
+/// Returns the queries of the flags, by row and relation id; of similar nodes, `known` alone counts. Throws
+/// usage_error; errc::not_found or invalid_format with the place; over_budget if they take more than a quarter of
+/// `memory`.
+[[nodiscard]] std::vector<gneiss::link_query> read_queries(
+    const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory);
 
 /// Inputs of predictions by a link model.
 struct link_prediction {
@@ -64,9 +66,9 @@ struct exported_nodes {
     std::uint64_t memory;          ///< bytes for the work
 };
 
-/// Writes node and relation embeddings, if any, with their names into `to`: nodes.npy, relations.npy and name tables, or two
-/// text files. Row i of nodes is node i if ids are integers. Returns the number of nodes.
-std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows, gneiss::matrix_view<const float> relations,
-    const std::string& format, const std::filesystem::path& to);
+/// Writes node and relation embeddings, if any, with their names into `to`: nodes.npy, relations.npy and name tables,
+/// or two text files. Row i of nodes is node i if ids are integers. Returns the number of nodes.
+std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows,
+    gneiss::matrix_view<const float> relations, const std::string& format, const std::filesystem::path& to);
 
 } // namespace trainers

@@ -17,7 +17,8 @@
 
 namespace trainers {
 
-/// Calls visit(fields, place) for the lines of a file: fields between tabs, or of a .csv between commas, with quotes (RFC 4180).
+/// Calls visit(fields, place) for the lines of a file: fields between tabs, or of a .csv between commas, with quotes
+/// (RFC 4180).
 /// Throws errc::invalid_format with the place. Memory: 1 MiB and the longest line, of at most 16 MiB.
 template <class Visit>
 void for_each_line_of(const std::filesystem::path& path, Visit&& visit) {
@@ -34,7 +35,8 @@ void for_each_line_of(const std::filesystem::path& path, Visit&& visit) {
         at += text.size() - kept;
         const std::size_t whole = at == size ? text.size() : text.rfind('\n') + 1; // 0: no line ends here
         if (whole == 0 && text.size() >= longest)
-            throw gneiss::error(gneiss::errc::invalid_format, "is longer than " + gneiss::format_bytes(longest), {.path = path, .line = line});
+            throw gneiss::error(gneiss::errc::invalid_format, "is longer than " + gneiss::format_bytes(longest),
+                {.path = path, .line = line});
         const std::string_view lines = std::string_view(text).substr(0, whole);
         gneiss::importing::for_each_line(lines, line, path, format, visit);
         line += static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
@@ -43,13 +45,15 @@ void for_each_line_of(const std::filesystem::path& path, Visit&& visit) {
 }
 
 /// Returns the row of the node called `name`. Throws errc::not_found with the place.
-[[nodiscard]] inline gneiss::node_id node_called(const gneiss::dataset& data, const std::string& name, const gneiss::error_place& place) {
+[[nodiscard]] inline gneiss::node_id node_called(
+    const gneiss::dataset& data, const std::string& name, const gneiss::error_place& place) {
     const auto row = data.find_row(name);
     if (!row) throw gneiss::error(gneiss::errc::not_found, "no node is called '" + name + "'", place);
     return static_cast<gneiss::node_id>(*row);
 }
 
-/// Appends a value that a file names. Throws over_budget before the list, as it grows, takes more than a quarter of `memory`.
+/// Appends a value that a file names. Throws over_budget before the list, as it grows, takes more than a quarter of
+/// `memory`.
 template <class T>
 void append_within(std::vector<T>& to, const T& value, std::uint64_t memory, const char* what) {
     const std::uint64_t grown = 3 * to.size() * sizeof(T); // the old list and one twice as long
@@ -57,13 +61,16 @@ void append_within(std::vector<T>& to, const T& value, std::uint64_t memory, con
     to.push_back(value);
 }
 
-/// Calls visit(node) for the nodes of a file with one name per line. Throws errc::not_found or invalid_format with the place.
+/// Calls visit(node) for the nodes of a file with one name per line. Throws errc::not_found or invalid_format with the
+/// place.
 template <class Visit>
 void for_each_name(const gneiss::dataset& data, const std::filesystem::path& path, Visit&& visit) {
-    for_each_line_of(path, [&](const gneiss::importing::line_fields& fields, const gneiss::importing::line_place& place) {
-        if (fields.count != 1) place.fail(fields.at[1], "needs one name per line; in a .csv a name with commas is in quotes");
-        visit(node_called(data, std::string(fields.at[0]), place.at(fields.at[0].data())));
-    });
+    for_each_line_of(
+        path, [&](const gneiss::importing::line_fields& fields, const gneiss::importing::line_place& place) {
+            if (fields.count != 1)
+                place.fail(fields.at[1], "needs one name per line; in a .csv a name with commas is in quotes");
+            visit(node_called(data, std::string(fields.at[0]), place.at(fields.at[0].data())));
+        });
 }
 
 } // namespace trainers

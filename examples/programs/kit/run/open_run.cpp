@@ -23,10 +23,9 @@ namespace {
 void refuse_other_dataset(const opened_run& run, const nlohmann::ordered_json* finished,
     const std::filesystem::path& flag, const gneiss::dataset& data) {
     const gneiss::dataset_manifest& graph = data.manifest();
-    const bool same =
-        run.saved ? run.saved->dataset_hash == dataset_hash(data)
-                  : finished->at("dataset").at("nodes") == graph.nodes &&
-                        finished->at("dataset").at("edges") == graph.train_edges + graph.valid_edges + graph.test_edges;
+    const bool same = run.saved ? run.saved->dataset_hash == dataset_hash(data)
+                                : finished->at("dataset").at("nodes") == graph.nodes &&
+            finished->at("dataset").at("edges") == graph.train_edges + graph.valid_edges + graph.test_edges;
     if (!same)
         throw gneiss::error(gneiss::errc::config_mismatch,
             "was trained on another dataset than the present " + flag.string() +
@@ -38,14 +37,18 @@ void refuse_other_dataset(const opened_run& run, const nlohmann::ordered_json* f
 
 opened open_run(const std::string& program, const run_options& flags, const programs::command& command,
     const gneiss::dataset& data, const training_plan& plan) {
-    if (flags.resume && flags.force) throw programs::usage_error("--resume continues a run and --force replaces it: leave one out");
+    if (flags.resume && flags.force)
+        throw programs::usage_error("--resume continues a run and --force replaces it: leave one out");
     if (!flags.resume) {
         const std::uint64_t freed = flags.force && flags.out ? programs::run_directory::replaced_bytes(*flags.out) : 0;
-        gneiss::require_disk_space(programs::existing_parent(flags.out.value_or(".")), plan.disk_bytes - std::min(plan.disk_bytes, freed));
+        gneiss::require_disk_space(
+            programs::existing_parent(flags.out.value_or(".")), plan.disk_bytes - std::min(plan.disk_bytes, freed));
     }
     const std::string name = data.manifest().name.empty() ? flags.dataset.filename().string() : data.manifest().name;
     opened result{{programs::run_directory::open(program, name, flags.out,
-                      flags.resume ? programs::existing_run::resume : flags.force ? programs::existing_run::replace : programs::existing_run::refuse),
+                       flags.resume      ? programs::existing_run::resume
+                           : flags.force ? programs::existing_run::replace
+                                         : programs::existing_run::refuse),
         {}, {}}};
     const programs::run_directory& run = result.run.directory;
     const auto where = run.checkpoint() / checkpoint_name;
@@ -59,14 +62,16 @@ opened open_run(const std::string& program, const run_options& flags, const prog
                 return result;
             }
         } catch (const nlohmann::json::exception&) {
-            throw gneiss::error(gneiss::errc::corrupt, "is not a finished run's record", {.path = run.path() / programs::result_name});
+            throw gneiss::error(
+                gneiss::errc::corrupt, "is not a finished run's record", {.path = run.path() / programs::result_name});
         }
     }
     if (std::filesystem::exists(where)) {
         result.run.saved = gneiss::load_checkpoint(where);
         refuse_changes(command, progress_of(*result.run.saved).at("config"), flags.out.has_value());
         if (result.run.saved->configuration_hash != configuration_hash(command))
-            throw gneiss::error(gneiss::errc::config_mismatch, "was trained with another configuration", {.path = run.path()});
+            throw gneiss::error(
+                gneiss::errc::config_mismatch, "was trained with another configuration", {.path = run.path()});
         refuse_other_dataset(result.run, nullptr, flags.dataset, data);
     }
     return result;
@@ -85,7 +90,8 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
         const std::uint64_t taken = programs::program_memory() + plan.table_bytes;
         const std::uint64_t left = plan.budget - std::min(plan.budget, taken), least = std::uint64_t{8} << 20;
         gneiss::rebucket(data, partitions, to,
-            std::clamp(left, least, std::max(plan.budget / 2, least)) + gneiss::bucket_builder<>::table_bytes(partitions),
+            std::clamp(left, least, std::max(plan.budget / 2, least)) +
+                gneiss::bucket_builder<>::table_bytes(partitions),
             gneiss::tbb_executor(threads), stop);
     }
     return std::make_unique<gneiss::dataset>(to);
@@ -98,7 +104,9 @@ std::optional<gneiss::mapped_npy> load_initial_embeddings(
     const std::vector<std::uint64_t> shape{nodes, dim};
     if (given.header().dtype != gneiss::npy_dtype::f32 || given.header().shape != shape)
         throw gneiss::error(gneiss::errc::invalid_format,
-            fmt::format("must be float32 [{}, {}], row i for node i, or in the order of nodes.tsv of an export if nodes have names", shape[0], shape[1]),
+            fmt::format("must be float32 [{}, {}], row i for node i, or in the order of nodes.tsv of an export if "
+                        "nodes have names",
+                shape[0], shape[1]),
             {.path = *init, .field = "--init"});
     return given;
 }

@@ -13,8 +13,8 @@
 #include <gneiss/storage/io/checkpoint.hpp>
 
 #include "kit/cli/command_line.hpp"
-#include "kit/report/run_directory.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/report/run_directory.hpp"
 #include "kit/run/options.hpp"
 #include "kit/run/plan.hpp"
 #include "kit/run/run_trace.hpp"
@@ -27,7 +27,9 @@ struct opened_run {
     std::optional<gneiss::checkpoint> saved; ///< checkpoint to resume from
     std::unique_ptr<run_trace> trace{};      ///< --trace; null without it
 
-    [[nodiscard]] gneiss::trace_recorder* recorder() const noexcept { return trace == nullptr ? nullptr : &trace->recorder(); }
+    [[nodiscard]] gneiss::trace_recorder* recorder() const noexcept {
+        return trace == nullptr ? nullptr : &trace->recorder();
+    }
 };
 struct opened {
     opened_run run;
@@ -36,8 +38,8 @@ struct opened {
 
 /// Opens `flags.out`, or the next free name, according to --resume and --force. `command` has the flags' values.
 ///
-/// Throws usage errors for a run that exists, config_mismatch for one of another configuration or dataset, and no_space before
-/// anything is written if the disk cannot hold the plan.
+/// Throws usage errors for a run that exists, config_mismatch for one of another configuration or dataset, and no_space
+/// before anything is written if the disk cannot hold the plan.
 [[nodiscard]] opened open_run(const std::string& program, const run_options& flags, const programs::command& command,
     const gneiss::dataset& data, const training_plan& plan);
 
@@ -45,7 +47,8 @@ struct opened {
 [[nodiscard]] std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const opened_run& run,
     const training_plan& plan, std::uint64_t threads, programs::progress& live, const std::stop_token& stop);
 
-/// Returns the array that `--init` names, if any. Throws errc::invalid_format for another type or shape than f32 [nodes, dim].
+/// Returns the array that `--init` names, if any. Throws errc::invalid_format for another type or shape than f32
+/// [nodes, dim].
 [[nodiscard]] std::optional<gneiss::mapped_npy> load_initial_embeddings(
     const std::optional<std::filesystem::path>& init, std::uint64_t nodes, std::uint64_t dim);
 

@@ -51,7 +51,8 @@ struct run_options {
     std::optional<std::uint64_t> eval_every;
     bool no_eval = false;
     std::uint64_t early_stop = 0;
-    std::optional<std::string> early_stop_metric; ///< the metric of validations by which states are compared; absent: the first
+    std::optional<std::string>
+        early_stop_metric; ///< the metric of validations by which states are compared; absent: the first
 
     programs::interval checkpoint_every{.seconds = 300};
     std::optional<std::filesystem::path> out, trace;
@@ -78,20 +79,22 @@ struct run_options {
     }
 
     /// Returns the buffer's partitions for --logical: two of the groups of partitions.
-    [[nodiscard]] std::uint32_t slots_of_logical(std::uint32_t of) const { return std::min(2 * gneiss::ceil_div(of, *logical), of); }
+    [[nodiscard]] std::uint32_t slots_of_logical(std::uint32_t of) const {
+        return std::min(2 * gneiss::ceil_div(of, *logical), of);
+    }
 
     // Setters of defaults, called by `resolve` of a program on its copy.
     /// Sets defaults that depend on the machine: --memory, --threads and the paths of --trace and --warm-start.
     void resolve_machine();
-    /// Makes the name of a file that the run reads absolute, so that another process can resume with it. Throws usage_error if
-    /// --force would remove the file.
+    /// Makes the name of a file that the run reads absolute, so that another process can resume with it. Throws
+    /// usage_error if --force would remove the file.
     void keep_input(std::optional<std::filesystem::path>& file) const;
     /// Makes --order absolute if it names a file.
     void make_order_absolute();
     /// Throws usage_error if --logical conflicts with other flags.
     void check_logical(const std::string& default_order) const;
-    /// Sets the default of --staleness: with embeddings, a batch may miss 1 update per 1000 batches of an epoch, at most 16, so
-    /// that small graphs train synchronously.
+    /// Sets the default of --staleness: with embeddings, a batch may miss 1 update per 1000 batches of an epoch, at
+    /// most 16, so that small graphs train synchronously.
     /// \param batches  of an epoch; 0: no embeddings are trained, and no updates are missed
     void resolve_staleness(std::uint64_t batches);
 
@@ -101,7 +104,9 @@ struct run_options {
         return !no_eval && *eval_every != 0 && (trained % *eval_every == 0 || trained == *epochs);
     }
     /// True if the run keeps its best state, given validation data: it validates more than once.
-    [[nodiscard]] bool keeps_best(bool validates) const { return validates && !no_eval && *eval_every != 0 && *eval_every < *epochs; }
+    [[nodiscard]] bool keeps_best(bool validates) const {
+        return validates && !no_eval && *eval_every != 0 && *eval_every < *epochs;
+    }
     /// True if --freeze names a part.
     [[nodiscard]] bool freezes(std::string_view part) const;
     /// Sorts the parts of --freeze. Throws usage_error for a GPU, and if all parts that the run trains are frozen.
@@ -134,7 +139,7 @@ struct link_options {
     std::optional<programs::count_or_all> valid_edges; ///< ranked after an epoch, except the last
     double eval_negatives_by_degree = 0.5;
     std::optional<std::filesystem::path> eval_candidates; ///< instead of eval_negatives; may contain "{split}"
-    std::string candidates = "all";                       ///< of negatives and evaluation: all, range, or a file of names
+    std::string candidates = "all"; ///< of negatives and evaluation: all, range, or a file of names
 
     void add_model(programs::command& to, const std::string& default_regularizer);
     void add_negatives(programs::command& to);
@@ -146,10 +151,10 @@ struct link_options {
     /// Sets the default negatives for that batch size, and the number of edges that are ranked in about a minute.
     void resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width);
 
-    /// Sets the number of edges that a validation before the last one ranks: as many as it ranks in a fifth of the work of `every`
-    /// epochs, which is counted in scores: two ends of its edges, each against its candidates. At least 1000, at most
-    /// --eval-edges; exactly that if the flag was given, for --eval-candidates, and if validations decide about the run
-    /// (`decides`). Call it after `resolve_negatives`.
+    /// Sets the number of edges that a validation before the last one ranks: as many as it ranks in a fifth of the work
+    /// of `every` epochs, which is counted in scores: two ends of its edges, each against its candidates. At least
+    /// 1000, at most --eval-edges; exactly that if the flag was given, for --eval-candidates, and if validations decide
+    /// about the run (`decides`). Call it after `resolve_negatives`.
     void resolve_validation(const gneiss::dataset_manifest& graph, std::uint64_t every, bool decides);
     /// Returns the edges that a validation ranks, in words; empty: as many as the final one.
     [[nodiscard]] std::string validated(const gneiss::dataset_manifest& graph) const;

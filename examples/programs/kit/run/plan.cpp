@@ -16,8 +16,8 @@
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 
 #include "kit/cli/machine.hpp"
-#include "kit/report/run_directory.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/report/run_directory.hpp"
 
 namespace trainers {
 
@@ -27,13 +27,18 @@ namespace {
 
 /// Returns the number of slots to load ahead and write behind.
 std::uint32_t prefetch_slots(const std::string& word) {
-    return word == "auto" ? 2 : word == "off" ? 0 : programs::narrow<std::uint32_t>(programs::parse_count(word), "prefetch");
+    return word == "auto" ? 2
+        : word == "off"   ? 0
+                          : programs::narrow<std::uint32_t>(programs::parse_count(word), "prefetch");
 }
 
 } // namespace
 
 training_plan::training_plan(const plan_choice& by, const gneiss::row_partitioning& stored)
-    : choice(by), partitioning(stored.in(by.partitions)), in_memory(by.in_memory), slots(by.slots) {
+    : choice(by),
+      partitioning(stored.in(by.partitions)),
+      in_memory(by.in_memory),
+      slots(by.slots) {
     prefetch = keeps_all() ? 0 : prefetch_slots(by.prefetch);
 }
 
@@ -45,7 +50,8 @@ std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const plan_choice& c
         const std::vector<std::string> names(gneiss::order_names.begin(), gneiss::order_names.end());
         const std::string nearest = programs::nearest_name(name, names);
         throw programs::usage_error(fmt::format("--order: '{}' is neither an order nor a file{}", name,
-            nearest.empty() ? fmt::format("; orders are {}", fmt::join(names, ", ")) : fmt::format("; did you mean {}?", nearest)));
+            nearest.empty() ? fmt::format("; orders are {}", fmt::join(names, ", "))
+                            : fmt::format("; did you mean {}?", nearest)));
     }
     const auto buckets = gneiss::parse_buckets(programs::read_file(name), partitions, name);
     return [plan = gneiss::plan_from_buckets(buckets, partitions, slots)](std::uint64_t) { return plan; };
@@ -65,20 +71,25 @@ std::uint64_t edge_memory(const run_options& options, const training_plan& plan,
     // The first state has slots² buckets of average size; later ones fewer.
     const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions;
     return static_cast<std::uint64_t>(
-               1.5 * share * share * static_cast<double>(graph.train_edges * sizeof(gneiss::edge))) + (1U << 20);
+               1.5 * share * share * static_cast<double>(graph.train_edges * sizeof(gneiss::edge))) +
+        (1U << 20);
 }
 
-state_edges edges_of_states(const run_options& options, const training_plan& plan, const gneiss::dataset_manifest& graph,
-    const gneiss::bucket_store& buckets, const gneiss::state_sizes& sizes) {
+state_edges edges_of_states(const run_options& options, const training_plan& plan,
+    const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets, const gneiss::state_sizes& sizes) {
     if (plan.keeps_all()) return {graph.train_edges, graph.train_edges};
     const std::uint64_t p = plan.partitioning.partitions, s2 = std::uint64_t{plan.slots} * plan.slots;
     const bool stored = p == buckets.rows().partitions;
     const double mean = static_cast<double>(graph.train_edges) / static_cast<double>(p * p);
-    state_edges result{.most = stored ? sizes.of(plan.slots).edges : static_cast<std::uint64_t>(1.25 * mean * static_cast<double>(s2)) + 1};
+    state_edges result{.most = stored ? sizes.of(plan.slots).edges
+                                      : static_cast<std::uint64_t>(1.25 * mean * static_cast<double>(s2)) + 1};
     std::vector<std::uint64_t> each;
     const bool counts_all = stored && *options.epochs <= (std::uint64_t{1} << 20) / (p * p);
     std::uint64_t counted = 0;
-    for (std::uint64_t e = 0; e < (counts_all ? *options.epochs : stored ? std::min<std::uint64_t>(*options.epochs, 4) : 1); ++e) {
+    for (std::uint64_t e = 0; e < (counts_all      ? *options.epochs
+                                          : stored ? std::min<std::uint64_t>(*options.epochs, 4)
+                                                   : 1);
+        ++e) {
         each.clear();
         for (const gneiss::buffer_state& s : plan.order(e)) {
             auto edges = static_cast<std::uint64_t>(mean * static_cast<double>(s.edge_buckets.size()));
@@ -100,12 +111,15 @@ state_edges edges_of_states(const run_options& options, const training_plan& pla
 }
 
 std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links) {
-    constexpr std::uint64_t copies = 4, allocation = 32, bucket = sizeof(gneiss::bucket_row) + 2 * sizeof(gneiss::checked_block);
+    constexpr std::uint64_t copies = 4, allocation = 32,
+                            bucket = sizeof(gneiss::bucket_row) + 2 * sizeof(gneiss::checked_block);
     const std::uint64_t p = plan.partitioning.partitions;
     const std::uint64_t result = p == buckets.rows().partitions ? 0 : 2 * bucket * p * p;
     if (plan.keeps_all()) return result;
-    const std::uint64_t states = links && plan.slots >= 2 ? gneiss::swap_lower_bound(plan.partitioning.partitions, plan.slots) + 1 : p;
-    const std::uint64_t state = sizeof(gneiss::buffer_state) + plan.slots * sizeof(gneiss::partition_id) + 2 * allocation;
+    const std::uint64_t states =
+        links && plan.slots >= 2 ? gneiss::swap_lower_bound(plan.partitioning.partitions, plan.slots) + 1 : p;
+    const std::uint64_t state =
+        sizeof(gneiss::buffer_state) + plan.slots * sizeof(gneiss::partition_id) + 2 * allocation;
     return result + copies * (states * state + (links ? p * p * sizeof(gneiss::edge_bucket) : 0));
 }
 
@@ -121,7 +135,8 @@ std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch,
     const std::uint64_t lists = options.negatives->all ? 2 : std::uint64_t{2} * *options.chunks;
     const gneiss::link_model_tuning tuning;
     const std::uint64_t rows = 2 * query_count * dim + query_count * model.relation_floats();
-    const std::uint64_t partial = std::max<std::uint64_t>(lists * list * dim * sizeof(float), tuning.partial_bytes / 16);
+    const std::uint64_t partial =
+        std::max<std::uint64_t>(lists * list * dim * sizeof(float), tuning.partial_bytes / 16);
     const std::uint64_t scratch = threads * (list * dim + tuning.tile_rows * (2 * dim + list));
     return (rows + scratch) * sizeof(float) * 9 / 8 + partial * 9 / 8;
 }
@@ -147,7 +162,8 @@ std::vector<gneiss::memory_charge> memory_plan::charge_run(gneiss::memory_budget
     return charges;
 }
 
-gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen, std::uint64_t row, std::uint64_t scratch) {
+gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen, std::uint64_t row,
+    std::uint64_t scratch) {
     gnn_needs result{batch_needs::bounded(bound.batch), bound.encoder};
     if (!seen) return result;
     const gneiss::batch_memory drawn{.sample = std::min(bound.batch.sample, seen->with_margin(seen->sample) + scratch),
@@ -178,11 +194,15 @@ void training_plan::add_batches(std::size_t in_flight, bool fixed, const batch_n
         row_bytes = with_rows * of.bound.rows;
         sample_bytes = of.bound.sample;
     } else {
-        // Gather, compute and update each have a batch with rows, and one may wait between them; others are only sampled ahead.
+        // Gather, compute and update each have a batch with rows, and one may wait between them; others are only
+        // sampled ahead.
         const std::uint64_t floor = std::max(of.largest.rows, choice.sparing ? 0 : least(2, with_rows) * of.usual.rows);
         sample_bytes = of.largest.sample;
-        const auto beyond = [&](std::uint64_t rows) { return of.bound.sample - sample_bytes + of.bound.rows - least(of.bound.rows, rows) + of.alone; };
-        const std::uint64_t used = memory_bytes() + std::max(others, beyond(floor)), left = used < budget ? budget - used : 0;
+        const auto beyond = [&](std::uint64_t rows) {
+            return of.bound.sample - sample_bytes + of.bound.rows - least(of.bound.rows, rows) + of.alone;
+        };
+        const std::uint64_t used = memory_bytes() + std::max(others, beyond(floor)),
+                            left = used < budget ? budget - used : 0;
         const std::uint64_t sampled = least(left, least(5, in_flight) * sample_bytes);
         row_bytes = std::clamp(left - sampled, floor, std::max(floor, least(4, with_rows) * of.usual.rows));
         batches = static_cast<std::size_t>(
@@ -192,7 +212,8 @@ void training_plan::add_batches(std::size_t in_flight, bool fixed, const batch_n
     memory.add("batches", batches * sample_bytes + row_bytes, charged_by::component);
 }
 
-void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least) {
+void training_plan::add_batches_and_evaluation(
+    std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least) {
     encoder_bytes = of.encoder;
     memory.add("encoder", of.encoder, charged_by::component);
     add_batches(in_flight, fixed, of.batches, least);
@@ -208,16 +229,23 @@ programs::plan_record training_plan::record(const gneiss::bucket_store& buckets,
     for (const memory_part& part : memory.parts()) result.parts.emplace_back(part.name, part.bytes);
     if (!order) return result;
     const gneiss::epoch_plan states = order(epoch);
-    const auto cost = gneiss::cost_of(states, [&](gneiss::partition_id p) {
-        return gneiss::round_up(partitioning.size(p) * layout.bytes(), std::uint64_t{gneiss::page_alignment});
-    }, frozen ? gneiss::row_use::read_only : gneiss::row_use::updated);
+    const auto cost = gneiss::cost_of(
+        states,
+        [&](gneiss::partition_id p) {
+            return gneiss::round_up(partitioning.size(p) * layout.bytes(), std::uint64_t{gneiss::page_alignment});
+        },
+        frozen ? gneiss::row_use::read_only : gneiss::row_use::updated);
     if (runner_up)
-        result.runner_up = {.partitions = runner_up->choice.partitions, .buffer = runner_up->choice.slots,
-            .prefetch = prefetch_slots(runner_up->choice.prefetch), .swaps = runner_up->swaps, .read_bytes = runner_up->read_bytes};
+        result.runner_up = {.partitions = runner_up->choice.partitions,
+            .buffer = runner_up->choice.slots,
+            .prefetch = prefetch_slots(runner_up->choice.prefetch),
+            .swaps = runner_up->swaps,
+            .read_bytes = runner_up->read_bytes};
     result.states = states.size();
     result.swaps = cost.swaps;
     result.read_bytes = result.write_bytes = 0;
-    const bool trains_edges = std::ranges::any_of(states, [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
+    const bool trains_edges =
+        std::ranges::any_of(states, [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
     if (trains_edges) result.swap_bound = gneiss::swap_lower_bound(partitioning.partitions, slots);
     if (!in_memory) {
         result.read_bytes = cost.read_bytes;
@@ -229,8 +257,8 @@ programs::plan_record training_plan::record(const gneiss::bucket_store& buckets,
     return result;
 }
 
-std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps, const gneiss::bucket_store& buckets,
-    const gneiss::feature_store* features) {
+std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps,
+    const gneiss::bucket_store& buckets, const gneiss::feature_store* features) {
     std::uint64_t bytes = 0;
     std::span<const gneiss::partition_id> before;
     const bool known = !states.empty() && !states.front().resident.empty();
@@ -238,11 +266,13 @@ std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direct
         const auto fresh = [&](gneiss::partition_id p) { return !std::ranges::binary_search(before, p); };
         for (const gneiss::partition_id i : s.resident) {
             if (features != nullptr && fresh(i))
-                for (const auto part : {gneiss::feature_part::values, gneiss::feature_part::offsets, gneiss::feature_part::indices})
+                for (const auto part :
+                    {gneiss::feature_part::values, gneiss::feature_part::offsets, gneiss::feature_part::indices})
                     bytes += features->blocks(i, part).length;
             for (const gneiss::partition_id j : s.resident)
                 if (known && s.resident.back() < buckets.rows().partitions && (fresh(i) || fresh(j)))
-                    for_each_side(keeps, [&](gneiss::edge_direction d) { bytes += buckets.extent({i, j}).range(d).length; });
+                    for_each_side(
+                        keeps, [&](gneiss::edge_direction d) { bytes += buckets.extent({i, j}).range(d).length; });
         }
         before = s.resident;
     }
@@ -267,7 +297,8 @@ bool fits(const training_plan& plan) { return plan.memory_bytes() <= plan.budget
 
 /// True if states train edge buckets between embeddings.
 bool swaps_rows(const training_plan& plan) {
-    return plan.layout.floats() != 0 && std::ranges::any_of(plan.order(0), [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
+    return plan.layout.floats() != 0 &&
+        std::ranges::any_of(plan.order(0), [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
 }
 
 /// A plan, with the bytes that it reads per epoch.
@@ -284,22 +315,29 @@ struct candidate {
     [[nodiscard]] training_plan::alternative alternative() const { return {plan.choice, swaps, read_bytes}; }
 };
 
-/// Returns the plan with embeddings on disk that moves few bytes, with the runner-up; the plan of the least memory if none
-/// fits.
+/// Returns the plan with embeddings on disk that moves few bytes, with the runner-up; the plan of the least memory if
+/// none fits.
 ///
-/// Bytes depend on the resident share of the partitions: more partitions waste less of it by rounding, and slots to load ahead
-/// reduce it. But with more partitions a state trains fewer nodes' edges in sequence, which costs accuracy, and loads wait for
-/// writes if one slot serves both. Of the plans within a twentieth of the fewest bytes (a third if nothing is written), the
-/// function takes the one with the fewest partitions, and of these the one with the most slots ahead.
+/// Bytes depend on the resident share of the partitions: more partitions waste less of it by rounding, and slots to
+/// load ahead reduce it. But with more partitions a state trains fewer nodes' edges in sequence, which costs accuracy,
+/// and loads wait for writes if one slot serves both. Of the plans within a twentieth of the fewest bytes (a third if
+/// nothing is written), the function takes the one with the fewest partitions, and of these the one with the most slots
+/// ahead.
 /// \param any_partitions  the order is one of the library's, which takes any number
 /// \param sparing         see plan_choice
-training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest& graph, std::uint32_t given, const std::string& order,
-    bool any_partitions, bool sparing, const std::function<training_plan(const plan_choice&)>& with) {
+training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest& graph, std::uint32_t given,
+    const std::string& order, bool any_partitions, bool sparing,
+    const std::function<training_plan(const plan_choice&)>& with) {
     const auto slots_of = [&](std::uint32_t p) { // as set by flags
         return o.logical ? std::optional(o.slots_of_logical(p)) : o.buffer;
     };
     const auto on_disk = [&](std::uint32_t p, std::uint32_t c, const std::string& prefetch) {
-        return with({.partitions = p, .slots = c, .in_memory = false, .order = order, .prefetch = prefetch, .sparing = sparing});
+        return with({.partitions = p,
+            .slots = c,
+            .in_memory = false,
+            .order = order,
+            .prefetch = prefetch,
+            .sparing = sparing});
     };
     /// Returns the largest buffer that fits, or the given one; the smallest if none fits.
     const auto largest_buffer = [&](std::uint32_t p, const std::string& prefetch) {
@@ -352,11 +390,14 @@ training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest&
         if (!fitting.empty() && p > enough) break;
         if (!consider_all(p)) break;
         if (o.partitions || !any_partitions || p >= graph.nodes) break;
-        if (const std::uint32_t halfway = p + p / 2; rows && !fitting.empty() && halfway <= std::min<std::uint64_t>(enough, graph.nodes)) consider_all(halfway);
+        if (const std::uint32_t halfway = p + p / 2;
+            rows && !fitting.empty() && halfway <= std::min<std::uint64_t>(enough, graph.nodes))
+            consider_all(halfway);
     }
     if (fitting.empty()) return std::move(*least);
     const std::uint64_t fewest = std::ranges::min(fitting, {}, &candidate::read_bytes).read_bytes;
-    const auto chosen = std::ranges::find_if(fitting, [&](const candidate& c) { return c.read_bytes <= fewest + fewest / (rows ? 20 : 3); });
+    const auto chosen = std::ranges::find_if(
+        fitting, [&](const candidate& c) { return c.read_bytes <= fewest + fewest / (rows ? 20 : 3); });
     std::optional<training_plan::alternative> other;
     for (auto c = fitting.begin(); c != fitting.end(); ++c)
         if (c != chosen && (!other || c->read_bytes < other->read_bytes)) other = c->alternative();
@@ -364,8 +405,10 @@ training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest&
     return std::move(chosen->plan);
 }
 
-/// Returns the plan of the first order, or of a later one that fits, and that an earlier one exceeds by over an eighth of its bytes.
-training_plan of_orders(const std::vector<std::string>& orders, const std::function<training_plan(const std::string&)>& plan_of) {
+/// Returns the plan of the first order, or of a later one that fits, and that an earlier one exceeds by over an eighth
+/// of its bytes.
+training_plan of_orders(
+    const std::vector<std::string>& orders, const std::function<training_plan(const std::string&)>& plan_of) {
     candidate chosen(plan_of(orders.front()));
     for (std::size_t i = 1; i < orders.size(); ++i) {
         candidate next(plan_of(orders[i]));
@@ -377,8 +420,9 @@ training_plan of_orders(const std::vector<std::string>& orders, const std::funct
 
 } // namespace
 
-training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
-    const std::vector<std::string>& default_orders, const std::function<training_plan(const plan_choice&)>& with) {
+training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& graph,
+    const gneiss::bucket_store& buckets, const std::vector<std::string>& default_orders,
+    const std::function<training_plan(const plan_choice&)>& with) {
     const auto refuse = [&o](const training_plan& plan) -> void {
         throw gneiss::error(gneiss::errc::over_budget,
             fmt::format("{}; what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
@@ -390,12 +434,21 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     const bool order_needs_slots = o.order && *o.order != "memory";
     std::optional<training_plan> best;
     if (wants_memory || (!o.store && !o.buffer && !o.logical)) {
-        const std::uint32_t slots = std::min(o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given), given);
+        const std::uint32_t slots =
+            std::min(o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given), given);
         const bool some = o.buffer && *o.buffer < given;
         for (const bool sparing : {false, true}) {
-            training_plan plan = of_orders(o.order ? std::vector{*o.order} : some ? default_orders : std::vector<std::string>{"memory"}, [&](const std::string& order) {
-                return with({.partitions = given, .slots = slots, .in_memory = true, .order = order, .prefetch = o.prefetch, .sparing = sparing});
-            });
+            training_plan plan = of_orders(o.order ? std::vector{*o.order}
+                    : some                         ? default_orders
+                                                   : std::vector<std::string>{"memory"},
+                [&](const std::string& order) {
+                    return with({.partitions = given,
+                        .slots = slots,
+                        .in_memory = true,
+                        .order = order,
+                        .prefetch = o.prefetch,
+                        .sparing = sparing});
+                });
             if (fits(plan))
                 best = std::move(plan);
             else if (wants_memory && sparing)
@@ -406,7 +459,9 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     for (const bool sparing : {false, true}) {
         if (best && fits(*best)) break;
         best = of_orders(order_needs_slots ? std::vector{*o.order} : default_orders, [&](const std::string& order) {
-            return best_on_disk(o, graph, given, order, !is_order_file(order) || std::ranges::find(default_orders, order) != default_orders.end(), sparing, with);
+            return best_on_disk(o, graph, given, order,
+                !is_order_file(order) || std::ranges::find(default_orders, order) != default_orders.end(), sparing,
+                with);
         });
     }
     if (!fits(*best)) refuse(*best);
@@ -455,7 +510,8 @@ training_plan same_plan(const training_plan& before, const std::function<trainin
 }
 
 training_plan choose_by_profile(const std::function<training_plan(const seen_batches&)>& choose,
-    const std::function<training_plan(const training_plan&, const seen_batches&)>& again, const std::function<seen_batches(const training_plan&)>& profile) {
+    const std::function<training_plan(const training_plan&, const seen_batches&)>& again,
+    const std::function<seen_batches(const training_plan&)>& profile) {
     const auto draw = [&](const training_plan& plan) {
         seen_batches seen = profile(plan);
         programs::trim_memory();
@@ -464,7 +520,8 @@ training_plan choose_by_profile(const std::function<training_plan(const seen_bat
     const training_plan most = choose(gneiss::batch_profile{});
     const seen_batches seen = draw(most);
     training_plan found = choose(seen);
-    if (!seen || (found.partitioning.partitions == most.partitioning.partitions && found.slots == most.slots)) return found;
+    if (!seen || (found.partitioning.partitions == most.partitioning.partitions && found.slots == most.slots))
+        return found;
     if (const seen_batches own = draw(found)) {
         training_plan exact = again(found, own);
         if (fits(exact)) return exact;
@@ -492,13 +549,15 @@ void take_choice(run_options& flags, const training_plan& plan) {
 
 std::string describe(const training_plan& plan, const programs::plan_record& record) {
     std::string text;
-    const std::string where = plan.in_memory ? ", in memory"
+    const std::string where = plan.in_memory
+        ? ", in memory"
         : fmt::format(", {} in the buffer + {} to load ahead and write behind", plan.slots, plan.prefetch);
     if (plan.layout.floats() != 0)
         text += fmt::format("rows: {} of {} floats, {} ({} partitions{})\n", plan.partitioning.nodes,
             plan.layout.floats(), gneiss::format_bytes(plan.embedding_bytes()), plan.partitioning.partitions, where);
     else if (plan.order)
-        text += fmt::format("nodes: {} ({} partitions{})\n", plan.partitioning.nodes, plan.partitioning.partitions, where);
+        text +=
+            fmt::format("nodes: {} ({} partitions{})\n", plan.partitioning.nodes, plan.partitioning.partitions, where);
     else
         text += fmt::format("nodes: {}{}\n", plan.partitioning.nodes, plan.in_memory ? ", in memory" : "");
     programs::table parts({{"memory", programs::align::left}, {"bytes"}});
@@ -506,14 +565,16 @@ std::string describe(const training_plan& plan, const programs::plan_record& rec
     parts.add({"sum", gneiss::format_bytes(plan.memory_bytes())});
     parts.add({"budget", gneiss::format_bytes(plan.budget)});
     text += parts.str();
-    if (plan.batches > 1) text += fmt::format("batches: {} in flight; a batch misses at most {} updates\n", plan.batches, plan.batches - 1);
+    if (plan.batches > 1)
+        text +=
+            fmt::format("batches: {} in flight; a batch misses at most {} updates\n", plan.batches, plan.batches - 1);
     if (!plan.in_memory && plan.order)
         text += fmt::format("an epoch: {} states, {} swaps{}, reads {}, writes {}\n", *record.states, *record.swaps,
             record.swap_bound ? fmt::format(" (no order needs fewer than {})", *record.swap_bound) : "",
             gneiss::format_bytes(*record.read_bytes), gneiss::format_bytes(*record.write_bytes));
     if (const auto& other = record.runner_up)
-        text += fmt::format("the runner-up: {} partitions, {} in the buffer + {}: {} swaps, reads {} of rows{}\n", other->partitions,
-            other->buffer, other->prefetch, other->swaps, gneiss::format_bytes(other->read_bytes),
+        text += fmt::format("the runner-up: {} partitions, {} in the buffer + {}: {} swaps, reads {} of rows{}\n",
+            other->partitions, other->buffer, other->prefetch, other->swaps, gneiss::format_bytes(other->read_bytes),
             plan.further_reads ? ", features and graph" : "");
     if (!plan.in_memory && plan.embedding_bytes() > plan.budget)
         text += fmt::format("the embeddings ({}) exceed the memory budget ({}) and stay on disk\n",

@@ -61,7 +61,7 @@ struct batch_needs {
     gneiss::batch_memory bound{};   ///< upper bound of any batch
     gneiss::batch_memory largest{}; ///< of the large ones; one of more runs alone
     gneiss::batch_memory usual{};   ///< of most
-    std::uint64_t alone = 0; ///< in other parts, of a batch of the bound [bytes]; beyond their own bytes
+    std::uint64_t alone = 0;        ///< in other parts, of a batch of the bound [bytes]; beyond their own bytes
 
     /// Returns the needs of batches that no profile was drawn of.
     [[nodiscard]] static batch_needs bounded(const gneiss::batch_memory& bound) { return {bound, bound, bound}; }
@@ -76,7 +76,8 @@ struct gnn_needs {
 ///
 /// \param row      bytes of a node's rows
 /// \param scratch  of a batch, in addition to what the profile counts [bytes]
-[[nodiscard]] gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen, std::uint64_t row, std::uint64_t scratch = 0);
+[[nodiscard]] gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen,
+    std::uint64_t row, std::uint64_t scratch = 0);
 
 /// Memory, traffic and disk space of a run, decided before it begins.
 struct training_plan {
@@ -88,36 +89,39 @@ struct training_plan {
     gneiss::row_partitioning partitioning{};
     gneiss::row_layout layout{}; ///< layout of embeddings; no floats: none are trained
     bool in_memory = true;
-    std::uint32_t slots = 1;        ///< partitions per state
-    std::uint32_t prefetch = 0;     ///< further slots of the buffer
-    bool frozen = false;            ///< embeddings are read only
-    bool loads_next_epoch = false;  ///< loads the first partitions of the next epoch in this one
-    std::uint32_t spare = 1;        ///< free slots of the embedding file
-    std::uint64_t budget = 0;       ///< bytes
+    std::uint32_t slots = 1;       ///< partitions per state
+    std::uint32_t prefetch = 0;    ///< further slots of the buffer
+    bool frozen = false;           ///< embeddings are read only
+    bool loads_next_epoch = false; ///< loads the first partitions of the next epoch in this one
+    std::uint32_t spare = 1;       ///< free slots of the embedding file
+    std::uint64_t budget = 0;      ///< bytes
     memory_plan memory;
     std::uint64_t table_bytes = 0; ///< see `table_memory`
     std::uint64_t edge_bytes = 0, evaluation_bytes = 0;
-    std::uint64_t least_evaluation_bytes = 0; ///< lower bound of evaluation_bytes if memory is scarce
-    std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< buffers of a trainer that samples neighbors
-    std::size_t batches = 0; ///< in flight: one misses the updates of all others at most
-    std::uint64_t row_bytes = 0;   ///< all batches' rows, see gneiss::row_room
+    std::uint64_t least_evaluation_bytes = 0;          ///< lower bound of evaluation_bytes if memory is scarce
+    std::uint64_t graph_bytes = 0, feature_bytes = 0;  ///< buffers of a trainer that samples neighbors
+    std::size_t batches = 0;                           ///< in flight: one misses the updates of all others at most
+    std::uint64_t row_bytes = 0;                       ///< all batches' rows, see gneiss::row_room
     std::uint64_t sample_bytes = 0, encoder_bytes = 0; ///< of a batch, and of the encoder: one of more runs alone
-    std::uint64_t alone_bytes = 0; ///< of a batch of the bound, alone, beyond the parts of training
-    std::uint64_t state_edges = 0; ///< maximum per state; 0: unlimited
-    std::uint64_t disk_bytes = 0; ///< maximum of the run
+    std::uint64_t alone_bytes = 0;                     ///< of a batch of the bound, alone, beyond the parts of training
+    std::uint64_t state_edges = 0;                     ///< maximum per state; 0: unlimited
+    std::uint64_t disk_bytes = 0;                      ///< maximum of the run
     struct alternative {
         plan_choice choice;
         std::uint64_t swaps = 0, read_bytes = 0; ///< embeddings, features and graph per epoch
     };
-    std::optional<alternative> runner_up{}; ///< the best rejected plan
+    std::optional<alternative> runner_up{};                 ///< the best rejected plan
     std::function<gneiss::epoch_plan(std::uint64_t)> order; ///< states of an epoch; empty: the trainer has none
-    /// Bytes that the states of an epoch read in addition to embeddings and training edges: features, graph. Empty: none.
+    /// Bytes that the states of an epoch read in addition to embeddings and training edges: features, graph. Empty:
+    /// none.
     std::function<std::uint64_t(const gneiss::epoch_plan&)> further_reads;
 
     [[nodiscard]] std::uint64_t slot_bytes() const;
     [[nodiscard]] std::uint64_t embedding_bytes() const { return partitioning.nodes * layout.bytes(); }
     [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return memory.bytes(); }
-    [[nodiscard]] std::uint64_t buffer_bytes() const { return memory_slots() * slot_bytes(); } ///< size of the partition buffer
+    [[nodiscard]] std::uint64_t buffer_bytes() const {
+        return memory_slots() * slot_bytes();
+    } ///< size of the partition buffer
     /// True if all partitions are resident; otherwise those of a state and the ones ahead are.
     [[nodiscard]] bool keeps_all() const noexcept { return in_memory || slots >= partitioning.partitions; }
     [[nodiscard]] std::uint64_t memory_slots() const noexcept {
@@ -125,26 +129,30 @@ struct training_plan {
     }
     /// Gives evaluation half of the remaining budget, up to 1 GiB, but `least`.
     void add_evaluation(std::uint64_t least);
-    /// Adds the part of evaluation, and what a batch that runs alone needs beyond it: they use this memory at different times.
+    /// Adds the part of evaluation, and what a batch that runs alone needs beyond it: they use this memory at different
+    /// times.
     void add_evaluation_of(std::uint64_t bytes);
     static constexpr std::uint64_t least_ranking_bytes = std::uint64_t{8} << 20;
     /// Returns the memory for copying the best state, while evaluation is idle: the embeddings of a partition.
     [[nodiscard]] std::uint64_t best_bytes() const;
-    /// Returns the bytes that a full-graph evaluation may use in addition to its own part: graph and features of states, which
-    /// are reread after it. 0 if everything is resident.
-    [[nodiscard]] std::uint64_t borrowable_bytes() const noexcept { return keeps_all() ? 0 : graph_bytes + feature_bytes; }
+    /// Returns the bytes that a full-graph evaluation may use in addition to its own part: graph and features of
+    /// states, which are reread after it. 0 if everything is resident.
+    [[nodiscard]] std::uint64_t borrowable_bytes() const noexcept {
+        return keeps_all() ? 0 : graph_bytes + feature_bytes;
+    }
     /// Returns the maximum number of nodes of a state.
     [[nodiscard]] std::uint64_t state_nodes() const noexcept {
         return keeps_all() ? partitioning.nodes : std::min(partitioning.nodes, slots * partitioning.capacity());
     }
-    /// Adds the part of batches. If memory is scarce, fewer are in flight, down to one that is sampled while one is computed,
-    /// and fewer have rows in memory, down to two usual ones, or one with `sparing`, or a large one. A batch of the bound fits
-    /// alone, with the part of evaluation.
+    /// Adds the part of batches. If memory is scarce, fewer are in flight, down to one that is sampled while one is
+    /// computed, and fewer have rows in memory, down to two usual ones, or one with `sparing`, or a large one. A batch
+    /// of the bound fits alone, with the part of evaluation.
     ///
     /// \param in_flight  batches that the stages can use; all of them, of the bound, with --deterministic, `fixed`
     /// \param others     minimum of parts that are added later [bytes]
     void add_batches(std::size_t in_flight, bool fixed, const batch_needs& of, std::uint64_t others);
-    /// Adds the parts of encoder, batches and evaluation of a GNN: evaluation gets three quarters of the remainder, up to 8 GiB.
+    /// Adds the parts of encoder, batches and evaluation of a GNN: evaluation gets three quarters of the remainder, up
+    /// to 8 GiB.
     ///
     /// \param least  of the part of evaluation [bytes]
     void add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least);
@@ -153,7 +161,8 @@ struct training_plan {
 };
 
 /// Returns the order that a choice names, or that of a file of buckets.
-[[nodiscard]] std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const plan_choice& choice, std::uint64_t seed);
+[[nodiscard]] std::function<gneiss::epoch_plan(std::uint64_t)> make_order(
+    const plan_choice& choice, std::uint64_t seed);
 
 /// Returns the memory of training edges: all, or those of two states [bytes].
 [[nodiscard]] std::uint64_t edge_memory(const run_options& options, const training_plan& plan,
@@ -164,38 +173,43 @@ struct state_edges {
 };
 /// Returns the edges per state of a plan; an estimate if its edges are to be re-bucketed.
 /// \param sizes  of the stored buckets
-[[nodiscard]] state_edges edges_of_states(const run_options& options, const training_plan& plan, const gneiss::dataset_manifest& graph,
-    const gneiss::bucket_store& buckets, const gneiss::state_sizes& sizes);
-/// Returns the memory that grows with the square of the partitions [bytes]: the states of an epoch, of which every buffer has a
-/// copy; and, if edges are re-bucketed, the tables of their buckets, twice during construction.
+[[nodiscard]] state_edges edges_of_states(const run_options& options, const training_plan& plan,
+    const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets, const gneiss::state_sizes& sizes);
+/// Returns the memory that grows with the square of the partitions [bytes]: the states of an epoch, of which every
+/// buffer has a copy; and, if edges are re-bucketed, the tables of their buckets, twice during construction.
 /// \param links  states train edge buckets, so all pairs of partitions are resident together
 [[nodiscard]] std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links);
-/// Returns the memory of labels and splits of all nodes, and of the lists of training, validation and test nodes [bytes].
+/// Returns the memory of labels and splits of all nodes, and of the lists of training, validation and test nodes
+/// [bytes].
 [[nodiscard]] std::uint64_t label_memory(const gneiss::dataset_manifest& graph);
 /// Returns the memory that a decoder and its threads hold between batches of `batch` edges [bytes].
 [[nodiscard]] std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes);
-/// Returns the bytes that the states of an epoch read of graph and features: those not in the previous state. `features` may be
-/// null.
-[[nodiscard]] std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps, const gneiss::bucket_store& buckets,
-    const gneiss::feature_store* features);
+/// Returns the bytes that the states of an epoch read of graph and features: those not in the previous state.
+/// `features` may be null.
+[[nodiscard]] std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps,
+    const gneiss::bucket_store& buckets, const gneiss::feature_store* features);
 
-/// Chooses store, partitions, buffer, slots to load ahead and order within the budget: all in memory if that fits; else a plan
-/// that moves few bytes per epoch, with the runner-up.
+/// Chooses store, partitions, buffer, slots to load ahead and order within the budget: all in memory if that fits; else
+/// a plan that moves few bytes per epoch, with the runner-up.
 ///
 /// \param given           resolved
 /// \param with            makes the plan of a choice, with all its parts, whether it fits or not
-/// \param default_orders  orders of a buffer of some partitions, the most accurate one in front: each is taken unless its plan
+/// \param default_orders  orders of a buffer of some partitions, the most accurate one in front: each is taken unless
+/// its plan
 ///                        reads over an eighth more per epoch than the next one's
-/// `buckets` are the dataset's. Throws gneiss::over_budget with the parts of the smallest plan, gneiss::error (no_space).
-[[nodiscard]] training_plan choose_plan(const run_options& given, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
-    const std::vector<std::string>& default_orders, const std::function<training_plan(const plan_choice&)>& with);
+/// `buckets` are the dataset's. Throws gneiss::over_budget with the parts of the smallest plan, gneiss::error
+/// (no_space).
+[[nodiscard]] training_plan choose_plan(const run_options& given, const gneiss::dataset_manifest& graph,
+    const gneiss::bucket_store& buckets, const std::vector<std::string>& default_orders,
+    const std::function<training_plan(const plan_choice&)>& with);
 /// Returns the exact plan of the same choice, once the buckets are in its partitions. If it exceeds the estimate, fewer
 /// partitions are resident, unless --buffer is given. Throws gneiss::over_budget with the parts of the smallest plan.
 [[nodiscard]] training_plan choose_again(const run_options& given, const training_plan& before,
     const std::function<training_plan(const plan_choice&)>& with);
 /// Returns the exact plan of the same choice, whether it fits or not.
-[[nodiscard]] training_plan same_plan(const training_plan& before, const std::function<training_plan(const plan_choice&)>& with);
+[[nodiscard]] training_plan same_plan(
+    const training_plan& before, const std::function<training_plan(const plan_choice&)>& with);
 /// Returns a choice with `stored` partitions, whose states have at least the share of the nodes that the plan's have.
 [[nodiscard]] plan_choice stored_choice(const training_plan& plan, std::uint32_t stored);
 
@@ -210,14 +224,16 @@ struct batch_drawing {
     std::stop_token stop;
 };
 
-/// Chooses a plan by the batches that its first state draws: first for batches of no size, which leaves as much memory for the
-/// other parts as any profile can; then by the batches of that plan. The charge is that of the chosen plan's own batches.
+/// Chooses a plan by the batches that its first state draws: first for batches of no size, which leaves as much memory
+/// for the other parts as any profile can; then by the batches of that plan. The charge is that of the chosen plan's
+/// own batches.
 ///
 /// \param choose   choose(seen) returns the best plan for batches as seen, or by upper bounds if none were
 /// \param again    again(plan, seen) returns the plan of the same choice
 /// \param profile  profile(plan) draws batches of the plan's first state; none if it has none, or bounds are wanted
 [[nodiscard]] training_plan choose_by_profile(const std::function<training_plan(const seen_batches&)>& choose,
-    const std::function<training_plan(const training_plan&, const seen_batches&)>& again, const std::function<seen_batches(const training_plan&)>& profile);
+    const std::function<training_plan(const training_plan&, const seen_batches&)>& again,
+    const std::function<seen_batches(const training_plan&)>& profile);
 
 /// Sets the flags to the plan's choice.
 void take_choice(run_options& flags, const training_plan& plan);

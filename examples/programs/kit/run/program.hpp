@@ -12,11 +12,13 @@
 
 namespace trainers {
 
-/// Returns the arguments; with `--resume --out RUN`, flags that neither they nor a `--config` gives come from the run's config.toml.
+/// Returns the arguments; with `--resume --out RUN`, flags that neither they nor a `--config` gives come from the run's
+/// config.toml.
 [[nodiscard]] inline std::vector<std::string> with_run_config(int argc, char** argv) {
     std::vector<std::string> words(argv, argv + argc);
     const auto given = [&](std::string_view flag) {
-        return std::ranges::find_if(words, [&](const std::string& w) { return w == flag || w.starts_with(std::string(flag) + "="); });
+        return std::ranges::find_if(
+            words, [&](const std::string& w) { return w == flag || w.starts_with(std::string(flag) + "="); });
     };
     const auto out = given("--out");
     if (given("--resume") == words.end() || out == words.end()) return words;
@@ -27,7 +29,8 @@ namespace trainers {
         run = *(out + 1);
     const auto config = std::filesystem::path(run) / programs::config_name;
     std::error_code ignored;
-    if (!run.empty() && std::filesystem::exists(config, ignored)) words.insert(words.end(), {"--run-config", config.string()});
+    if (!run.empty() && std::filesystem::exists(config, ignored))
+        words.insert(words.end(), {"--run-config", config.string()});
     return words;
 }
 

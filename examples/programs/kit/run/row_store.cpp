@@ -14,9 +14,9 @@
 
 namespace trainers {
 
-std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
-    const training_plan& plan, const embedding_init& begin, programs::progress& live, const gneiss::tbb_executor& executor,
-    const std::stop_token& stop) {
+std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory& engines,
+    const std::filesystem::path& checkpoint, const training_plan& plan, const embedding_init& begin,
+    programs::progress& live, const gneiss::tbb_executor& executor, const std::stop_token& stop) {
     const std::filesystem::path path = checkpoint / rows_name;
     (void)gneiss::make_directory(checkpoint);
     {
@@ -29,12 +29,17 @@ std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory
     std::uint64_t filled = 0;
     const auto initial = [&](std::uint64_t first, gneiss::matrix_view<float> rows) {
         throw_if_stopped(stop); // nothing to save yet
-        gneiss::initialize_rows(begin.values, begin.state, begin.seed, gneiss::embedding_kind::nodes, first, dim, rows, executor);
+        gneiss::initialize_rows(
+            begin.values, begin.state, begin.seed, gneiss::embedding_kind::nodes, first, dim, rows, executor);
         if (begin.given != nullptr)
             for (std::uint64_t i = 0; i < rows.rows(); ++i)
-                std::ranges::copy(begin.given->elements<float>().subspan(begin.data.place_of(first + i) * dim, dim), rows[i].begin());
+                std::ranges::copy(
+                    begin.given->elements<float>().subspan(begin.data.place_of(first + i) * dim, dim), rows[i].begin());
         filled += rows.rows();
-        live.update([&] { return fmt::format("first values  {}", programs::human_percent(static_cast<double>(filled) / static_cast<double>(plan.partitioning.nodes))); });
+        live.update([&] {
+            return fmt::format("first values  {}",
+                programs::human_percent(static_cast<double>(filled) / static_cast<double>(plan.partitioning.nodes)));
+        });
     };
     if (begin.warm)
         begin.warm(*result, initial);
@@ -43,28 +48,36 @@ std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory
     return result;
 }
 
-std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
-    const training_plan& plan, const gneiss::checkpoint& saved) {
+std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines,
+    const std::filesystem::path& checkpoint, const training_plan& plan, const gneiss::checkpoint& saved) {
     if (saved.partitioning.partitions != plan.partitioning.partitions || saved.layout != plan.layout)
-        throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has other rows or partitions", {.path = checkpoint / checkpoint_name});
-    // This process may keep more partitions in memory than the one that made the file: each needs a slot at a checkpoint.
+        throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has other rows or partitions",
+            {.path = checkpoint / checkpoint_name});
+    // This process may keep more partitions in memory than the one that made the file: each needs a slot at a
+    // checkpoint.
     const std::uint32_t slots = saved.partitioning.partitions + plan.spare;
-    if (slots > saved.disk_slots) gneiss::preallocate(programs::rows_of(saved, checkpoint, rows_name), slots * plan.slot_bytes());
+    if (slots > saved.disk_slots)
+        gneiss::preallocate(programs::rows_of(saved, checkpoint, rows_name), slots * plan.slot_bytes());
     return open_rows(engines, checkpoint, plan.partitioning, saved, slots);
 }
 
-std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
-    const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved, std::uint32_t slots) {
+std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines,
+    const std::filesystem::path& checkpoint, const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved,
+    std::uint32_t slots) {
     if (saved.partitioning.nodes != stored.nodes || saved.partitioning.partitions == 0)
-        throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has rows of other nodes", {.path = checkpoint / checkpoint_name});
+        throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has rows of other nodes",
+            {.path = checkpoint / checkpoint_name});
     const std::filesystem::path rows = programs::rows_of(saved, checkpoint, rows_name);
     const gneiss::row_partitioning partitioning = stored.in(saved.partitioning.partitions);
     const std::uint64_t bytes = std::filesystem::file_size(rows), row = saved.layout.bytes();
     const bool fits = row == 0 || partitioning.capacity() <= bytes / row; // else the bytes of a slot may exceed 64 bits
-    if (!fits || bytes / std::max<std::uint64_t>(gneiss::embedding_file::slot_bytes_of(partitioning, saved.layout), 1) < saved.disk_slots)
-        throw gneiss::error(gneiss::errc::corrupt, fmt::format("is shorter than the {} slots that the checkpoint names", saved.disk_slots), {.path = rows});
-    return std::make_unique<gneiss::embedding_file>(engines, rows, stored.in(saved.partitioning.partitions), saved.layout,
-        saved.slots, std::max(slots, saved.disk_slots), saved.row_checksums);
+    if (!fits ||
+        bytes / std::max<std::uint64_t>(gneiss::embedding_file::slot_bytes_of(partitioning, saved.layout), 1) <
+            saved.disk_slots)
+        throw gneiss::error(gneiss::errc::corrupt,
+            fmt::format("is shorter than the {} slots that the checkpoint names", saved.disk_slots), {.path = rows});
+    return std::make_unique<gneiss::embedding_file>(engines, rows, stored.in(saved.partitioning.partitions),
+        saved.layout, saved.slots, std::max(slots, saved.disk_slots), saved.row_checksums);
 }
 
 programs::row_writer best_rows(

@@ -18,8 +18,8 @@
 
 #include "kit/cli/config_file.hpp"
 #include "kit/cli/machine.hpp"
-#include "kit/report/run_directory.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/report/run_directory.hpp"
 #include "kit/run/checkpoint.hpp"
 
 namespace trainers {
@@ -37,17 +37,30 @@ void eval_flags::add_to(programs::command& to, const std::string& of, const std:
     to.option("split", split, of).choices(splits);
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("the run's");
     to.option("eval-edges", eval_edges, "number of ranked edges").range(1).default_text("the run's");
-    to.option("eval-negatives-by-degree", by_degree, "fraction of candidates sampled by degree").range(0, 1).default_text("the run's");
-    to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for --split").value_name("FILE").default_text("the run's");
-    to.option("candidates", candidates, "nodes that are ranked: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE").default_text("the run's");
-    to.option("k", k, "add recall@k and ndcg@k of the tails of each head, except those already seen; in a bipartite graph among its tails").range(1, 1e6).value_name("N,N").default_text("none");
+    to.option("eval-negatives-by-degree", by_degree, "fraction of candidates sampled by degree")
+        .range(0, 1)
+        .default_text("the run's");
+    to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for --split")
+        .value_name("FILE")
+        .default_text("the run's");
+    to.option("candidates", candidates,
+          "nodes that are ranked: all, range (those seen at that end of the relation in training), or a file of names")
+        .value_name("all|range|FILE")
+        .default_text("the run's");
+    to.option("k", k,
+          "add recall@k and ndcg@k of the tails of each head, except those already seen; in a bipartite graph among "
+          "its tails")
+        .range(1, 1e6)
+        .value_name("N,N")
+        .default_text("none");
 }
 
 void eval_flags::change(link_options& options) const {
     for (auto at = k.begin(); at != k.end(); ++at)
         if (std::find(k.begin(), at, *at) != at) throw programs::usage_error(fmt::format("--k names {} twice", *at));
     if (eval_candidates && (eval_negatives || by_degree))
-        throw programs::usage_error("--eval-candidates replaces sampled candidates: leave --eval-negatives and --eval-negatives-by-degree out");
+        throw programs::usage_error(
+            "--eval-candidates replaces sampled candidates: leave --eval-negatives and --eval-negatives-by-degree out");
     if (eval_candidates) {
         options.eval_candidates = eval_candidates;
         options.eval_edges = programs::count_or_all{.all = true}; // each of them has a list
@@ -58,11 +71,13 @@ void eval_flags::change(link_options& options) const {
     }
     if (eval_negatives) options.eval_negatives = eval_negatives;
     if (candidates) options.candidates = *candidates;
-    if (candidates && *candidates != "all" && !eval_negatives && !by_degree) options.eval_negatives = programs::count_or_all{.all = true};
+    if (candidates && *candidates != "all" && !eval_negatives && !by_degree)
+        options.eval_negatives = programs::count_or_all{.all = true};
     if (eval_edges) options.eval_edges = eval_edges;
     if (by_degree) {
         if (options.eval_negatives && options.eval_negatives->all)
-            throw programs::usage_error("--eval-negatives-by-degree is a share of sampled candidates: give their number by --eval-negatives");
+            throw programs::usage_error(
+                "--eval-negatives-by-degree is a share of sampled candidates: give their number by --eval-negatives");
         options.eval_negatives_by_degree = *by_degree;
     }
     options.check_ranking();
@@ -88,7 +103,9 @@ void run_state::add_to(nlohmann::ordered_json& to) const {
     to["epoch"] = epoch;
 }
 
-std::string run_state::text() const { return fmt::format("{} {} of {}, {}", amid ? "after epoch" : "epoch", epoch, epochs, name()); }
+std::string run_state::text() const {
+    return fmt::format("{} {} of {}, {}", amid ? "after epoch" : "epoch", epoch, epochs, name());
+}
 
 run_state state_of(const std::filesystem::path& run) {
     const bool best = std::filesystem::exists(run / programs::best_directory / checkpoint_name);
@@ -107,11 +124,15 @@ void warn_if_unfinished(const std::filesystem::path& run, const run_state& state
     } catch (const gneiss::error&) { // NOLINT(bugprone-empty-catch): a damaged record of the result is not needed here
     }
     if (state.epoch == 0 && !state.amid)
-        programs::print_warning(fmt::format("{}: is untrained: its parameters are those before epoch 1 of {}, and what they predict is arbitrary; "
-                                            "--resume --out {} trains it", run.string(), state.epochs, run.string()));
+        programs::print_warning(fmt::format(
+            "{}: is untrained: its parameters are those before epoch 1 of {}, and what they predict is arbitrary; "
+            "--resume --out {} trains it",
+            run.string(), state.epochs, run.string()));
     else
-        programs::print_warning(fmt::format("{}: training has not finished: this is {} state after {}epoch {} of {}; --resume --out {} continues it", run.string(),
-            state.best ? "its best" : "the", state.amid ? "some batches of " : "", state.epoch + (state.amid ? 1 : 0), state.epochs, run.string()));
+        programs::print_warning(fmt::format(
+            "{}: training has not finished: this is {} state after {}epoch {} of {}; --resume --out {} continues it",
+            run.string(), state.best ? "its best" : "the", state.amid ? "some batches of " : "",
+            state.epoch + (state.amid ? 1 : 0), state.epochs, run.string()));
 }
 
 gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::filesystem::path& directory) {
@@ -129,11 +150,16 @@ void refuse_other_program(const std::string& program, const std::filesystem::pat
         throw gneiss::error(gneiss::errc::config_mismatch, "is a run of " + name + ": use that program", {.path = run});
 }
 
-void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data, const programs::command& command) {
+void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data,
+    const programs::command& command) {
     if (saved.dataset_hash != dataset_hash(data))
-        throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset than " + data.directory().string() + ": give its own by --dataset", {.path = run});
+        throw gneiss::error(gneiss::errc::config_mismatch,
+            "was trained on another dataset than " + data.directory().string() + ": give its own by --dataset",
+            {.path = run});
     if (saved.configuration_hash != configuration_hash(command))
-        throw gneiss::error(gneiss::errc::config_mismatch, "is not the configuration that the checkpoint was trained with: restore the file, or train with another --out",
+        throw gneiss::error(gneiss::errc::config_mismatch,
+            "is not the configuration that the checkpoint was trained with: restore the file, or train with another "
+            "--out",
             {.path = run / programs::config_name});
 }
 
@@ -148,14 +174,16 @@ std::filesystem::path scratch_of(const std::filesystem::path& run) {
     return std::filesystem::temp_directory_path();
 }
 
-void report_metrics(const std::string& program, const run_flags& flags, const run_state& state, const std::string& split, const programs::metric_values& metrics,
-    const std::string& what, const std::filesystem::path& dataset, const nlohmann::ordered_json& per_class) {
+void report_metrics(const std::string& program, const run_flags& flags, const run_state& state,
+    const std::string& split, const programs::metric_values& metrics, const std::string& what,
+    const std::filesystem::path& dataset, const nlohmann::ordered_json& per_class) {
     if (metrics.empty())
         throw gneiss::error(gneiss::errc::not_found, "the dataset has no " + split + " " + what, {.path = dataset});
     if (flags.json) {
         nlohmann::ordered_json values;
         for (const auto& [name, value] : metrics) values[name] = value;
-        nlohmann::ordered_json result{{"program", program}, {"run", flags.run.string()}, {"metrics", {{split, values}}}};
+        nlohmann::ordered_json result{
+            {"program", program}, {"run", flags.run.string()}, {"metrics", {{split, values}}}};
         if (!per_class.is_null()) result["metrics"]["per_class"] = per_class;
         state.add_to(result);
         programs::print_json(result);
@@ -166,13 +194,17 @@ void report_metrics(const std::string& program, const run_flags& flags, const ru
         if (per_class.is_null()) return;
         std::vector<programs::table::column> columns;
         const std::vector<std::string> keys = programs::keys_of(per_class.at("classes"));
-        for (const std::string& key : keys) columns.push_back({key, columns.empty() ? programs::align::left : programs::align::right}); // the name first
+        for (const std::string& key : keys)
+            columns.push_back(
+                {key, columns.empty() ? programs::align::left : programs::align::right}); // the name first
         programs::table classes(columns);
         for (const auto& one : per_class.at("classes")) {
             std::vector<std::string> cells;
             for (const std::string& key : keys) {
                 const nlohmann::ordered_json value = one.value(key, nlohmann::ordered_json(""));
-                cells.push_back(value.is_string() ? value.get<std::string>() : value.is_number_float() ? fmt::format("{:.4f}", value.get<double>()) : value.dump());
+                cells.push_back(value.is_string() ? value.get<std::string>()
+                        : value.is_number_float() ? fmt::format("{:.4f}", value.get<double>())
+                                                  : value.dump());
             }
             classes.add(cells);
         }
@@ -198,17 +230,17 @@ void text_file::flush() {
 }
 
 export_directory::export_directory(const std::filesystem::path& out, bool force)
-    : out_(out), beside_(gneiss::hidden_beside(out_, ".new")) {
+    : out_(out),
+      beside_(gneiss::hidden_beside(out_, ".new")) {
     if (std::filesystem::exists(out_) && !force)
         throw programs::usage_error(out_.string() + " exists already: choose another --out, or --force to replace it");
     for (const auto& path : {out_, beside_}) // also replaces leftovers of an interrupted export
-        if (std::filesystem::exists(path) && !programs::holds_only(path, {"nodes", "relations", "predictions", "classes"}))
+        if (std::filesystem::exists(path) &&
+            !programs::holds_only(path, {"nodes", "relations", "predictions", "classes"}))
             throw programs::usage_error(path.string() + " is not an export: --force replaces exports only");
 }
 
-const std::filesystem::path& export_directory::begin() {
-    return begun_.emplace(beside_).path();
-}
+const std::filesystem::path& export_directory::begin() { return begun_.emplace(beside_).path(); }
 
 void export_directory::finish() {
     gneiss::sync_directory(beside_);

@@ -18,8 +18,8 @@
 
 #include "kit/cli/command_line.hpp"
 #include "kit/cli/dataset_path.hpp"
-#include "kit/report/records.hpp"
 #include "kit/cli/units.hpp"
+#include "kit/report/records.hpp"
 #include "kit/run/configuration.hpp"
 #include "kit/run/options.hpp"
 
@@ -49,9 +49,13 @@ struct eval_flags : run_flags {
     std::vector<std::uint64_t> k; ///< cutoffs of recall and NDCG
 
     /// Adds the flags; `of` is the help's text for --split, `splits` its values.
-    void add_to(programs::command& to, const std::string& of, const std::vector<std::string>& splits = {"valid", "test"});
-    [[nodiscard]] bool change_ranking() const { return eval_negatives || eval_edges || by_degree || eval_candidates || candidates || !k.empty(); }
-    /// Overrides the run's options by the given ones. Throws usage_error for candidates that are both given and sampled.
+    void add_to(
+        programs::command& to, const std::string& of, const std::vector<std::string>& splits = {"valid", "test"});
+    [[nodiscard]] bool change_ranking() const {
+        return eval_negatives || eval_edges || by_degree || eval_candidates || candidates || !k.empty();
+    }
+    /// Overrides the run's options by the given ones. Throws usage_error for candidates that are both given and
+    /// sampled.
     void change(link_options& options) const;
 };
 
@@ -82,16 +86,20 @@ void warn_if_unfinished(const std::filesystem::path& run, const run_state& state
 [[nodiscard]] gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::filesystem::path& directory);
 /// Throws errc::config_mismatch for a run of another program, by the first line of its config.toml.
 void refuse_other_program(const std::string& program, const std::filesystem::path& run);
-/// Throws errc::config_mismatch if the run was trained on another dataset, or with another configuration than `command` holds.
-void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data, const programs::command& command);
+/// Throws errc::config_mismatch if the run was trained on another dataset, or with another configuration than `command`
+/// holds.
+void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data,
+    const programs::command& command);
 
-/// Returns a run's directory for rows that exceed memory: that of training; the system's temporary directory if it is not
-/// writable.
+/// Returns a run's directory for rows that exceed memory: that of training; the system's temporary directory if it is
+/// not writable.
 [[nodiscard]] std::filesystem::path scratch_of(const std::filesystem::path& run);
 
-/// Prints the metrics of a split, and by class if there are some, as tables or as JSON. Throws errc::not_found if there are none.
-void report_metrics(const std::string& program, const run_flags& flags, const run_state& state, const std::string& split, const programs::metric_values& metrics,
-    const std::string& what, const std::filesystem::path& dataset, const nlohmann::ordered_json& per_class = nullptr);
+/// Prints the metrics of a split, and by class if there are some, as tables or as JSON. Throws errc::not_found if there
+/// are none.
+void report_metrics(const std::string& program, const run_flags& flags, const run_state& state,
+    const std::string& split, const programs::metric_values& metrics, const std::string& what,
+    const std::filesystem::path& dataset, const nlohmann::ordered_json& per_class = nullptr);
 
 /// A run, its dataset, and its flags.
 template <class Options>
@@ -102,11 +110,12 @@ struct trained_run {
     run_state state;
 };
 
-/// Opens a run for reading: the checkpoint of its best state, or of the last one if none was kept, the flags of its config.toml, and its dataset, which `moved` names
-/// if it is elsewhere now. Throws as `load_trained`, `refuse_other_program` and `refuse_another`; errc::not_found if the
-/// dataset is missing; errors of flags.
+/// Opens a run for reading: the checkpoint of its best state, or of the last one if none was kept, the flags of its
+/// config.toml, and its dataset, which `moved` names if it is elsewhere now. Throws as `load_trained`,
+/// `refuse_other_program` and `refuse_another`; errc::not_found if the dataset is missing; errors of flags.
 template <class Options>
-[[nodiscard]] trained_run<Options> open_trained(const std::string& program, const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved) {
+[[nodiscard]] trained_run<Options> open_trained(
+    const std::string& program, const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved) {
     run_state state = state_of(run);
     trained_run<Options> opened{load_trained(run, state.directory), nullptr, {}, std::move(state)};
     refuse_other_program(program, run);
@@ -116,7 +125,8 @@ template <class Options>
     std::string ignored;
     reader.parse({"train", "--config", config}, ignored);
     if (moved) opened.flags.dataset = *moved;
-    programs::check_dataset(opened.flags.dataset, moved ? "" : "; it is the dataset of " + run.string() + ": if it was moved, --dataset names it");
+    programs::check_dataset(opened.flags.dataset,
+        moved ? "" : "; it is the dataset of " + run.string() + ": if it was moved, --dataset names it");
     opened.data = std::make_unique<gneiss::dataset>(opened.flags.dataset);
     opened.flags = resolve(opened.flags, *opened.data);
     refuse_another(run, opened.saved, *opened.data, configuration<Options>(program, opened.flags).command());

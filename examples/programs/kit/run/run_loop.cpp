@@ -13,8 +13,8 @@
 
 #include "kit/cli/machine.hpp"
 #include "kit/cli/periodic.hpp"
-#include "kit/report/report.hpp"
 #include "kit/cli/process_sampler.hpp"
+#include "kit/report/report.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/divergence.hpp"
 
@@ -95,7 +95,8 @@ std::vector<programs::stage_time> stage_times(const gneiss::pipeline_statistics&
     std::vector<programs::stage_time> result;
     for (std::size_t i = 0; i < gneiss::stage_count; ++i)
         if (of.busy_seconds[i] > 0)
-            result.push_back({gneiss::stage_names[i], of.busy_seconds[i], of.wait_seconds[i] - of.gate_seconds[i], of.gate_seconds[i], of.room_seconds[i]});
+            result.push_back({gneiss::stage_names[i], of.busy_seconds[i], of.wait_seconds[i] - of.gate_seconds[i],
+                of.gate_seconds[i], of.room_seconds[i]});
     return result;
 }
 
@@ -104,7 +105,8 @@ std::vector<programs::stage_time> stage_times(const gneiss::pipeline_statistics&
 programs::named<double> trainer::stage_seconds() const {
     const gneiss::pipeline_statistics now = pipeline();
     programs::named<double> result;
-    for (std::size_t i = 0; i < gneiss::stage_count; ++i) result.emplace_back(gneiss::stage_names[i], now.busy_seconds[i]);
+    for (std::size_t i = 0; i < gneiss::stage_count; ++i)
+        result.emplace_back(gneiss::stage_names[i], now.busy_seconds[i]);
     return result;
 }
 
@@ -115,8 +117,8 @@ nlohmann::ordered_json epoch_so_far::to_json() const {
     for (const auto& [name, value] : moved) purposes[name] = value;
     return {{"seconds", seconds}, {"loss", loss}, {"examples", examples}, {"sampled_edges", sampled_edges},
         {"read_bytes", read_bytes}, {"write_bytes", write_bytes}, {"read_requests", read_requests},
-        {"wait_seconds", wait_seconds}, {"cache_lookups", cache_lookups}, {"cache_hits", cache_hits}, {"stage_seconds", stages},
-        {"moved", purposes}, {"first_examples", first_examples}, {"correct", correct}};
+        {"wait_seconds", wait_seconds}, {"cache_lookups", cache_lookups}, {"cache_hits", cache_hits},
+        {"stage_seconds", stages}, {"moved", purposes}, {"first_examples", first_examples}, {"correct", correct}};
 }
 
 epoch_so_far epoch_so_far::from_json(const nlohmann::ordered_json& j) {
@@ -125,8 +127,9 @@ epoch_so_far epoch_so_far::from_json(const nlohmann::ordered_json& j) {
     programs::named<std::uint64_t> purposes;
     if (j.contains("moved"))
         for (const auto& [name, value] : j.at("moved").items()) purposes.emplace_back(name, value.get<std::uint64_t>());
-    return {j.at("seconds"), j.at("loss"), j.at("examples"), j.at("sampled_edges"), j.at("read_bytes"), j.at("write_bytes"),
-        j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"), stages, purposes, j.value("first_examples", j.at("examples").get<std::uint64_t>()),
+    return {j.at("seconds"), j.at("loss"), j.at("examples"), j.at("sampled_edges"), j.at("read_bytes"),
+        j.at("write_bytes"), j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"),
+        stages, purposes, j.value("first_examples", j.at("examples").get<std::uint64_t>()),
         j.value("correct", std::uint64_t{0})};
 }
 
@@ -156,8 +159,10 @@ std::string run_loop::rate_text(const char* verb, const trainer& of, std::uint64
     return text;
 }
 
-void run_loop::throw_diverged(const std::string& place, const std::string& what, const trainer& of, std::uint64_t epoch) const {
-    throw gneiss::error(gneiss::errc::not_finite, fmt::format("{}: {}, which {}", place, what, rate_text("was", of, epoch)));
+void run_loop::throw_diverged(
+    const std::string& place, const std::string& what, const trainer& of, std::uint64_t epoch) const {
+    throw gneiss::error(
+        gneiss::errc::not_finite, fmt::format("{}: {}, which {}", place, what, rate_text("was", of, epoch)));
 }
 
 void run_loop::save(trainer& of, const gneiss::resume_position& at) {
@@ -227,13 +232,16 @@ programs::epoch_record run_loop::record_of(const trainer& of, std::uint64_t epoc
     record.loss = sum.loss / std::max<double>(1, static_cast<double>(sum.examples));
     record.learning_rate = of.learning_rate(epoch);
     if (settings_.classifies)
-        record.train.emplace_back("accuracy", static_cast<double>(sum.correct) / std::max<double>(1, static_cast<double>(sum.examples)));
+        record.train.emplace_back(
+            "accuracy", static_cast<double>(sum.correct) / std::max<double>(1, static_cast<double>(sum.examples)));
     if (sum.sampled_edges != 0) record.sampled_edges = sum.sampled_edges;
     record.read_bytes = sum.read_bytes;
     record.write_bytes = sum.write_bytes;
-    if (sum.read_requests != 0 || sum.read_bytes == 0) record.read_requests = sum.read_requests; // those of mapped files are unknown
+    if (sum.read_requests != 0 || sum.read_bytes == 0)
+        record.read_requests = sum.read_requests; // those of mapped files are unknown
     record.wait_seconds = sum.wait_seconds;
-    if (sum.cache_lookups != 0) record.hit_rate = static_cast<double>(sum.cache_hits) / static_cast<double>(sum.cache_lookups);
+    if (sum.cache_lookups != 0)
+        record.hit_rate = static_cast<double>(sum.cache_hits) / static_cast<double>(sum.cache_lookups);
     for (const auto& [name, seconds] : sum.stage_seconds)
         if (seconds > 0) record.stage_seconds.emplace_back(name, seconds);
     record.moved = sum.moved;
@@ -253,20 +261,25 @@ std::string run_loop::line(const trainer& of, const gneiss::batch_key& key) cons
     const auto moved = of.io();
     const auto pipeline = of.pipeline();
     const double busy = pipeline.busy_seconds[compute], wait = pipeline.wait_seconds[compute];
-    std::string text = fmt::format("epoch {}/{} {:>4}  loss {:.4g}  {}", key.epoch + 1, *options_.epochs, programs::human_percent(done / all),
+    std::string text = fmt::format("epoch {}/{} {:>4}  loss {:.4g}  {}", key.epoch + 1, *options_.epochs,
+        programs::human_percent(done / all),
         loss_ / std::max<double>(1, static_cast<double>(so_far_.examples + examples_)),
         programs::human_rate(static_cast<double>(examples_) / seconds, settings_.unit));
     if (!settings_.state.empty())
         text += fmt::format("  {} {}/{} pass {}", settings_.state, key.number.state + 1, states_, key.number.pass + 1);
     if (!plan_.in_memory)
-        text += fmt::format("  read {}/s", gneiss::format_bytes(static_cast<std::uint64_t>(
-                                               static_cast<double>(moved.read_bytes - io_at_start_.read_bytes) / seconds)));
+        text += fmt::format("  read {}/s",
+            gneiss::format_bytes(
+                static_cast<std::uint64_t>(static_cast<double>(moved.read_bytes - io_at_start_.read_bytes) / seconds)));
     if (const cache_counts cache = of.cache(); cache.lookups > cache_at_start_.lookups)
-        text += fmt::format("  hit {}", programs::human_percent(static_cast<double>(cache.hits - cache_at_start_.hits) /
-                                                               static_cast<double>(cache.lookups - cache_at_start_.lookups)));
+        text += fmt::format("  hit {}",
+            programs::human_percent(static_cast<double>(cache.hits - cache_at_start_.hits) /
+                static_cast<double>(cache.lookups - cache_at_start_.lookups)));
     text += fmt::format("  wait {}  RSS {} of {}  ETA {}", programs::human_percent(wait / std::max(1e-9, busy + wait)),
         gneiss::format_bytes(programs::current_rss()), gneiss::format_bytes(plan_.budget),
-        programs::human_eta(static_cast<double>(first_examples_), all * static_cast<double>(*options_.epochs - key.epoch) - static_cast<double>(so_far_.first_examples), seconds));
+        programs::human_eta(static_cast<double>(first_examples_),
+            all * static_cast<double>(*options_.epochs - key.epoch) - static_cast<double>(so_far_.first_examples),
+            seconds));
     return text;
 }
 
@@ -275,14 +288,22 @@ void run_loop::now(std::string activity) {
     progress_.activity = std::move(activity);
 }
 
-programs::report_data run_loop::report_of(const trainer& of, programs::run_record record, const std::vector<programs::time_sample>& samples) const {
-    programs::report_data report{.run = std::move(record), .progress = {}, .samples = samples, .stages = stage_times(of.pipeline()), .timeline = {}, .staleness = {}, .tables = {}};
+programs::report_data run_loop::report_of(
+    const trainer& of, programs::run_record record, const std::vector<programs::time_sample>& samples) const {
+    programs::report_data report{.run = std::move(record),
+        .progress = {},
+        .samples = samples,
+        .stages = stage_times(of.pipeline()),
+        .timeline = {},
+        .staleness = {},
+        .tables = {}};
     const auto rows = of.row_staleness();
     for (std::size_t i = 0; i <= rows.max(); ++i) report.staleness.push_back(rows.count[i]);
     return report;
 }
 
-programs::report_data run_loop::live_report(const trainer& of, const programs::run_record& record, const std::vector<programs::time_sample>& samples) const {
+programs::report_data run_loop::live_report(
+    const trainer& of, const programs::run_record& record, const std::vector<programs::time_sample>& samples) const {
     programs::run_record so_far = record;
     programs::run_progress progress;
     std::uint64_t first_before = 0, examples_before = 0;
@@ -301,18 +322,25 @@ programs::report_data run_loop::live_report(const trainer& of, const programs::r
     so_far.evaluation = evaluation_of(so_far.epochs);
     const auto first = static_cast<double>(first_examples_), all = static_cast<double>(settings_.examples);
     progress.done = std::min(1.0, (first + static_cast<double>(first_before)) / std::max(1.0, all));
-    if (const auto examples = static_cast<double>(examples_before + examples_); examples > 0) progress.loss = loss_ / examples;
+    if (const auto examples = static_cast<double>(examples_before + examples_); examples > 0)
+        progress.loss = loss_ / examples;
     if (progress.activity == "training" && first > 0)
-        progress.left = programs::human_eta(first, all * static_cast<double>(progress.epochs - progress.epoch + 1) - static_cast<double>(first_before), seconds_since(began));
-    progress.written = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+        progress.left = programs::human_eta(first,
+            all * static_cast<double>(progress.epochs - progress.epoch + 1) - static_cast<double>(first_before),
+            seconds_since(began));
+    progress.written =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     programs::report_data report = report_of(of, std::move(so_far), samples);
     report.progress = std::move(progress);
     return report;
 }
 
-programs::evaluation_record run_loop::evaluated() const { return {evaluating_.seconds(), evaluation_read_, evaluation_written_}; }
+programs::evaluation_record run_loop::evaluated() const {
+    return {evaluating_.seconds(), evaluation_read_, evaluation_written_};
+}
 
-std::optional<programs::evaluation_record> run_loop::evaluation_of(const std::vector<programs::epoch_record>& epochs) const {
+std::optional<programs::evaluation_record> run_loop::evaluation_of(
+    const std::vector<programs::epoch_record>& epochs) const {
     programs::evaluation_record sum = evaluated();
     for (const programs::epoch_record& epoch : epochs) {
         if (epoch.epoch > resumed_after_ || !epoch.evaluation) continue;
@@ -323,23 +351,30 @@ std::optional<programs::evaluation_record> run_loop::evaluation_of(const std::ve
     return sum.seconds > 0 ? std::optional(sum) : std::nullopt;
 }
 
-std::vector<std::string> run_loop::warnings_of(const std::vector<programs::epoch_record>& epochs, const programs::metric_order& order) const {
-    const auto first = std::ranges::find_if(epochs, [](const programs::epoch_record& epoch) { return !epoch.valid.empty(); });
+std::vector<std::string> run_loop::warnings_of(
+    const std::vector<programs::epoch_record>& epochs, const programs::metric_order& order) const {
+    const auto first =
+        std::ranges::find_if(epochs, [](const programs::epoch_record& epoch) { return !epoch.valid.empty(); });
     const auto* const at_start = order.of(start_);
     const auto* const then = first == epochs.end() ? nullptr : order.of(first->valid);
     if (at_start == nullptr || then == nullptr) return {};
-    const double before = at_start->second, noise = 2 * std::sqrt(before * (1 - before) / static_cast<double>(std::max<std::uint64_t>(settings_.queries, 1)));
+    const double before = at_start->second,
+                 noise = 2 *
+        std::sqrt(before * (1 - before) / static_cast<double>(std::max<std::uint64_t>(settings_.queries, 1)));
     if (then->second >= before - noise) return {};
-    return {fmt::format("valid {} is {:.4f} after epoch {}, and was {:.4f} before training: {}", settings_.measure, then->second,
-        first->epoch, before, settings_.remedy)};
+    return {fmt::format("valid {} is {:.4f} after epoch {}, and was {:.4f} before training: {}", settings_.measure,
+        then->second, first->epoch, before, settings_.remedy)};
 }
 
 void run_loop::warn_of_absent(const programs::epoch_record& epoch, const programs::metric_order& order) {
     if (epoch.valid.empty() || settings_.unit != "nodes") return; // ranks always exist
     const auto* const value = order.of(epoch.valid);
     if ((value != nullptr && value->first == settings_.measure) || std::exchange(absent_reported_, true)) return;
-    live_.warn(fmt::format("{0} does not exist for these validation nodes (ROC-AUC needs positives and negatives, R2 two nodes): {1}", settings_.measure,
-        value != nullptr ? value->first + " compares states" : "no state is the best, so training neither stops early nor keeps an earlier state"));
+    live_.warn(fmt::format(
+        "{0} does not exist for these validation nodes (ROC-AUC needs positives and negatives, R2 two nodes): {1}",
+        settings_.measure,
+        value != nullptr ? value->first + " compares states"
+                         : "no state is the best, so training neither stops early nor keeps an earlier state"));
 }
 
 programs::run_record run_loop::operator()(trainer& of, programs::run_record record, const loop_position& from,
@@ -367,7 +402,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         if (epoch.loss) (void)losses.add(*epoch.loss);
     run_observer observer;
     observer.on_batch = [&](const gneiss::batch_key& key, const batch_outcome& batch) {
-        if (key.epoch == 0 && examples_ == 0 && so_far_.examples == 0 && batch.examples != 0) (void)losses.add(batch.loss / static_cast<double>(batch.examples));
+        if (key.epoch == 0 && examples_ == 0 && so_far_.examples == 0 && batch.examples != 0)
+            (void)losses.add(batch.loss / static_cast<double>(batch.examples));
         loss_ = loss_ + batch.loss;
         examples_ += batch.examples;
         if (key.number.pass == 0) first_examples_ += batch.examples;
@@ -379,19 +415,23 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         return options_.checkpoint_every.seconds > 0 && seconds_since(saved_at_) >= options_.checkpoint_every.seconds;
     };
     observer.checkpoint = [&](const gneiss::resume_position& position) {
-        if (position.epoch > at.epoch) unvalidated_ = record_of(of, at.epoch); // trained; a resume validates and reports it
+        if (position.epoch > at.epoch)
+            unvalidated_ = record_of(of, at.epoch); // trained; a resume validates and reports it
         save(of, position);
         unvalidated_.reset();
     };
     programs::run_sampler sampler([&] {
         const auto pipeline = of.pipeline();
         const auto moved = of.io();
-        return programs::activity{pipeline.busy_seconds[compute], pipeline.wait_seconds[compute], moved.read_bytes, moved.written_bytes,
-            evaluating_.seconds(), saving_.seconds()};
+        return programs::activity{pipeline.busy_seconds[compute], pipeline.wait_seconds[compute], moved.read_bytes,
+            moved.written_bytes, evaluating_.seconds(), saving_.seconds()};
     });
     std::optional<programs::periodic_task> live;
     if (!options_.no_report)
-        live.emplace([&, known = record] { run_.write_report(programs::report_html(live_report(of, known, timeline(sampler.samples())))); },
+        live.emplace(
+            [&, known = record] {
+                run_.write_report(programs::report_html(live_report(of, known, timeline(sampler.samples()))));
+            },
             std::chrono::seconds(programs::report_seconds));
 
     validation_watch watch{programs::order_of(record), settings_.plateau};
@@ -409,7 +449,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             return metrics;
         } catch (const gneiss::error& e) {
             if (e.code() == gneiss::errc::not_finite && e.place().path.empty())
-                throw_diverged(fmt::format("{} after epoch {}", activity, at.epoch), e.what(), of, std::max<std::uint64_t>(at.epoch, 1) - 1);
+                throw_diverged(fmt::format("{} after epoch {}", activity, at.epoch), e.what(), of,
+                    std::max<std::uint64_t>(at.epoch, 1) - 1);
             if (e.code() != gneiss::errc::canceled) throw;
             return programs::metric_values{};
         }
@@ -419,19 +460,25 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     };
     const auto validation = [&] { return measured("validation", [&] { return of.validate(); }); };
     const auto ends_early = [&] { return options_.early_stop != 0 && watch.without_better >= options_.early_stop; };
-    const auto by_class = [&](const programs::metric_values& test) { return of.per_class(test.empty() ? "valid" : "test"); };
+    const auto by_class = [&](const programs::metric_values& test) {
+        return of.per_class(test.empty() ? "valid" : "test");
+    };
     /// Validates and reports a trained epoch, and keeps the best state. False: a stop came first; a resume does it.
     const auto conclude = [&](programs::epoch_record done) {
         const programs::evaluation_record before = evaluated();
-        const bool validate = settings_.validates && options_.validates_after(done.epoch), last = done.epoch == *options_.epochs;
+        const bool validate = settings_.validates && options_.validates_after(done.epoch),
+                   last = done.epoch == *options_.epochs;
         const bool some = !last && !settings_.validated.empty();
         const programs::epoch_record trained = done;
         if (validate) done.valid = some ? validation() : metrics_of("valid");
         // States are compared by the same examples.
-        const programs::metric_values compared = validate && last && !settings_.validated.empty() && settings_.best ? validation() : done.valid;
+        const programs::metric_values compared =
+            validate && last && !settings_.validated.empty() && settings_.best ? validation() : done.valid;
         const bool best = settings_.best && watch.is_best(compared);
-        const programs::metric_values test = best && of.evaluates_all_splits() ? metrics_of("test") : programs::metric_values{};
-        if (stop.stop_requested() && validate && (compared.empty() || done.valid.empty() || (best && of.evaluates_all_splits() && test.empty()))) {
+        const programs::metric_values test =
+            best && of.evaluates_all_splits() ? metrics_of("test") : programs::metric_values{};
+        if (stop.stop_requested() && validate &&
+            (compared.empty() || done.valid.empty() || (best && of.evaluates_all_splits() && test.empty()))) {
             unvalidated_ = trained;
             return false;
         }
@@ -443,7 +490,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             saving_.measure([&] { of.keep_best(best_->metrics); });
         }
         if (const programs::evaluation_record after = evaluated(); after.seconds > before.seconds)
-            done.evaluation = {after.seconds - before.seconds, after.read_bytes - before.read_bytes, after.write_bytes - before.write_bytes};
+            done.evaluation = {after.seconds - before.seconds, after.read_bytes - before.read_bytes,
+                after.write_bytes - before.write_bytes};
         run_.append_metrics(done);
         {
             const std::scoped_lock lock(live_mutex_);
@@ -452,9 +500,11 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         record.epochs.push_back(done);
         std::string summary = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", done.epoch, done.seconds, *done.loss,
             programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
-        if (const double mean = programs::mean_passes(done); mean > 1) summary += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
+        if (const double mean = programs::mean_passes(done); mean > 1)
+            summary += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
         if (const auto* value = watch.order.of(done.valid))
-            summary += fmt::format(", valid {} {:.4f} ({}{:.1f} s)", settings_.unit == "nodes" ? value->first : settings_.measure, value->second,
+            summary += fmt::format(", valid {} {:.4f} ({}{:.1f} s)",
+                settings_.unit == "nodes" ? value->first : settings_.measure, value->second,
                 some ? settings_.validated + ", " : "", done.evaluation ? done.evaluation->seconds : 0);
         live_.say(summary);
         for (const std::string& warning : warnings_of(record.epochs, watch.order))
@@ -464,7 +514,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         return true;
     };
     const bool untrained = at.epoch == 0 && at.next == gneiss::batch_number{};
-    if (untrained && !settings_.remedy.empty() && settings_.validates && !options_.no_eval && *options_.eval_every != 0) {
+    if (untrained && !settings_.remedy.empty() && settings_.validates && !options_.no_eval &&
+        *options_.eval_every != 0) {
         const double before = evaluating_.seconds();
         start_ = validation();
         if (const auto* value = watch.order.of(start_))
@@ -495,7 +546,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             try {
                 return of.train(at, observer, stop);
             } catch (const gneiss::divergence& e) {
-                throw_diverged(place_of(e.key()), diverged("the loss or a gradient is not a finite number").what(), of, epoch);
+                throw_diverged(
+                    place_of(e.key()), diverged("the loss or a gradient is not a finite number").what(), of, epoch);
             }
         }();
         at = result.position;
@@ -505,11 +557,13 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         }
         const programs::epoch_record done = record_of(of, epoch);
         if (const double least = losses.least(); losses.add(*done.loss))
-            live_.warn(fmt::format("the loss grew from {:.4g} to {:.4g} by epoch {}: training diverges; lower --lr, which {}", least, *done.loss,
-                done.epoch, rate_text("is", of, epoch)));
+            live_.warn(
+                fmt::format("the loss grew from {:.4g} to {:.4g} by epoch {}: training diverges; lower --lr, which {}",
+                    least, *done.loss, done.epoch, rate_text("is", of, epoch)));
         const bool unseen = options_.no_eval || !settings_.validates; // no evaluation meets the last step
         if (unseen && at.epoch == *options_.epochs && !of.has_finite_parameters())
-            throw_diverged(fmt::format("epoch {}", done.epoch), diverged("a parameter or its square is not a finite number").what(), of, epoch);
+            throw_diverged(fmt::format("epoch {}", done.epoch),
+                diverged("a parameter or its square is not a finite number").what(), of, epoch);
         so_far_ = {};
         if (!conclude(done)) break;
         if (options_.checkpoint_every.epochs != 0 && (epoch + 1) % options_.checkpoint_every.epochs == 0) save(of, at);
@@ -532,7 +586,9 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             record.per_class = best_->metrics.per_class;
         } else if (before) {
             end_sampling(); // they ask the trainer
-            const auto of_best = [&](const char* split) { return measured("test", [&] { return of.evaluate_best(split); }); };
+            const auto of_best = [&](const char* split) {
+                return measured("test", [&] { return of.evaluate_best(split); });
+            };
             record.valid = settings_.validated.empty() ? best_->metrics.valid : of_best("valid");
             record.test = of_best("test");
         } else {

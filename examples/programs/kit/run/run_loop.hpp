@@ -18,11 +18,11 @@
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/train/training_pipeline.hpp>
 
+#include "kit/cli/terminal.hpp"
 #include "kit/report/best_state.hpp"
 #include "kit/report/records.hpp"
 #include "kit/report/report.hpp"
 #include "kit/report/run_directory.hpp"
-#include "kit/cli/terminal.hpp"
 #include "kit/run/open_run.hpp"
 #include "kit/run/options.hpp"
 #include "kit/run/plan.hpp"
@@ -58,7 +58,7 @@ struct batch_outcome {
     double loss = 0; ///< sum over the examples
     std::uint64_t examples = 0;
     std::uint64_t sampled_edges = 0; ///< 0: the trainer samples none
-    std::uint64_t correct = 0; ///< nodes that the model classified correctly before their update
+    std::uint64_t correct = 0;       ///< nodes that the model classified correctly before their update
 };
 
 /// Callbacks from a trainer during an epoch. The members are those of gneiss::training_observer.
@@ -79,7 +79,8 @@ class trainer {
 public:
     virtual ~trainer() = default;
     /// Trains epoch `from.epoch` from batch `from.next` on, after `from.steps` steps.
-    virtual epoch_end train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) = 0;
+    virtual epoch_end train(
+        const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) = 0;
     /// Writes a checkpoint. Everything before `at` is applied.
     virtual void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) = 0;
     /// Returns metrics of a split ("valid", "test"); empty if the split is empty. Throws errc::canceled on a stop.
@@ -90,8 +91,8 @@ public:
     virtual programs::metric_values validate() { return evaluate("valid"); }
     /// Keeps the current state as the best so far, in `RUN/best`, with its metrics.
     virtual void keep_best(const programs::best_metrics& metrics) = 0;
-    /// As `evaluate`, for the state in `RUN/best`, once training is over: frees the memory of training, and no other function is
-    /// called after it. Only for states that were kept without a test.
+    /// As `evaluate`, for the state in `RUN/best`, once training is over: frees the memory of training, and no other
+    /// function is called after it. Only for states that were kept without a test.
     virtual programs::metric_values evaluate_best(const std::string& split) = 0;
     /// True if `evaluate` computes all splits at once: a state is then tested when it is kept.
     [[nodiscard]] virtual bool evaluates_all_splits() const { return false; }
@@ -114,8 +115,8 @@ public:
     [[nodiscard]] virtual cache_counts cache() const { return {}; }
     /// Returns the passes over each state of a trained epoch; empty unless a trainer makes more than one.
     [[nodiscard]] virtual std::vector<std::uint32_t> passes(std::uint64_t /*epoch*/) const { return {}; }
-    /// Returns false if a trained parameter in memory, or its square, is not a finite number, after a step that no batch and no
-    /// evaluation followed.
+    /// Returns false if a trained parameter in memory, or its square, is not a finite number, after a step that no
+    /// batch and no evaluation followed.
     [[nodiscard]] virtual bool has_finite_parameters() const = 0;
     /// Returns the learning rate of an epoch.
     [[nodiscard]] virtual double learning_rate(std::uint64_t epoch) const = 0;
@@ -136,15 +137,16 @@ private:
 struct run_loop_options {
     std::string unit;    ///< unit of examples: "edges"
     std::string measure; ///< measure of validations, for display: "MRR"; the first, or that of --early-stop-metric
-    std::uint64_t examples = 0;       ///< per epoch
-    bool validates = true;            ///< true if there is something to evaluate
-    bool classifies = false;          ///< examples are classified, and their accuracy in training is recorded
-    bool best = false;                ///< the best state by validation is kept, and its metrics are the run's
-    std::uint64_t queries = 0;        ///< of a validation before the last: differences within its noise are no warning
-    std::string validated{};          ///< examples of a validation before the last, in words; empty: all of `evaluate`
-    std::string remedy{};             ///< advice for a run whose first validation is worse than its start; empty: the start is not validated
+    std::uint64_t examples = 0; ///< per epoch
+    bool validates = true;      ///< true if there is something to evaluate
+    bool classifies = false;    ///< examples are classified, and their accuracy in training is recorded
+    bool best = false;          ///< the best state by validation is kept, and its metrics are the run's
+    std::uint64_t queries = 0;  ///< of a validation before the last: differences within its noise are no warning
+    std::string validated{};    ///< examples of a validation before the last, in words; empty: all of `evaluate`
+    std::string remedy{}; ///< advice for a run whose first validation is worse than its start; empty: the start is not
+                          ///< validated
     std::optional<gneiss::plateau_decay> plateau{}; ///< lowers learning rates by validations
-    std::string state{};              ///< name of a state for the live line, if passes over it may repeat: "macro-batch"
+    std::string state{}; ///< name of a state for the live line, if passes over it may repeat: "macro-batch"
 };
 
 /// The seconds of an activity, the current one included. One thread begins and ends it, others read.
@@ -188,30 +190,38 @@ private:
 /// Position of a run at the start of a process.
 struct loop_position {
     gneiss::resume_position next{};
-    bool begun = false;                   ///< true if there is a checkpoint
-    double seconds = 0;                   ///< spent by earlier processes up to the checkpoint
-    std::uint64_t peak_rss_bytes = 0;     ///< peak of these processes
-    epoch_so_far so_far{};                ///< work of earlier processes in the epoch that contains `next`
-    std::optional<programs::kept_state> best{}; ///< the state in `RUN/best`, if the checkpoint has its epoch
+    bool begun = false;                                ///< true if there is a checkpoint
+    double seconds = 0;                                ///< spent by earlier processes up to the checkpoint
+    std::uint64_t peak_rss_bytes = 0;                  ///< peak of these processes
+    epoch_so_far so_far{};                             ///< work of earlier processes in the epoch that contains `next`
+    std::optional<programs::kept_state> best{};        ///< the state in `RUN/best`, if the checkpoint has its epoch
     std::optional<programs::epoch_record> unvalidated; ///< the epoch before `next`, if a stop preceded its validation
     programs::metric_values start;                     ///< validation before training, if there was one
     std::vector<std::string> warnings{};               ///< of earlier processes
 
-    /// Returns the position in checkpoint `saved`, with the state at `best`; the beginning without one. A best state that the
-    /// checkpoint does not cover is of another course of the run, and left out.
-    [[nodiscard]] static loop_position of(const std::optional<gneiss::checkpoint>& saved, const std::filesystem::path& best);
+    /// Returns the position in checkpoint `saved`, with the state at `best`; the beginning without one. A best state
+    /// that the checkpoint does not cover is of another course of the run, and left out.
+    [[nodiscard]] static loop_position of(
+        const std::optional<gneiss::checkpoint>& saved, const std::filesystem::path& best);
 };
 
-/// The run loop, the same for every trainer: trains epochs in sequence, reports them on a live line and in metrics.jsonl,
-/// validates, saves checkpoints when due or on a stop, stops early, and writes the results to the run's directory.
+/// The run loop, the same for every trainer: trains epochs in sequence, reports them on a live line and in
+/// metrics.jsonl, validates, saves checkpoints when due or on a stop, stops early, and writes the results to the run's
+/// directory.
 class run_loop {
 public:
-    run_loop(const run_options& options, const run_loop_options& settings, const training_plan& plan, const opened_run& run,
-        programs::progress& live, nlohmann::ordered_json configuration)
-        : options_(options), settings_(settings), plan_(plan), run_(run.directory), trace_(run.trace.get()), live_(live), configuration_(std::move(configuration)) {}
+    run_loop(const run_options& options, const run_loop_options& settings, const training_plan& plan,
+        const opened_run& run, programs::progress& live, nlohmann::ordered_json configuration)
+        : options_(options),
+          settings_(settings),
+          plan_(plan),
+          run_(run.directory),
+          trace_(run.trace.get()),
+          live_(live),
+          configuration_(std::move(configuration)) {}
 
-    /// Trains from `from` to the end or to a stop, evaluates, writes the run's directory, and returns the record for run.json.
-    /// `record` has the fields known in advance; `began` is the time at which this process started the run.
+    /// Trains from `from` to the end or to a stop, evaluates, writes the run's directory, and returns the record for
+    /// run.json. `record` has the fields known in advance; `began` is the time at which this process started the run.
     programs::run_record operator()(trainer& of, programs::run_record record, const loop_position& from,
         const std::stop_token& stop, clock::time_point began);
 
@@ -219,7 +229,8 @@ private:
     /// Returns "was 0.01" for --lr 0.01, with the rate of the epoch if it is another.
     [[nodiscard]] std::string rate_text(const char* verb, const trainer& of, std::uint64_t epoch) const;
     /// Throws errc::not_finite "PLACE: WHAT, which was 0.01"; `what` ends with --lr.
-    [[noreturn]] void throw_diverged(const std::string& place, const std::string& what, const trainer& of, std::uint64_t epoch) const;
+    [[noreturn]] void throw_diverged(
+        const std::string& place, const std::string& what, const trainer& of, std::uint64_t epoch) const;
     /// Writes a checkpoint of `of` at `at`.
     void save(trainer& of, const gneiss::resume_position& at);
     /// Returns seconds of the run so far, including earlier processes.
@@ -228,22 +239,27 @@ private:
     /// Sets the activity that the report of the run in progress names.
     void now(std::string activity);
     /// Returns the report of `record`. Thread-safe.
-    [[nodiscard]] programs::report_data report_of(const trainer& of, programs::run_record record, const std::vector<programs::time_sample>& samples) const;
+    [[nodiscard]] programs::report_data report_of(
+        const trainer& of, programs::run_record record, const std::vector<programs::time_sample>& samples) const;
     /// Returns the report of the run in progress, with the epochs that are concluded. Thread-safe.
-    [[nodiscard]] programs::report_data live_report(const trainer& of, const programs::run_record& record, const std::vector<programs::time_sample>& samples) const;
+    [[nodiscard]] programs::report_data live_report(
+        const trainer& of, const programs::run_record& record, const std::vector<programs::time_sample>& samples) const;
     /// Returns the cost of evaluations in this process.
     [[nodiscard]] programs::evaluation_record evaluated() const;
-    /// Returns the cost of evaluations: of earlier processes, as far as `epochs` have it, and of this one; absent: none.
-    [[nodiscard]] std::optional<programs::evaluation_record> evaluation_of(const std::vector<programs::epoch_record>& epochs) const;
+    /// Returns the cost of evaluations: of earlier processes, as far as `epochs` have it, and of this one; absent:
+    /// none.
+    [[nodiscard]] std::optional<programs::evaluation_record> evaluation_of(
+        const std::vector<programs::epoch_record>& epochs) const;
     /// Returns the run's timeline: samples of earlier processes, then these.
     [[nodiscard]] std::vector<programs::time_sample> timeline(const std::vector<programs::time_sample>& samples) const;
     /// Returns totals of the current epoch, including earlier processes.
     [[nodiscard]] epoch_so_far totals(const trainer& of) const;
     [[nodiscard]] programs::epoch_record record_of(const trainer& of, std::uint64_t epoch) const;
     [[nodiscard]] std::string line(const trainer& of, const gneiss::batch_key& at) const;
-    /// Returns a warning if the first validation is worse, by the metric of `order`, than that before training by more than two
-    /// standard errors. Their bound is that of values in [0, 1].
-    [[nodiscard]] std::vector<std::string> warnings_of(const std::vector<programs::epoch_record>& epochs, const programs::metric_order& order) const;
+    /// Returns a warning if the first validation is worse, by the metric of `order`, than that before training by more
+    /// than two standard errors. Their bound is that of values in [0, 1].
+    [[nodiscard]] std::vector<std::string> warnings_of(
+        const std::vector<programs::epoch_record>& epochs, const programs::metric_order& order) const;
 
     /// Warns, once, if the validation of an epoch lacks the metric that compares states.
     void warn_of_absent(const programs::epoch_record& epoch, const programs::metric_order& order);
@@ -257,34 +273,35 @@ private:
     nlohmann::ordered_json configuration_;
 
     clock::time_point began_ = clock::now();
-    double seconds_before_ = 0; // seconds of earlier processes
-    std::uint64_t peak_before_ = 0; // the same
-    std::vector<std::string> warnings_before_; // the same
+    double seconds_before_ = 0;                         // seconds of earlier processes
+    std::uint64_t peak_before_ = 0;                     // the same
+    std::vector<std::string> warnings_before_;          // the same
     std::optional<programs::epoch_record> unvalidated_; // an epoch that is trained, but neither validated nor reported
-    epoch_so_far so_far_;                           // current epoch, by earlier processes
-    std::optional<programs::kept_state> best_;      // in RUN/best
-    programs::metric_values start_;                 // validation before training
-    gneiss::io_stats io_at_start_;                  // current epoch, in this process
-    gneiss::pipeline_statistics pipeline_at_start_; // the same
-    programs::named<double> stages_at_start_;       // the same
-    programs::named<std::uint64_t> moved_at_start_; // the same
-    cache_counts cache_at_start_;                   // the same
+    epoch_so_far so_far_;                               // current epoch, by earlier processes
+    std::optional<programs::kept_state> best_;          // in RUN/best
+    programs::metric_values start_;                     // validation before training
+    gneiss::io_stats io_at_start_;                      // current epoch, in this process
+    gneiss::pipeline_statistics pipeline_at_start_;     // the same
+    programs::named<double> stages_at_start_;           // the same
+    programs::named<std::uint64_t> moved_at_start_;     // the same
+    cache_counts cache_at_start_;                       // the same
     clock::time_point epoch_began_ = clock::now();
     std::atomic<double> loss_{0};
-    std::atomic<std::uint64_t> examples_{0}, first_examples_{0}, sampled_edges_{0}; // first: of first passes over states
+    std::atomic<std::uint64_t> examples_{0}, first_examples_{0},
+        sampled_edges_{0}; // first: of first passes over states
     std::atomic<std::uint64_t> correct_{0};
     activity_clock evaluating_, saving_;
     std::atomic<std::uint64_t> evaluation_read_{0}, evaluation_written_{0}; // bytes from and to devices
-    std::vector<programs::time_sample> samples_before_; // of earlier processes
+    std::vector<programs::time_sample> samples_before_;                     // of earlier processes
     std::uint64_t resumed_after_ = 0; // the last epoch that earlier processes concluded
 
-    mutable std::mutex live_mutex_;            // guards the members below, which the report of the run in progress reads
+    mutable std::mutex live_mutex_; // guards the members below, which the report of the run in progress reads
     std::vector<programs::epoch_record> done_; // concluded epochs
     programs::run_progress progress_;
-    std::uint64_t first_before_ = 0;           // examples of first passes by earlier processes in the current epoch
-    std::uint64_t examples_before_ = 0;        // and of all passes
+    std::uint64_t first_before_ = 0;              // examples of first passes by earlier processes in the current epoch
+    std::uint64_t examples_before_ = 0;           // and of all passes
     clock::time_point live_began_ = clock::now(); // of the current epoch
-    std::size_t states_ = 0; // states of the current epoch
+    std::size_t states_ = 0;                      // states of the current epoch
     bool absent_reported_ = false;
     clock::time_point saved_at_ = clock::now();
 };

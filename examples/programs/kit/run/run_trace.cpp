@@ -15,9 +15,12 @@ namespace trainers {
 void check_trace(const run_options& flags) {
     if (!flags.trace) return;
     const std::filesystem::path file = std::filesystem::absolute(*flags.trace).lexically_normal();
-    if (flags.out && file.parent_path() == (std::filesystem::absolute(*flags.out) / "").lexically_normal().parent_path()) return;
+    if (flags.out &&
+        file.parent_path() == (std::filesystem::absolute(*flags.out) / "").lexically_normal().parent_path())
+        return;
     const bool is_new = !std::filesystem::exists(file);
-    const int opened = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
+    const int opened =
+        ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
     if (opened < 0) throw gneiss::io_error(errno, "cannot write the trace", {.path = *flags.trace, .field = "--trace"});
     ::close(opened);
     std::error_code ignored;

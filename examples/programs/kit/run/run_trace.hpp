@@ -13,17 +13,20 @@
 
 namespace trainers {
 
-/// Checks that the file of --trace can be created, before any other work. Leaves an existing file unchanged. Throws io_error.
-/// Skips a file in the run's own directory.
+/// Checks that the file of --trace can be created, before any other work. Leaves an existing file unchanged. Throws
+/// io_error. Skips a file in the run's own directory.
 void check_trace(const run_options& flags);
 
-/// The trace of a run, and its beginning for the report. Created after the run's directory; destroyed after everything that
-/// records in it.
+/// The trace of a run, and its beginning for the report. Created after the run's directory; destroyed after everything
+/// that records in it.
 class run_trace {
 public:
     /// Throws io_error.
     run_trace(const std::filesystem::path& file, const std::string& program)
-        : recorder_(file, {.process = program, .on_span = [this](const std::string& track, const gneiss::recorded_span& span) { window_.add(track, span); }}) {}
+        : recorder_(file,
+              {.process = program, .on_span = [this](const std::string& track, const gneiss::recorded_span& span) {
+                   window_.add(track, span);
+               }}) {}
 
     [[nodiscard]] gneiss::trace_recorder& recorder() noexcept { return recorder_; }
     /// Returns the beginning. Precondition: training has ended.

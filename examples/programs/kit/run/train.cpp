@@ -5,8 +5,8 @@
 
 #include "kit/cli/dataset_path.hpp"
 #include "kit/cli/machine.hpp"
-#include "kit/report/report.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/report/report.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/engine.hpp"
 #include "kit/run/warm_start.hpp"
@@ -16,7 +16,8 @@ namespace trainers {
 namespace {
 
 /// Returns the fields of run.json that are known before training: program, machine, dataset, plan and flags.
-programs::run_record begin_record(const prepared_run& prepared, const programs::plan_record& plan, const programs::run_directory& run) {
+programs::run_record begin_record(
+    const prepared_run& prepared, const programs::plan_record& plan, const programs::run_directory& run) {
     const run_context& context = prepared.context();
     const gneiss::dataset_manifest& m = context.data->manifest();
     programs::run_record record;
@@ -27,10 +28,15 @@ programs::run_record begin_record(const prepared_run& prepared, const programs::
     record.machine.io_engine = context.engine.name;
     record.machine.io_engine_reason = context.engine.reason;
     if (context.device) record.machine.device = context.device->name();
-    record.dataset = {.name = m.name, .nodes = m.nodes, .edges = m.train_edges + m.valid_edges + m.test_edges,
-        .relations = m.relations, .features = {}, .classes = {}};
+    record.dataset = {.name = m.name,
+        .nodes = m.nodes,
+        .edges = m.train_edges + m.valid_edges + m.test_edges,
+        .relations = m.relations,
+        .features = {},
+        .classes = {}};
     if (m.node_attributes.features != 0) record.dataset.features = m.node_attributes.features;
-    if (m.node_attributes.classes != 0 && m.node_attributes.target != gneiss::node_target_kind::regression) record.dataset.classes = m.node_attributes.classes;
+    if (m.node_attributes.classes != 0 && m.node_attributes.target != gneiss::node_target_kind::regression)
+        record.dataset.classes = m.node_attributes.classes;
     record.config = prepared.command().configuration();
     record.plan = plan;
     prepared.add_to(record);
@@ -43,22 +49,25 @@ void report_finished(const run_result& result) {
     const auto splits = result.finished->value("metrics", nlohmann::ordered_json::object());
     for (const auto& [split, values] : splits.items()) {
         if (split == "per_class") continue;
-        for (const auto& [name, value] : values.items()) metrics.add({name, fmt::format("{:.6g}", value.get<double>()), split});
+        for (const auto& [name, value] : values.items())
+            metrics.add({name, fmt::format("{:.6g}", value.get<double>()), split});
     }
     programs::print_text("{}: finished already; --force trains it again\n{}", result.run.string(), metrics.str());
 }
 
 } // namespace
 
-run_context begin_context(const std::string& program, const run_options& flags, programs::progress& live, const std::stop_token& stop) {
+run_context begin_context(
+    const std::string& program, const run_options& flags, programs::progress& live, const std::stop_token& stop) {
     const auto began = clock::now();
     check_trace(flags);
     std::unique_ptr<compute_device> device = open_device(flags);
     programs::check_dataset(flags.dataset);
     auto data = std::make_shared<const gneiss::dataset>(flags.dataset);
     gneiss::engine_choice engine = choose_engine(flags);
-    live.say(fmt::format("{} {} on {}{} CPUs ({}), I/O by {} ({})", program, programs::version(), device ? device->name() + " and " : "",
-        flags.threads == 0 ? programs::usable_cpus() : flags.threads, programs::cpu_name(), engine.name, engine.reason));
+    live.say(fmt::format("{} {} on {}{} CPUs ({}), I/O by {} ({})", program, programs::version(),
+        device ? device->name() + " and " : "", flags.threads == 0 ? programs::usable_cpus() : flags.threads,
+        programs::cpu_name(), engine.name, engine.reason));
     return {program, std::move(data), std::move(device), std::move(engine), live, stop, began};
 }
 
@@ -81,9 +90,11 @@ run_result open_and_train(prepared_run& prepared) {
     context.live.say(describe(prepared.plan(), planned));
 
     std::unique_ptr<trainer> training = prepared.begin(run);
-    run_loop loop(prepared.flags(), prepared.loop(), prepared.plan(), run, context.live, prepared.command().configuration());
-    run_result result{run.directory.path(), loop(*training, begin_record(prepared, planned, run.directory),
-        loop_position::of(run.saved, run.directory.best() / checkpoint_name), context.stop, context.began)};
+    run_loop loop(
+        prepared.flags(), prepared.loop(), prepared.plan(), run, context.live, prepared.command().configuration());
+    run_result result{run.directory.path(),
+        loop(*training, begin_record(prepared, planned, run.directory),
+            loop_position::of(run.saved, run.directory.best() / checkpoint_name), context.stop, context.began)};
     training.reset();
     if (run.trace) run.trace->close(context.live);
     return result;
@@ -95,7 +106,8 @@ run_result train(prepared_run& prepared) {
     try {
         return open_and_train(prepared);
     } catch (const nlohmann::json::exception&) {
-        throw gneiss::error(gneiss::errc::corrupt, "its checkpoint holds progress of another form than trainers write: train with another --out",
+        throw gneiss::error(gneiss::errc::corrupt,
+            "its checkpoint holds progress of another form than trainers write: train with another --out",
             {.path = prepared.flags().out.value_or("runs")});
     }
 }
@@ -103,7 +115,8 @@ run_result train(prepared_run& prepared) {
 void report_dry_run(const prepared_run& prepared) {
     const programs::plan_record record = prepared.plan().record(prepared.buckets());
     if (prepared.flags().json)
-        programs::print_json({{"program", prepared.context().program}, {"config", prepared.command().configuration()}, {"plan", programs::to_json(record)}});
+        programs::print_json({{"program", prepared.context().program}, {"config", prepared.command().configuration()},
+            {"plan", programs::to_json(record)}});
     else
         programs::print_text("{}", describe(prepared.plan(), record));
 }
@@ -123,7 +136,9 @@ programs::exit_code report_result(const run_result& result, const run_options& f
         programs::print_text(programs::summary_text(record));
     const bool done = record.status == programs::run_status::done;
     live.say(fmt::format("{} is in {}{}", done ? "the run" : "interrupted: the state", result.run.string(),
-        !done ? "; --resume --out " + result.run.string() + " continues" : flags.no_report ? "" : "; open report.html there"));
+        !done                 ? "; --resume --out " + result.run.string() + " continues"
+            : flags.no_report ? ""
+                              : "; open report.html there"));
     return done ? programs::exit_code::done : programs::exit_code::interrupted;
 }
 

@@ -13,9 +13,9 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/engine/probe.hpp>
 
-#include "kit/report/records.hpp"
 #include "kit/cli/signals.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/report/records.hpp"
 #include "kit/run/configuration.hpp"
 #include "kit/run/device.hpp"
 #include "kit/run/open_run.hpp"
@@ -34,10 +34,11 @@ struct run_context {
     clock::time_point began = clock::now();
 };
 /// Opens dataset, device and I/O engine. Throws usage_error, errc::not_found, errc::unsupported.
-[[nodiscard]] run_context begin_context(const std::string& program, const run_options& flags, programs::progress& live, const std::stop_token& stop);
+[[nodiscard]] run_context begin_context(
+    const std::string& program, const run_options& flags, programs::progress& live, const std::stop_token& stop);
 
-/// A run before it is opened: flags are resolved, memory is planned, and all checks have passed. Each trainer has a derived
-/// class, constructed from the given flags and a context.
+/// A run before it is opened: flags are resolved, memory is planned, and all checks have passed. Each trainer has a
+/// derived class, constructed from the given flags and a context.
 class prepared_run {
 public:
     explicit prepared_run(run_context&& context) : context_(std::move(context)) {}
@@ -79,12 +80,13 @@ struct run_result {
 /// Opens the run and trains it to its end or to a stop. Throws as `open_run`, and errors of training.
 [[nodiscard]] run_result train(prepared_run& prepared);
 
-/// Trains by `flags`, from the dataset to the files of the run. May be called any number of times in a process: it prints only
-/// through `live`, handles no signal, and keeps no state.
+/// Trains by `flags`, from the dataset to the files of the run. May be called any number of times in a process: it
+/// prints only through `live`, handles no signal, and keeps no state.
 ///
 /// \tparam Trainer  a prepared_run, with `options` and `program`
 template <class Trainer>
-[[nodiscard]] run_result run_trainer(const typename Trainer::options& flags, programs::progress& live, const std::stop_token& stop) {
+[[nodiscard]] run_result run_trainer(
+    const typename Trainer::options& flags, programs::progress& live, const std::stop_token& stop) {
     Trainer prepared(flags, begin_context(Trainer::program, flags, live, stop));
     return train(prepared);
 }
@@ -92,7 +94,8 @@ template <class Trainer>
 /// Prints plan and configuration: --dry-run.
 void report_dry_run(const prepared_run& prepared);
 /// Prints a run's result and its directory.
-[[nodiscard]] programs::exit_code report_result(const run_result& result, const run_options& flags, programs::progress& live);
+[[nodiscard]] programs::exit_code report_result(
+    const run_result& result, const run_options& flags, programs::progress& live);
 
 /// Adds the command `train` to a program.
 template <class Trainer>

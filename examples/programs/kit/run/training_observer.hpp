@@ -11,7 +11,8 @@ namespace trainers {
 [[nodiscard]] inline gneiss::training_observer training_observer_of(const run_observer& by) {
     gneiss::training_observer observer;
     observer.on_batch = [&by](const gneiss::batch_key& key, const gneiss::training_statistics& s) {
-        by.on_batch(key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges, .correct = s.correct});
+        by.on_batch(
+            key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges, .correct = s.correct});
     };
     observer.checkpoint_due = by.checkpoint_due;
     observer.checkpoint = by.checkpoint;

@@ -39,7 +39,8 @@ public:
         std::string names;
         for (std::size_t i = 0, shown = 0; i < ids_.size() && shown < most; ++i)
             if (!seen_[i]) names += fmt::format("{}'{}'", shown++ == 0 ? "" : ", ", name(ids_[i]));
-        programs::print_warning(fmt::format("{} of {} {} of {} have no training edge, so their embeddings are untrained and their scores arbitrary: {}{}",
+        programs::print_warning(fmt::format("{} of {} {} of {} have no training edge, so their embeddings are "
+                                            "untrained and their scores arbitrary: {}{}",
             left_, ids_.size(), what, from, names, left_ > most ? ", …" : ""));
     }
 
@@ -51,8 +52,8 @@ private:
 
 } // namespace
 
-void warn_of_untrained(const gneiss::dataset& data, const gneiss::bucket_store& buckets, const std::string& from, std::vector<gneiss::node_id> nodes,
-    std::vector<gneiss::relation_id> relations, const std::stop_token& stop) {
+void warn_of_untrained(const gneiss::dataset& data, const gneiss::bucket_store& buckets, const std::string& from,
+    std::vector<gneiss::node_id> nodes, std::vector<gneiss::relation_id> relations, const std::stop_token& stop) {
     awaited<gneiss::node_id> of_nodes(std::move(nodes));
     awaited<gneiss::relation_id> of_relations(std::move(relations));
     training_scan(buckets, stop)([&](std::span<const gneiss::edge> edges) {
@@ -67,7 +68,8 @@ void warn_of_untrained(const gneiss::dataset& data, const gneiss::bucket_store& 
     of_relations.warn(from, "relations", [&](gneiss::relation_id r) { return data.relation_label(r); });
 }
 
-void warn_of_untrained_edges(const gneiss::dataset& data, const gneiss::bucket_store& buckets, const std::string& split, bool learned, const std::stop_token& stop) {
+void warn_of_untrained_edges(const gneiss::dataset& data, const gneiss::bucket_store& buckets, const std::string& split,
+    bool learned, const std::stop_token& stop) {
     const gneiss::mapped_edges all = data.split(split);
     std::vector<gneiss::node_id> nodes;
     std::vector<gneiss::relation_id> relations;

@@ -45,7 +45,8 @@ json counts(std::uint64_t taken, std::uint64_t now, std::uint64_t before) {
 
 /// Returns "9 of 10 nodes, 2 of the run's left behind".
 std::string text_of(const json& of, const char* what) {
-    const auto taken = of.at("taken").get<std::uint64_t>(), fresh = of.at("new").get<std::uint64_t>(), left = of.value("left", std::uint64_t{0});
+    const auto taken = of.at("taken").get<std::uint64_t>(), fresh = of.at("new").get<std::uint64_t>(),
+               left = of.value("left", std::uint64_t{0});
     std::string text = fmt::format("{} of {} {}", taken, taken + fresh, what);
     if (left != 0) text += fmt::format(", {} left behind", left);
     return text;
@@ -59,22 +60,27 @@ void warm_flags::load() {
 }
 
 warm_start::warm_start(const std::string& program, const run_options& flags)
-    : run_(*flags.warm_start), frozen_nodes_(flags.freezes("nodes")) {
+    : run_(*flags.warm_start),
+      frozen_nodes_(flags.freezes("nodes")) {
     (void)programs::run_directory::open_existing(run_);
     refuse_other_program(program, run_);
     last_ = load_trained(run_, run_ / programs::checkpoint_directory);
-    if (std::filesystem::exists(run_ / programs::best_directory / checkpoint_name)) best_ = load_trained(run_, run_ / programs::best_directory);
+    if (std::filesystem::exists(run_ / programs::best_directory / checkpoint_name))
+        best_ = load_trained(run_, run_ / programs::best_directory);
     const json progress = progress_of(last_);
     config_ = progress.at("config");
     steps_ = progress.at("steps").get<std::uint64_t>();
     const std::filesystem::path of_run = flags.warm_start_dataset.value_or(dataset_of(run_));
-    programs::check_dataset(of_run, "; it is the dataset of " + run_.string() + ": if it was moved, --warm-start-dataset names it");
+    programs::check_dataset(
+        of_run, "; it is the dataset of " + run_.string() + ": if it was moved, --warm-start-dataset names it");
     data_ = std::make_unique<gneiss::dataset>(of_run);
     if (dataset_hash(*data_) != last_.dataset_hash)
-        throw differs(run_, "was trained on another dataset than the present " + of_run.string() +
-                                ", whose names its rows need: --warm-start-dataset names a copy of its own");
+        throw differs(run_,
+            "was trained on another dataset than the present " + of_run.string() +
+                ", whose names its rows need: --warm-start-dataset names a copy of its own");
     if (const auto graph = saved().text("graph")) // a copy in another order
-        data_ = std::make_unique<gneiss::dataset>(run_ / programs::checkpoint_directory / std::filesystem::path(*graph).filename());
+        data_ = std::make_unique<gneiss::dataset>(
+            run_ / programs::checkpoint_directory / std::filesystem::path(*graph).filename());
     const gneiss::resume_position& at = saved().position;
     const std::uint64_t trained = at == gneiss::resume_position{} ? 0 : last_trained(at) + 1;
     report_ = {{"run", run_.string()}, {"state", best_ ? "best" : "last"}, {"epoch", trained}};
@@ -84,14 +90,19 @@ void warm_start::refuse_other_model(const programs::command& command, std::initi
     std::string different;
     for (const char* const name : flags) {
         const json now = command.at(name).value(), then = config_.contains(name) ? config_.at(name) : json();
-        if (now != then) different += fmt::format("{}{} {}, here {}", different.empty() ? "" : "; ", name, then.is_null() ? "absent" : programs::compact(then), now.is_null() ? "absent" : programs::compact(now));
+        if (now != then)
+            different += fmt::format("{}{} {}, here {}", different.empty() ? "" : "; ", name,
+                then.is_null() ? "absent" : programs::compact(then), now.is_null() ? "absent" : programs::compact(now));
     }
-    if (!different.empty()) throw differs(run_, "is another model (" + different + "): flags that are left out are taken from it");
+    if (!different.empty())
+        throw differs(run_, "is another model (" + different + "): flags that are left out are taken from it");
 }
 
-void warm_start::fill_rows(gneiss::embedding_file& to, const gneiss::dataset& into, const gneiss::engine_factory& engines,
-    std::uint64_t memory, const std::function<void(std::uint64_t, gneiss::matrix_view<float>)>& initial, const std::stop_token& stop) {
-    const auto values = open_rows(engines, run_ / (best_ ? programs::best_directory : programs::checkpoint_directory), data_->rows(), saved());
+void warm_start::fill_rows(gneiss::embedding_file& to, const gneiss::dataset& into,
+    const gneiss::engine_factory& engines, std::uint64_t memory,
+    const std::function<void(std::uint64_t, gneiss::matrix_view<float>)>& initial, const std::stop_token& stop) {
+    const auto values = open_rows(
+        engines, run_ / (best_ ? programs::best_directory : programs::checkpoint_directory), data_->rows(), saved());
     std::unique_ptr<gneiss::embedding_file> state;
     // The best state has values alone. The last one has their optimizer state, if its rows are in the same order.
     if (best_ && values->layout() != to.layout() && last_.text("graph") == best_->text("graph") &&
@@ -110,18 +121,25 @@ void warm_start::fill_rows(gneiss::embedding_file& to, const gneiss::dataset& in
 
 void warm_start::take_relations(gneiss::embedding_table& to, const gneiss::dataset& into, bool reciprocal) {
     const auto section = saved().sections.find("relations");
-    const std::uint64_t before = std::max<std::uint64_t>(data_->manifest().relations, 1), now = std::max<std::uint64_t>(into.manifest().relations, 1);
-    const std::uint64_t copies = reciprocal ? 2 : 1, floats = section == saved().sections.end() ? 0 : section->second.size() / sizeof(float) / (before * copies);
+    const std::uint64_t before = std::max<std::uint64_t>(data_->manifest().relations, 1),
+                        now = std::max<std::uint64_t>(into.manifest().relations, 1);
+    const std::uint64_t copies = reciprocal ? 2 : 1,
+                        floats = section == saved().sections.end()
+        ? 0
+        : section->second.size() / sizeof(float) / (before * copies);
     if (to.rows() == 0 || to.layout().dim == 0) return;
     if (floats < to.layout().dim || section->second.size() != before * copies * floats * sizeof(float))
         throw gneiss::error(gneiss::errc::corrupt, "the checkpoint's relations have another size", {.path = run_});
     std::vector<float> rows(static_cast<std::size_t>(before * copies * floats));
     from_bytes(section->second, rows, "relations");
-    const bool state = floats == to.layout().floats(), named = data_->relation_names().size() != 0 || into.relation_names().size() != 0;
+    const bool state = floats == to.layout().floats(),
+               named = data_->relation_names().size() != 0 || into.relation_names().size() != 0;
     const std::size_t carried = state ? to.layout().floats() : to.layout().dim;
     std::uint64_t taken = 0;
     for (std::uint64_t r = 0; r < now; ++r) {
-        const auto old = named ? data_->find_relation(into.relation_label(r)) : r < before ? std::optional(r) : std::nullopt;
+        const auto old = named ? data_->find_relation(into.relation_label(r))
+            : r < before       ? std::optional(r)
+                               : std::nullopt;
         if (!old) continue;
         ++taken;
         for (std::uint64_t copy = 0; copy < copies; ++copy)
@@ -132,25 +150,31 @@ void warm_start::take_relations(gneiss::embedding_table& to, const gneiss::datas
     report_["relations"] = counts(taken, now, before);
 }
 
-void warm_start::take_weights(gneiss::dense_parameters<>& to, gneiss::dense_parameters<>& shape, const gneiss::dataset& into, bool classes) {
+void warm_start::take_weights(
+    gneiss::dense_parameters<>& to, gneiss::dense_parameters<>& shape, const gneiss::dataset& into, bool classes) {
     from_bytes(saved().sections.at("weights"), shape.values(), "weights");
     const auto& state = saved().sections.at("weights.state");
-    const std::uint64_t before = data_->manifest().node_attributes.classes, now = into.manifest().node_attributes.classes;
+    const std::uint64_t before = data_->manifest().node_attributes.classes,
+                        now = into.manifest().node_attributes.classes;
     std::vector<std::optional<std::size_t>> old_class(classes ? static_cast<std::size_t>(now) : 0);
     bool same_classes = !classes || before == now;
     std::map<std::string, std::size_t> classes_before;
-    for (std::size_t c = 0; classes && c < before; ++c) classes_before.emplace(data_->class_label(static_cast<std::int32_t>(c)), c);
+    for (std::size_t c = 0; classes && c < before; ++c)
+        classes_before.emplace(data_->class_label(static_cast<std::int32_t>(c)), c);
     for (std::size_t c = 0; c < old_class.size(); ++c) {
-        if (const auto found = classes_before.find(into.class_label(static_cast<std::int32_t>(c))); found != classes_before.end()) old_class[c] = found->second;
+        if (const auto found = classes_before.find(into.class_label(static_cast<std::int32_t>(c)));
+            found != classes_before.end())
+            old_class[c] = found->second;
         same_classes &= old_class[c] == c;
     }
     std::uint64_t taken = 0, fresh = 0;
     const std::string& last_name = to.arrays().back().name;
     const std::string last_layer = last_name.substr(0, last_name.find('.') + 1);
-    const auto copy = [&](const auto& a, const auto& b, std::size_t column, std::size_t old_column, std::size_t columns) {
+    const auto copy = [&](const auto& a, const auto& b, std::size_t column, std::size_t old_column,
+                          std::size_t columns) {
         for (std::size_t row = 0; row < a.rows; ++row)
-            std::copy_n(shape.values().begin() + static_cast<std::ptrdiff_t>(b.offset + row * b.columns + old_column), columns,
-                to.values().begin() + static_cast<std::ptrdiff_t>(a.offset + row * a.columns + column));
+            std::copy_n(shape.values().begin() + static_cast<std::ptrdiff_t>(b.offset + row * b.columns + old_column),
+                columns, to.values().begin() + static_cast<std::ptrdiff_t>(a.offset + row * a.columns + column));
         taken += a.rows * columns;
     };
     for (const auto& a : to.arrays()) {
@@ -159,8 +183,9 @@ void warm_start::take_weights(gneiss::dense_parameters<>& to, gneiss::dense_para
         const bool by_class = !same_classes && a.name.starts_with(last_layer);
         if (!by_class) {
             if (!there || found->rows != a.rows || found->columns != a.columns)
-                throw differs(run_, fmt::format("has other layers: {} is {}, here {} × {}", a.name,
-                    there ? fmt::format("{} × {}", found->rows, found->columns) : "missing", a.rows, a.columns));
+                throw differs(run_,
+                    fmt::format("has other layers: {} is {}, here {} × {}", a.name,
+                        there ? fmt::format("{} × {}", found->rows, found->columns) : "missing", a.rows, a.columns));
             copy(a, *found, 0, 0, a.columns);
             continue;
         }
@@ -175,7 +200,8 @@ void warm_start::take_weights(gneiss::dense_parameters<>& to, gneiss::dense_para
     state_ &= with_state;
     report_["weights"] = {{"taken", taken}, {"new", fresh}};
     if (classes) {
-        const auto known = static_cast<std::uint64_t>(std::ranges::count_if(old_class, [](const auto& c) { return c.has_value(); }));
+        const auto known =
+            static_cast<std::uint64_t>(std::ranges::count_if(old_class, [](const auto& c) { return c.has_value(); }));
         report_["classes"] = counts(known, now, before);
     }
 }
@@ -185,14 +211,16 @@ void warm_start::report(const std::filesystem::path& checkpoint, programs::progr
     all["optimizer_state"] = state_;
     all["steps"] = steps();
     programs::write_file_atomically(checkpoint / programs::warm_start_name, programs::pretty(all));
-    std::string text = fmt::format("warm start from {}, {} state (epoch {}): ", run_.string(), all.at("state").get<std::string>(), all.at("epoch").get<std::uint64_t>());
+    std::string text = fmt::format("warm start from {}, {} state (epoch {}): ", run_.string(),
+        all.at("state").get<std::string>(), all.at("epoch").get<std::uint64_t>());
     for (const char* const what : {"nodes", "relations", "weights", "classes"})
         if (all.contains(what)) text += text_of(all.at(what), what) + "; ";
     run_state state = state_of(run_);
     count_epochs(state, saved().position, config_.at("epochs").get<std::uint64_t>());
     warn_if_unfinished(run_, state);
     live.say(text + (state_ ? "optimizer state taken" : "optimizer state begins again"));
-    if (const std::uint64_t fresh = all.contains("nodes") ? all.at("nodes").at("new").get<std::uint64_t>() : 0; frozen_nodes_ && fresh != 0)
+    if (const std::uint64_t fresh = all.contains("nodes") ? all.at("nodes").at("new").get<std::uint64_t>() : 0;
+        frozen_nodes_ && fresh != 0)
         live.warn(fmt::format("--freeze nodes: the {} new nodes keep their initial values", fresh));
 }
 

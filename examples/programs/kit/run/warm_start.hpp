@@ -29,8 +29,8 @@
 
 namespace trainers {
 
-/// Flags of the run that --warm-start names, for flags of the model that are not given. Reads the run at the first that is
-/// missing, so that a resumed run, whose flags are all set, does not need it.
+/// Flags of the run that --warm-start names, for flags of the model that are not given. Reads the run at the first that
+/// is missing, so that a resumed run, whose flags are all set, does not need it.
 class warm_flags {
 public:
     explicit warm_flags(const run_options& flags) : run_(flags.warm_start) {}
@@ -50,9 +50,11 @@ private:
     nlohmann::ordered_json config_;
 };
 
-inline constexpr const char* init_and_warm_start = "--init and --warm-start both set the first embeddings: leave one out";
+inline constexpr const char* init_and_warm_start =
+    "--init and --warm-start both set the first embeddings: leave one out";
 
-/// Share of a decoder's default learning rate that is the default of a warm start: embeddings that fit need small steps.
+/// Share of a decoder's default learning rate that is the default of a warm start: embeddings that fit need small
+/// steps.
 inline constexpr double warm_rate = .25;
 /// Returns a line of progress about that default of a flag.
 [[nodiscard]] inline std::string warm_rate_text(const char* flag, double rate) {
@@ -64,28 +66,30 @@ inline constexpr double warm_rate = .25;
     return std::min<std::uint64_t>(budget.available(), std::uint64_t{1} << 30);
 }
 
-/// Parameters of a finished or unfinished run, with which another one begins: --warm-start. It takes the best state, or the
-/// last one if none was kept; nodes, relations and classes are the same if their names are, or their integer ids.
+/// Parameters of a finished or unfinished run, with which another one begins: --warm-start. It takes the best state, or
+/// the last one if none was kept; nodes, relations and classes are the same if their names are, or their integer ids.
 class warm_start {
 public:
-    /// Opens the run read-only, and its dataset. Throws errc::not_found, errc::config_mismatch for a run of another program
-    /// or whose dataset was replaced.
+    /// Opens the run read-only, and its dataset. Throws errc::not_found, errc::config_mismatch for a run of another
+    /// program or whose dataset was replaced.
     warm_start(const std::string& program, const run_options& flags);
 
     /// Throws errc::config_mismatch that names those of `flags` whose values differ from the run's.
     void refuse_other_model(const programs::command& command, std::initializer_list<const char*> flags) const;
 
-    /// Fills the embeddings of `into`'s nodes: rows of the run's nodes, with their optimizer state if both have the same; the
-    /// others by `initial(first_row, rows)`. `memory` in bytes; scratch files are next to `to`. Throws over_budget,
-    /// errc::canceled, errc::corrupt, io_error.
+    /// Fills the embeddings of `into`'s nodes: rows of the run's nodes, with their optimizer state if both have the
+    /// same; the others by `initial(first_row, rows)`. `memory` in bytes; scratch files are next to `to`. Throws
+    /// over_budget, errc::canceled, errc::corrupt, io_error.
     void fill_rows(gneiss::embedding_file& to, const gneiss::dataset& into, const gneiss::engine_factory& engines,
-        std::uint64_t memory, const std::function<void(std::uint64_t, gneiss::matrix_view<float>)>& initial, const std::stop_token& stop);
+        std::uint64_t memory, const std::function<void(std::uint64_t, gneiss::matrix_view<float>)>& initial,
+        const std::stop_token& stop);
     /// Copies the rows of the run's relations; with `reciprocal`, of their inverses too.
     void take_relations(gneiss::embedding_table& to, const gneiss::dataset& into, bool reciprocal);
-    /// Copies weights and their optimizer state. `shape` has the run's arrays, and is overwritten. If the classes of `into`
-    /// differ from the run's, columns of the last layer follow their classes, and all optimizer state begins again; without
-    /// `classes` that cannot be. Throws errc::config_mismatch for another array.
-    void take_weights(gneiss::dense_parameters<>& to, gneiss::dense_parameters<>& shape, const gneiss::dataset& into, bool classes);
+    /// Copies weights and their optimizer state. `shape` has the run's arrays, and is overwritten. If the classes of
+    /// `into` differ from the run's, columns of the last layer follow their classes, and all optimizer state begins
+    /// again; without `classes` that cannot be. Throws errc::config_mismatch for another array.
+    void take_weights(
+        gneiss::dense_parameters<>& to, gneiss::dense_parameters<>& shape, const gneiss::dataset& into, bool classes);
 
     /// Returns the steps with which the optimizers continue: those of the run if all optimizer state was taken.
     [[nodiscard]] std::uint64_t steps() const { return state_ ? steps_ : 0; }

@@ -10,8 +10,8 @@
 
 namespace gneiss::detail {
 
-/// Belady's cache in counts only: how many rows of each list stay, where a list is the rows that one batch uses next. The
-/// identity of the rows does not affect the counts, so this runs before the rows are identified.
+/// Belady's cache in counts only: how many rows of each list stay, where a list is the rows that one batch uses next.
+/// The identity of the rows does not affect the counts, so this runs before the rows are identified.
 ///
 /// Cost of a batch: O(batches). Memory: 20 bytes per batch.
 class belady_counts {
@@ -23,11 +23,13 @@ public:
         std::uint32_t full_from = none; ///< lists from here on lose all their rows, including incoming ones
         std::uint32_t list = none;      ///< list that keeps only `kept` of its rows; none: every list is whole or empty
         std::uint32_t kept = 0;
-        std::uint64_t wanted = 0;       ///< resident or incoming rows with a further use, before the cut
+        std::uint64_t wanted = 0; ///< resident or incoming rows with a further use, before the cut
     };
 
     /// held[b]: rows in the cache before the first batch whose first use is in batch b.
-    belady_counts(std::size_t capacity, std::span<const std::uint32_t> held) : capacity_(capacity), rows_(held.begin(), held.end()) {
+    belady_counts(std::size_t capacity, std::span<const std::uint32_t> held)
+        : capacity_(capacity),
+          rows_(held.begin(), held.end()) {
         for (const std::uint32_t count : held) sum_ += count;
         cuts_.reserve(rows_.size());
     }

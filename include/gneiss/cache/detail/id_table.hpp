@@ -19,8 +19,8 @@
 
 namespace gneiss::detail {
 
-/// Hash table from ids to 32-bit values: open addressing with linear probing, at most two thirds full. Removal shifts later
-/// entries, so tombstones do not accumulate.
+/// Hash table from ids to 32-bit values: open addressing with linear probing, at most two thirds full. Removal shifts
+/// later entries, so tombstones do not accumulate.
 ///
 /// Memory: 12 bytes per id. Cost: O(1) expected; batched calls prefetch.
 /// Thread-safety: concurrent reads are safe.
@@ -65,9 +65,11 @@ public:
             return there.value;
         }
     }
-    /// Sets the value of ids[i] to first + i; previous[i] receives the old one. Precondition: distinct ids, room for all.
+    /// Sets the value of ids[i] to first + i; previous[i] receives the old one. Precondition: distinct ids, room for
+    /// all.
     template <executor E>
-    void exchange(std::span<const node_id> ids, std::uint32_t first, std::span<std::uint32_t> previous, const E& executor) {
+    void exchange(
+        std::span<const node_id> ids, std::uint32_t first, std::span<std::uint32_t> previous, const E& executor) {
         constexpr std::size_t grain = 8192;
         if (executor.concurrency() == 1 || ids.size() <= grain) {
             for (std::size_t i = 0; i < ids.size(); ++i) {

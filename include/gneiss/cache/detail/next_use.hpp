@@ -29,7 +29,8 @@ inline constexpr access_number no_access = std::numeric_limits<access_number>::m
 /// Last value of each id, like `id_table`, in an array over all ids. Memory: 4 bytes per node.
 class direct_table {
 public:
-    explicit direct_table(std::uint64_t nodes) : values_(huge_page_vector<access_number>(static_cast<std::size_t>(nodes))) {
+    explicit direct_table(std::uint64_t nodes)
+        : values_(huge_page_vector<access_number>(static_cast<std::size_t>(nodes))) {
         std::ranges::fill(values_, no_access);
     }
 
@@ -43,7 +44,8 @@ public:
         }
     }
     template <executor E>
-    void exchange(std::span<const node_id> ids, access_number first, std::span<access_number> previous, const E& executor) {
+    void exchange(
+        std::span<const node_id> ids, access_number first, std::span<access_number> previous, const E& executor) {
         parallel_for(executor, ids.size(), 8192, [&](std::size_t begin, std::size_t end) {
             check(ids.subspan(begin, end - begin));
             for (std::size_t i = begin; i < end; ++i) { // distinct ids: tasks write to different elements
@@ -100,7 +102,8 @@ public:
         sums_.resize(batches());
         for (std::size_t batch = batches(); batch-- > 0;) {
             const std::span<const node_id> ids = trace.read(batch, room);
-            if (ids.size() != size(batch)) throw error(errc::corrupt, "a trace does not have the rows that it declares");
+            if (ids.size() != size(batch))
+                throw error(errc::corrupt, "a trace does not have the rows that it declares");
             sums_[batch] = sum_of(ids);
             last.reserve(last.size() + ids.size());
             last.exchange(ids, start(batch), std::span(next_.data() + start(batch), ids.size()), executor);
@@ -132,7 +135,9 @@ private:
         return static_cast<std::uint32_t>(std::upper_bound(first, end, access) - starts_.begin() - 1);
     }
 
-    [[nodiscard]] static std::uint64_t sum_of(std::span<const node_id> ids) noexcept { return checksum(std::as_bytes(ids)); }
+    [[nodiscard]] static std::uint64_t sum_of(std::span<const node_id> ids) noexcept {
+        return checksum(std::as_bytes(ids));
+    }
 
     std::vector<access_number> starts_{0}; // [batches + 1]
     std::vector<std::uint64_t> sums_;      // [batches] of the ids

@@ -38,8 +38,8 @@ inline constexpr bool sanitized = true;
 inline constexpr bool sanitized = false;
 #endif
 
-/// Declares to the thread sanitizer that what precedes a call of `ordered_before` happens before what follows a later call of
-/// `ordered_after` with the same address: an order that the kernel keeps and the sanitizer does not see.
+/// Declares to the thread sanitizer that what precedes a call of `ordered_before` happens before what follows a later
+/// call of `ordered_after` with the same address: an order that the kernel keeps and the sanitizer does not see.
 inline void ordered_before([[maybe_unused]] void* address) noexcept {
 #if defined(GNEISS_THREAD_SANITIZER)
     __tsan_release(address);

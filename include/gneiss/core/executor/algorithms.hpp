@@ -15,8 +15,9 @@
 #include <gneiss/core/executor/concepts.hpp>
 #include <gneiss/core/types.hpp>
 
-// Chunks depend only on the size and the grain, and partial results combine in chunk order; those of `parallel_sort` depend on the
-// threads, too, but its result is unique. Every result is therefore the same for any number of threads, floating point included.
+// Chunks depend only on the size and the grain, and partial results combine in chunk order; those of `parallel_sort`
+// depend on the threads, too, but its result is unique. Every result is therefore the same for any number of threads,
+// floating point included.
 namespace gneiss {
 
 /// Calls `body(begin, end)` over consecutive ranges of at most `grain` indices that cover [0, size).
@@ -29,10 +30,10 @@ void parallel_for(const E& executor, std::size_t size, std::size_t grain, Body&&
     });
 }
 
-/// Calls `make(begin, end)` over the ranges of `parallel_for`, and `take(begin, end)` over the same ranges in ascending order,
-/// one at a time, each after its `make`. While one thread takes, the others make further ranges, so that serial work hides
-/// behind parallel work. The caller takes, since it has in its cache the state of earlier takes; another thread steps in when
-/// the caller is several ranges behind. Cost: one byte per range.
+/// Calls `make(begin, end)` over the ranges of `parallel_for`, and `take(begin, end)` over the same ranges in ascending
+/// order, one at a time, each after its `make`. While one thread takes, the others make further ranges, so that serial
+/// work hides behind parallel work. The caller takes, since it has in its cache the state of earlier takes; another
+/// thread steps in when the caller is several ranges behind. Cost: one byte per range.
 template <executor E, class Make, class Take>
 void parallel_for_in_order(const E& executor, std::size_t size, std::size_t grain, Make&& make, Take&& take) {
     grain = std::max<std::size_t>(grain, 1);
@@ -64,7 +65,8 @@ template <executor E, class T, class Map, class Combine = std::plus<>>
     const E& executor, std::size_t size, std::size_t grain, T identity, Map&& map, Combine combine = {}) {
     grain = std::max<std::size_t>(grain, 1);
     std::vector<T> partial(ceil_div(size, grain), identity);
-    parallel_for(executor, size, grain, [&](std::size_t begin, std::size_t end) { partial[begin / grain] = map(begin, end); });
+    parallel_for(
+        executor, size, grain, [&](std::size_t begin, std::size_t end) { partial[begin / grain] = map(begin, end); });
     for (const T& value : partial) identity = combine(identity, value);
     return identity;
 }
@@ -99,8 +101,9 @@ auto exclusive_scan(const E& executor, Range&& values, std::size_t grain = 65536
     return total;
 }
 
-/// Sorts by `less`, a strict total order (equal elements are indistinguishable). O(n log n), no extra memory: ranges are halved at
-/// their medians until every thread has some, where a merge of sorted ones would take half of the data again.
+/// Sorts by `less`, a strict total order (equal elements are indistinguishable). O(n log n), no extra memory: ranges
+/// are halved at their medians until every thread has some, where a merge of sorted ones would take half of the data
+/// again.
 template <executor E, std::ranges::random_access_range Range, class Less = std::less<>>
     requires std::ranges::sized_range<Range>
 void parallel_sort(const E& executor, Range&& values, Less less = {}, std::size_t grain = 65536) {

@@ -10,9 +10,9 @@
 
 namespace gneiss {
 
-/// Type-erased reference to any executor, at one indirect call per task, for virtual functions. Does not own: the executor must
-/// outlive it, but for a temporary, of which it keeps a copy. A copy is five pointers. Tasks, exceptions and thread-safety are
-/// those of the executor.
+/// Type-erased reference to any executor, at one indirect call per task, for virtual functions. Does not own: the
+/// executor must outlive it, but for a temporary, of which it keeps a copy. A copy is five pointers. Tasks, exceptions
+/// and thread-safety are those of the executor.
 class executor_ref {
 public:
     /// Refers to `executor`, which must outlive this.
@@ -47,13 +47,16 @@ private:
 
     template <class E>
     void refer(const E* executor) noexcept {
-        static_assert(gneiss::executor<E>, "executor_ref: the object must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+        static_assert(gneiss::executor<E>,
+            "executor_ref: the object must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
         object_ = executor;
         if constexpr (gneiss::executor<E>) {
             run_ = [](const void* object, std::size_t tasks, const void* body, call task) {
                 static_cast<const E*>(object)->run(tasks, [body, task](std::size_t i) { task(body, i); });
             };
-            concurrency_ = [](const void* object) { return static_cast<std::size_t>(static_cast<const E*>(object)->concurrency()); };
+            concurrency_ = [](const void* object) {
+                return static_cast<std::size_t>(static_cast<const E*>(object)->concurrency());
+            };
         }
     }
 

@@ -22,15 +22,15 @@ namespace gneiss {
 
 namespace detail {
 
-/// Runs tasks on threads started and joined here. Used under the thread sanitizer, which does not see into the oneTBB library
-/// and reports its handoffs between threads as races. Tasks of two threads are ordered only by their own synchronization.
+/// Runs tasks on threads started and joined here. Used under the thread sanitizer, which does not see into the oneTBB
+/// library and reports its handoffs between threads as races. Tasks of two threads are ordered only by their own
+/// synchronization.
 template <class Body>
 void run_on_own_threads(std::size_t tasks, std::size_t threads, Body& body) {
     std::atomic<bool> failed{false};
     std::exception_ptr failure;
     const auto work = [&](std::size_t first) {
-        for (std::size_t task = first; task < tasks && !failed.load(std::memory_order_relaxed); task += threads)
-            try {
+        for (std::size_t task = first; task < tasks && !failed.load(std::memory_order_relaxed); task += threads) try {
                 body(task);
             } catch (...) {
                 if (!failed.exchange(true, std::memory_order_relaxed)) failure = std::current_exception();
@@ -51,17 +51,18 @@ void run_on_own_threads(std::size_t tasks, std::size_t threads, Body& body) {
 ///     const tbb_executor executor(4); // without an argument: all CPUs
 ///     parallel_for(executor, values.size(), 1024, [&](std::size_t begin, std::size_t end) { use(values, begin, end); });
 ///
-/// Several threads may run tasks at once, and tasks may run tasks; all share the threads of the arena. An exception cancels
-/// tasks that have not started and is rethrown. Cost: one arena entry per call, and one unit of stealing per task; a single
-/// task runs on the caller, outside the arena.
+/// Several threads may run tasks at once, and tasks may run tasks; all share the threads of the arena. An exception
+/// cancels tasks that have not started and is rethrown. Cost: one arena entry per call, and one unit of stealing per
+/// task; a single task runs on the caller, outside the arena.
 class tbb_executor {
 public:
     /// `threads` 0: all hardware threads. More than the hardware offers are granted.
     explicit tbb_executor(std::size_t threads = 0)
         : more_(threads > static_cast<std::size_t>(tbb::info::default_concurrency())
-                    ? std::make_shared<tbb::global_control>(tbb::global_control::max_allowed_parallelism, threads)
-                    : nullptr),
-          arena_(std::make_shared<tbb::task_arena>(threads == 0 ? tbb::task_arena::automatic : static_cast<int>(threads))) {
+                  ? std::make_shared<tbb::global_control>(tbb::global_control::max_allowed_parallelism, threads)
+                  : nullptr),
+          arena_(std::make_shared<tbb::task_arena>(
+              threads == 0 ? tbb::task_arena::automatic : static_cast<int>(threads))) {
         arena_->initialize();
     }
 

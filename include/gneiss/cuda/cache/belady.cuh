@@ -32,14 +32,16 @@
 
 namespace gneiss::cuda {
 
-/// Maximum memory for computing change sets [bytes], in addition to the change sets: 12 per row that enters, 20 per row that
-/// leaves.
-[[nodiscard]] constexpr std::uint64_t belady_device_bytes(std::uint64_t accesses, std::uint64_t batches, const belady_options& options) noexcept {
-    return 34 * accesses + 4 * std::min(batches * batches, std::uint64_t{1} << 24) + 40 * batches * 32 + 8 * std::uint64_t{options.capacity};
+/// Maximum memory for computing change sets [bytes], in addition to the change sets: 12 per row that enters, 20 per row
+/// that leaves.
+[[nodiscard]] constexpr std::uint64_t belady_device_bytes(
+    std::uint64_t accesses, std::uint64_t batches, const belady_options& options) noexcept {
+    return 34 * accesses + 4 * std::min(batches * batches, std::uint64_t{1} << 24) + 40 * batches * 32 +
+        8 * std::uint64_t{options.capacity};
 }
 
-/// Change sets of a superbatch in the memory of a device, or of the host with Thrust's other systems: those of batch b are in
-/// [starts[b], starts[b + 1]). Exactly the result of `gneiss::belady`.
+/// Change sets of a superbatch in the memory of a device, or of the host with Thrust's other systems: those of batch b
+/// are in [starts[b], starts[b + 1]). Exactly the result of `gneiss::belady`.
 struct belady_sets {
     thrust::device_vector<node_id> in{}, out{};           ///< rows that enter and leave, of all batches
     thrust::device_vector<std::uint32_t> in_position{};   ///< position in the batch of each row that enters
@@ -50,33 +52,36 @@ struct belady_sets {
 
 /// Belady's cache as in `gneiss::belady_policy`, by algorithms over all accesses of the trace at once.
 ///
-/// A stable sort by id links each access with the previous one of the same row. Counts of (batch, next batch) alone determine
-/// how many rows of each list stay after a batch (`belady_counts`). So, except for one list per batch, nothing depends on which
-/// rows they are: an access is a hit unless a batch since the previous access cut its whole list. The one list that is cut in
-/// the middle is ranked by (resident before incoming, id), batch by batch, by one scan over its accesses.
+/// A stable sort by id links each access with the previous one of the same row. Counts of (batch, next batch) alone
+/// determine how many rows of each list stay after a batch (`belady_counts`). So, except for one list per batch,
+/// nothing depends on which rows they are: an access is a hit unless a batch since the previous access cut its whole
+/// list. The one list that is cut in the middle is ranked by (resident before incoming, id), batch by batch, by one
+/// scan over its accesses.
 ///
 /// \param executor  a Thrust policy that runs everything; for a stream, `par_nosync` and a caching allocator are best.
 /// Results are allocated by Thrust itself
 /// \param ids       of all accesses, batch by batch; distinct within each
 /// \param starts    [batches + 1] start of each batch
 ///
-/// Cost: two sorts of the accesses, some passes over them, and two passes over one list per batch; nothing over nodes or slots,
-/// unless rows without further use fill up the slots. Passes grow with batches² / 2²⁴. Memory: `belady_device_bytes`. Errors:
-/// errc::out_of_range for a row beyond `options.nodes`; errc::invalid_argument for more resident rows than slots, or a row that
-/// a batch requests twice; std::bad_alloc. Not thread-safe.
-/// Source: that of `belady_policy`; the counts: Carlisle and Lloyd, Discrete Applied Mathematics 59(3), 1995 (k-colorable
-/// intervals).
+/// Cost: two sorts of the accesses, some passes over them, and two passes over one list per batch; nothing over nodes
+/// or slots, unless rows without further use fill up the slots. Passes grow with batches² / 2²⁴. Memory:
+/// `belady_device_bytes`. Errors: errc::out_of_range for a row beyond `options.nodes`; errc::invalid_argument for more
+/// resident rows than slots, or a row that a batch requests twice; std::bad_alloc. Not thread-safe.
+/// Source: that of `belady_policy`; the counts: Carlisle and Lloyd, Discrete Applied Mathematics 59(3), 1995
+/// (k-colorable intervals).
 template <class Policy>
-[[nodiscard]] belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>& ids, std::span<const std::uint32_t> starts, const belady_options& options);
+[[nodiscard]] belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>& ids,
+    std::span<const std::uint32_t> starts, const belady_options& options);
 
-/// Computes all change sets of a superbatch and calls `visit(batch, change_set)` for each in order: `gneiss::belady` on another
-/// processor.
+/// Computes all change sets of a superbatch and calls `visit(batch, change_set)` for each in order: `gneiss::belady` on
+/// another processor.
 ///
 /// Memory: as above, charged to the budget's device memory, and the change sets on the host. Errors: as above;
-/// errc::out_of_range for 2³² accesses; errc::corrupt for a batch without the rows it declares; `over_budget`; errors of
-/// reading the trace.
+/// errc::out_of_range for 2³² accesses; errc::corrupt for a batch without the rows it declares; `over_budget`; errors
+/// of reading the trace.
 template <class Policy, access_trace Trace, class Visit>
-belady_outcome belady(const Policy& executor, Trace& trace, const belady_options& options, memory_budget& budget, Visit&& visit) {
+belady_outcome belady(
+    const Policy& executor, Trace& trace, const belady_options& options, memory_budget& budget, Visit&& visit) {
     std::vector<std::uint32_t> starts{0};
     std::uint64_t total = 0;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
@@ -84,12 +89,14 @@ belady_outcome belady(const Policy& executor, Trace& trace, const belady_options
         if (total >= detail::none) throw error(errc::out_of_range, "a trace has 2^32 accesses or more");
         starts.push_back(static_cast<std::uint32_t>(total));
     }
-    const memory_charge charge = budget.charge("change sets", belady_device_bytes(total, trace.batches(), options), memory_kind::device);
+    const memory_charge charge =
+        budget.charge("change sets", belady_device_bytes(total, trace.batches(), options), memory_kind::device);
     thrust::device_vector<node_id> ids(total);
     std::vector<node_id> room;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
         const std::span<const node_id> rows = trace.read(batch, room);
-        if (rows.size() != starts[batch + 1] - starts[batch]) throw error(errc::corrupt, "a trace does not have the rows that it declares");
+        if (rows.size() != starts[batch + 1] - starts[batch])
+            throw error(errc::corrupt, "a trace does not have the rows that it declares");
         thrust::copy(rows.begin(), rows.end(), ids.begin() + starts[batch]);
     }
     const belady_sets sets = belady(executor, ids, starts, options);
@@ -97,7 +104,9 @@ belady_outcome belady(const Policy& executor, Trace& trace, const belady_options
     const std::vector<std::uint32_t> in_position = detail::on_host(executor, sets.in_position);
     change_set changes;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
-        const auto slice = [](auto& to, const auto& from, std::uint32_t begin, std::uint32_t end) { to.assign(from.begin() + begin, from.begin() + end); };
+        const auto slice = [](auto& to, const auto& from, std::uint32_t begin, std::uint32_t end) {
+            to.assign(from.begin() + begin, from.begin() + end);
+        };
         slice(changes.in, in, sets.in_starts[batch], sets.in_starts[batch + 1]);
         slice(changes.in_position, in_position, sets.in_starts[batch], sets.in_starts[batch + 1]);
         slice(changes.out, out, sets.out_starts[batch], sets.out_starts[batch + 1]);
@@ -107,14 +116,16 @@ belady_outcome belady(const Policy& executor, Trace& trace, const belady_options
 }
 
 template <class Policy>
-belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>& ids, std::span<const std::uint32_t> starts, const belady_options& options) {
+belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>& ids,
+    std::span<const std::uint32_t> starts, const belady_options& options) {
     using detail::raw;
     using counts = thrust::device_vector<std::uint32_t>;
     const std::size_t size = ids.size(), batches = starts.size() - 1;
     const auto first = thrust::counting_iterator<std::uint64_t>(0), last = first + static_cast<std::ptrdiff_t>(size);
     if (options.resident.size() > options.capacity)
         throw error(errc::invalid_argument,
-            std::to_string(options.resident.size()) + " resident rows in a cache of " + std::to_string(options.capacity) + " slots");
+            std::to_string(options.resident.size()) + " resident rows in a cache of " +
+                std::to_string(options.capacity) + " slots");
     std::vector<node_id> resident(options.resident.begin(), options.resident.end());
     std::ranges::sort(resident);
 
@@ -133,15 +144,20 @@ belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>&
     thrust::sequence(executor, order.begin(), order.end());
     thrust::stable_sort_by_key(executor, sorted.begin(), sorted.end(), order.begin());
     detail::wait_for(executor);
-    const node_id largest = std::max(size == 0 ? node_id{0} : static_cast<node_id>(sorted.back()), resident.empty() ? node_id{0} : resident.back());
+    const node_id largest = std::max(
+        size == 0 ? node_id{0} : static_cast<node_id>(sorted.back()), resident.empty() ? node_id{0} : resident.back());
     if (options.nodes != 0 && largest >= options.nodes)
-        throw error(errc::out_of_range, "row " + std::to_string(largest) + " of a trace over " + std::to_string(options.nodes) + " rows");
+        throw error(errc::out_of_range,
+            "row " + std::to_string(largest) + " of a trace over " + std::to_string(options.nodes) + " rows");
     counts first_carried(batches), first_others(batches);
     thrust::device_vector<node_id> carried = detail::on_device(std::span<const node_id>(resident));
     thrust::for_each(executor, first, last,
-        detail::link_accesses{all, raw(order), raw(sorted), raw(carried), carried.size(), raw(before), raw(first_carried), raw(first_others)});
+        detail::link_accesses{all, raw(order), raw(sorted), raw(carried), carried.size(), raw(before),
+            raw(first_carried), raw(first_others)});
     if (const auto twice = thrust::find_if(executor, first, last, detail::is_asked_for_twice{all}); twice != last)
-        throw error(errc::invalid_argument, "a batch asks for row " + std::to_string(static_cast<node_id>(ids[static_cast<std::size_t>(*twice)])) + " twice");
+        throw error(errc::invalid_argument,
+            "a batch asks for row " + std::to_string(static_cast<node_id>(ids[static_cast<std::size_t>(*twice)])) +
+                " twice");
     counts used(resident.size());
     thrust::binary_search(executor, sorted.begin(), sorted.end(), carried.begin(), carried.end(), used.begin());
 
@@ -166,9 +182,11 @@ belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>&
         const std::size_t end = std::min(from + some, batches);
         counts next(batches * (end - from));
         thrust::for_each(executor, first, last,
-            detail::count_next_uses{all, raw(order), static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(end), raw(next)});
+            detail::count_next_uses{
+                all, raw(order), static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(end), raw(next)});
         const std::vector<std::uint32_t> rows = detail::on_host(executor, next);
-        for (std::size_t b = from; b < end; ++b) remaining.batch(std::span(rows).subspan((b - from) * batches, batches));
+        for (std::size_t b = from; b < end; ++b)
+            remaining.batch(std::span(rows).subspan((b - from) * batches, batches));
     }
     counts least = detail::on_device(std::span<const std::uint32_t>(remaining.least_cuts()));
     all.least = raw(least);
@@ -178,8 +196,10 @@ belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>&
 
     // The rows that stay, list by list.
     if (filled_until < batches && room != 0) {
-        const counts border = detail::chosen<std::uint32_t>(executor, order.begin() + starts[filled_until], starts[filled_until + 1] - starts[filled_until], detail::is_first_of_others{all});
-        thrust::for_each(executor, border.begin(), border.begin() + static_cast<std::ptrdiff_t>(room), detail::mark_filled{raw(flags)});
+        const counts border = detail::chosen<std::uint32_t>(executor, order.begin() + starts[filled_until],
+            starts[filled_until + 1] - starts[filled_until], detail::is_first_of_others{all});
+        thrust::for_each(executor, border.begin(), border.begin() + static_cast<std::ptrdiff_t>(room),
+            detail::mark_filled{raw(flags)});
         filled += room;
     }
     thrust::for_each(executor, first, last, detail::begin_accesses{all, filled_until});
@@ -193,18 +213,22 @@ belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>&
         const auto place = thrust::counting_iterator<std::uint32_t>(0);
         const auto kinds = thrust::make_transform_iterator(place, detail::count_kinds{all, cut.list, now});
         thrust::inclusive_scan(executor, kinds, kinds + rows, ranks.begin());
-        thrust::for_each(executor, place, place + rows, detail::cut_list{all, cut.list, now, rows, cut.kept, raw(ranks)});
+        thrust::for_each(
+            executor, place, place + rows, detail::cut_list{all, cut.list, now, rows, cut.kept, raw(ranks)});
     }
 
     // Rows that enter and leave.
     belady_sets result;
     thrust::for_each(executor, first, last, detail::announce_next_use{all});
     {
-        const counts in = detail::chosen<std::uint32_t>(executor, first, size, detail::has_flag{raw(flags), detail::belady_accesses::goes_in});
+        const counts in = detail::chosen<std::uint32_t>(
+            executor, first, size, detail::has_flag{raw(flags), detail::belady_accesses::goes_in});
         result.in = detail::mapped<node_id>(executor, in, detail::id_of{all.ids});
         result.in_position = detail::mapped<std::uint32_t>(executor, in, detail::position_of{all});
-        result.in_starts = detail::starts_of(executor, detail::mapped<std::uint32_t>(executor, in, detail::batch_of{all}), all.batches);
-        const counts fill = detail::chosen<std::uint32_t>(executor, first, size, detail::has_flag{raw(flags), detail::belady_accesses::filled});
+        result.in_starts = detail::starts_of(
+            executor, detail::mapped<std::uint32_t>(executor, in, detail::batch_of{all}), all.batches);
+        const counts fill = detail::chosen<std::uint32_t>(
+            executor, first, size, detail::has_flag{raw(flags), detail::belady_accesses::filled});
         result.fill.in = detail::on_host(executor, detail::mapped<node_id>(executor, fill, detail::id_of{all.ids}));
         for (std::uint32_t i = 0; i < result.fill.in.size(); ++i) result.fill.in_position.push_back(i);
     }
@@ -217,19 +241,23 @@ belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>&
         result.fill.out.assign(kept, unused.end());
         unused.erase(kept, unused.end());
     }
-    const counts last_hits = detail::chosen<std::uint32_t>(executor, order.begin(), size, detail::hit_for_the_last_time{all});
+    const counts last_hits =
+        detail::chosen<std::uint32_t>(executor, order.begin(), size, detail::hit_for_the_last_time{all});
     const auto entered = detail::mapped<node_id>(executor, last_hits, detail::id_of{all.ids});
-    const std::vector<std::uint32_t> entered_until = detail::starts_of(executor, detail::mapped<std::uint32_t>(executor, last_hits, detail::batch_of{all}), all.batches);
+    const std::vector<std::uint32_t> entered_until = detail::starts_of(
+        executor, detail::mapped<std::uint32_t>(executor, last_hits, detail::batch_of{all}), all.batches);
     std::vector<std::size_t> leaving(batches);
     std::size_t there = unused.size(), leave = 0;
     for (std::size_t b = 0; b < batches; ++b) {
         there += entered_until[b + 1] - entered_until[b];
         const std::uint64_t wanted = remaining.cuts()[b].wanted + there;
-        leaving[b] = std::min<std::size_t>(there, static_cast<std::size_t>(wanted - std::min<std::uint64_t>(wanted, options.capacity)));
+        leaving[b] = std::min<std::size_t>(
+            there, static_cast<std::size_t>(wanted - std::min<std::uint64_t>(wanted, options.capacity)));
         there -= leaving[b];
         leave += leaving[b];
     }
-    auto keys = detail::mapped<std::uint64_t>(executor, detail::chosen<std::uint32_t>(executor, first, size, detail::leaves{all}), detail::leaving_key{all});
+    auto keys = detail::mapped<std::uint64_t>(
+        executor, detail::chosen<std::uint32_t>(executor, first, size, detail::leaves{all}), detail::leaving_key{all});
     detail::wait_for(executor);
     std::size_t at = keys.size();
     keys.resize(at + leave);
@@ -238,7 +266,8 @@ belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>&
         rest.after(b, entered, entered_until[b + 1], leaving[b], keys.begin() + static_cast<std::ptrdiff_t>(at));
     thrust::sort(executor, keys.begin(), keys.end());
     result.out = detail::mapped<node_id>(executor, keys, detail::low_half{});
-    result.out_starts = detail::starts_of(executor, detail::mapped<std::uint32_t>(executor, keys, detail::high_half{}), all.batches);
+    result.out_starts =
+        detail::starts_of(executor, detail::mapped<std::uint32_t>(executor, keys, detail::high_half{}), all.batches);
     result.resident = rest.rows(entered);
     detail::wait_for(executor);
     return result;

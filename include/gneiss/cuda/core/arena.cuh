@@ -13,8 +13,8 @@
 
 namespace gneiss::cuda {
 
-/// Hands out consecutive parts of one block of device memory to an object that keeps them for its lifetime; or only counts
-/// them, so that the constructing code also determines the size:
+/// Hands out consecutive parts of one block of device memory to an object that keeps them for its lifetime; or only
+/// counts them, so that the constructing code also determines the size:
 ///
 ///     device_arena counting;
 ///     scratch needed(counting, capacities);                        // never used
@@ -39,7 +39,8 @@ public:
             throw error(errc::out_of_range, "a part of device memory of " + std::to_string(size) + " elements");
         const std::uint64_t begin = used_, bytes = round_up<std::uint64_t>(size * sizeof(T), unit);
         if (!counts() && bytes > capacity_ - begin)
-            throw over_budget(capacity_, {{"parts of an arena", begin, memory_kind::device}, {"asked", bytes, memory_kind::device}});
+            throw over_budget(
+                capacity_, {{"parts of an arena", begin, memory_kind::device}, {"asked", bytes, memory_kind::device}});
         used_ += bytes;
         return counts() ? nullptr : reinterpret_cast<T*>(memory_ + begin);
     }

@@ -22,7 +22,9 @@ struct device_info {
 
 namespace detail {
 
-inline std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+inline std::string version_text(int version) {
+    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 /// Returns the reason for a missing device, for display.
 inline std::string why_no_device(cudaError_t reason) {
@@ -31,13 +33,14 @@ inline std::string why_no_device(cudaError_t reason) {
     cudaRuntimeGetVersion(&runtime);
     if (reason != cudaErrorInsufficientDriver) return "no GPU";
     if (driver == 0) return "no GPU: no NVIDIA driver is installed";
-    return "no GPU: the NVIDIA driver is for CUDA " + version_text(driver) + ", CUDA " + version_text(runtime) + " is needed";
+    return "no GPU: the NVIDIA driver is for CUDA " + version_text(driver) + ", CUDA " + version_text(runtime) +
+        " is needed";
 }
 
 } // namespace detail
 
-/// Returns the GPUs of this machine, at least one. Throws `device_error` (`errc::unsupported`) with the reason if there is
-/// none. Cost: the first call of a process starts the driver, which takes tenths of a second.
+/// Returns the GPUs of this machine, at least one. Throws `device_error` (`errc::unsupported`) with the reason if there
+/// is none. Cost: the first call of a process starts the driver, which takes tenths of a second.
 [[nodiscard]] inline std::vector<device_info> devices() {
     int count = 0;
     const cudaError_t result = cudaGetDeviceCount(&count);

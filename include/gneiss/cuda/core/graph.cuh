@@ -13,9 +13,9 @@ namespace gneiss::cuda {
 /// Recorded are pointers and argument values: everything that changes per step must be in device memory.
 class graph {
 public:
-    /// Records the work that step() adds to `in`, and to streams that wait for its events (`in` must wait for them again).
-    /// Nothing runs. step() must neither allocate nor wait: CUDA refuses that, which throws `device_error`; exceptions of
-    /// step() propagate after the recording is discarded.
+    /// Records the work that step() adds to `in`, and to streams that wait for its events (`in` must wait for them
+    /// again). Nothing runs. step() must neither allocate nor wait: CUDA refuses that, which throws `device_error`;
+    /// exceptions of step() propagate after the recording is discarded.
     template <class Step>
     [[nodiscard]] static graph record(stream& in, Step&& step) {
         check(cudaStreamBeginCapture(in.get(), cudaStreamCaptureModeThreadLocal), "recording a graph");

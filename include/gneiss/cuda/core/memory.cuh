@@ -16,7 +16,8 @@ namespace gneiss::cuda {
 
 namespace detail {
 
-/// Allocates `bytes` of device or pinned host memory for `name`. Throws `device_error` with the sizes if memory is short.
+/// Allocates `bytes` of device or pinned host memory for `name`. Throws `device_error` with the sizes if memory is
+/// short.
 [[nodiscard]] inline void* allocate(memory_kind kind, const std::string& name, std::uint64_t bytes) {
     if (bytes == 0) return nullptr;
     void* pointer = nullptr;
@@ -24,9 +25,11 @@ namespace detail {
                                                            : cudaHostAlloc(&pointer, bytes, cudaHostAllocDefault);
     if (result == cudaSuccess) return pointer;
     static_cast<void>(cudaGetLastError()); // reported here; clears it for the next call
-    std::string what = name + ": " + format_bytes(bytes) + (kind == memory_kind::device ? " of device memory" : " of pinned memory");
+    std::string what =
+        name + ": " + format_bytes(bytes) + (kind == memory_kind::device ? " of device memory" : " of pinned memory");
     std::size_t free = 0, total = 0;
-    if (result == cudaErrorMemoryAllocation && kind == memory_kind::device && cudaMemGetInfo(&free, &total) == cudaSuccess)
+    if (result == cudaErrorMemoryAllocation && kind == memory_kind::device &&
+        cudaMemGetInfo(&free, &total) == cudaSuccess)
         what += ", of which " + format_bytes(free) + " of " + format_bytes(total) + " are free";
     throw device_error(result, what);
 }
@@ -41,11 +44,14 @@ public:
     buffer(memory_budget& budget, const std::string& name, std::size_t size) : size_(size) {
         if (size > std::numeric_limits<std::size_t>::max() / sizeof(T))
             throw error(errc::out_of_range, name + ": " + std::to_string(size) + " elements");
-        static_cast<void>(charge_ = budget.charge(name, size * sizeof(T), Kind)); // nvcc applies the type's [[nodiscard]] here
+        static_cast<void>(
+            charge_ = budget.charge(name, size * sizeof(T), Kind)); // nvcc applies the type's [[nodiscard]] here
         data_ = static_cast<T*>(allocate(Kind, name, size * sizeof(T)));
     }
     buffer(buffer&& other) noexcept
-        : charge_(std::move(other.charge_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+        : charge_(std::move(other.charge_)),
+          data_(std::exchange(other.data_, nullptr)),
+          size_(std::exchange(other.size_, 0)) {}
     buffer& operator=(buffer&& other) noexcept {
         std::swap(charge_, other.charge_);
         std::swap(data_, other.data_);
@@ -80,19 +86,20 @@ private:
 /// Elements in device memory, charged as `memory_kind::device`. The host must not dereference data().
 template <class T>
 using device_buffer = detail::buffer<T, memory_kind::device>;
-/// Elements in page-locked host memory, charged as `memory_kind::pinned`: copies to and from the device run concurrently with
-/// kernels.
+/// Elements in page-locked host memory, charged as `memory_kind::pinned`: copies to and from the device run
+/// concurrently with kernels.
 template <class T>
 using pinned_buffer = detail::buffer<T, memory_kind::pinned>;
 
 /// Copies all of `from` to the beginning of `to`, in `in`; each may be on either side. Both must stay valid, and `from`
-/// unchanged, until the stream has passed. Memory that is not pinned is staged, and the call may wait. Throws `device_error`;
-/// `errc::out_of_range` if `to` is too small.
+/// unchanged, until the stream has passed. Memory that is not pinned is staged, and the call may wait. Throws
+/// `device_error`; `errc::out_of_range` if `to` is too small.
 template <class T>
     requires std::is_trivially_copyable_v<T>
 void copy_async(std::span<T> to, std::span<const std::type_identity_t<T>> from, cudaStream_t in) {
     if (from.size() > to.size())
-        throw error(errc::out_of_range, "copies " + std::to_string(from.size()) + " elements to " + std::to_string(to.size()));
+        throw error(
+            errc::out_of_range, "copies " + std::to_string(from.size()) + " elements to " + std::to_string(to.size()));
     if (from.empty()) return;
     check(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), cudaMemcpyDefault, in), "copying");
 }

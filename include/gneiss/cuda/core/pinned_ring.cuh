@@ -24,11 +24,13 @@ namespace gneiss::cuda {
 template <class T>
 class pinned_ring {
 public:
-    /// Allocates `slots` slots of `size` elements. Throws `over_budget`, `device_error`; `errc::invalid_argument` for no slots.
+    /// Allocates `slots` slots of `size` elements. Throws `over_budget`, `device_error`; `errc::invalid_argument` for
+    /// no slots.
     pinned_ring(memory_budget& budget, const std::string& name, std::size_t slots, std::size_t size) : size_(size) {
         if (slots == 0) throw error(errc::invalid_argument, name + ": a ring needs a slot");
         if (size > std::numeric_limits<std::size_t>::max() / sizeof(T) / slots)
-            throw error(errc::out_of_range, name + ": " + std::to_string(slots) + " slots of " + std::to_string(size) + " elements");
+            throw error(errc::out_of_range,
+                name + ": " + std::to_string(slots) + " slots of " + std::to_string(size) + " elements");
         memory_ = pinned_buffer<T>(budget, name, slots * size);
         for (std::size_t i = 0; i < slots; ++i) last_use_.emplace_back();
     }

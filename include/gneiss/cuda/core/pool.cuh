@@ -24,7 +24,9 @@ class [[nodiscard]] pool_buffer {
 public:
     pool_buffer() = default;
     pool_buffer(pool_buffer&& other) noexcept
-        : pool_(std::exchange(other.pool_, nullptr)), data_(other.data_), size_(std::exchange(other.size_, 0)) {}
+        : pool_(std::exchange(other.pool_, nullptr)),
+          data_(other.data_),
+          size_(std::exchange(other.size_, 0)) {}
     pool_buffer& operator=(pool_buffer&& other) noexcept {
         std::swap(pool_, other.pool_);
         std::swap(data_, other.data_);
@@ -46,18 +48,20 @@ private:
     std::size_t size_ = 0;
 };
 
-/// One allocation of device memory, parts of which are handed out without calls to the driver: cudaMalloc waits for the device,
-/// and must not be called in a step. First fit; parts start at multiples of 256 bytes; adjacent free parts are merged.
+/// One allocation of device memory, parts of which are handed out without calls to the driver: cudaMalloc waits for the
+/// device, and must not be called in a step. First fit; parts start at multiples of 256 bytes; adjacent free parts are
+/// merged.
 ///
-/// Thread-safe. O(log parts) to return, O(free parts) to take. A returned part may be reused while a stream still works in it:
-/// use one pool per stream, or wait.
+/// Thread-safe. O(log parts) to return, O(free parts) to take. A returned part may be reused while a stream still works
+/// in it: use one pool per stream, or wait.
 class device_pool {
 public:
     static constexpr std::uint64_t unit = 256; ///< bytes; alignment of cudaMalloc
 
     /// Throws `over_budget`, `device_error`.
     device_pool(memory_budget& budget, const std::string& name, std::uint64_t bytes)
-        : name_(name), memory_(budget, name, bytes / unit * unit) {
+        : name_(name),
+          memory_(budget, name, bytes / unit * unit) {
         if (!memory_.empty()) free_.emplace(0, memory_.size());
     }
     device_pool(const device_pool&) = delete;
@@ -100,7 +104,8 @@ private:
     friend class pool_buffer;
 
     [[noreturn]] void refuse(std::uint64_t bytes) const {
-        throw over_budget(memory_.size(), {{name_, in_use_, memory_kind::device}, {"asked", bytes, memory_kind::device}});
+        throw over_budget(
+            memory_.size(), {{name_, in_use_, memory_kind::device}, {"asked", bytes, memory_kind::device}});
     }
     void give_back(const void* data, std::uint64_t bytes) noexcept {
         const std::scoped_lock lock(mutex_);

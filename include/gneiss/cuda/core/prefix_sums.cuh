@@ -9,8 +9,8 @@
 #include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 
-// Prefix sums of a number of integers that only the device knows: sums of tiles, their prefix sums by one block, then those
-// within each tile. No block waits for another, and results do not depend on any order.
+// Prefix sums of a number of integers that only the device knows: sums of tiles, their prefix sums by one block, then
+// those within each tile. No block waits for another, and results do not depend on any order.
 namespace gneiss::cuda {
 
 /// Number of items, in device memory: each · ⌈*of / per⌉.
@@ -79,11 +79,13 @@ __device__ inline V scan_tile(V (&item)[prefix_tiles::rounds]) {
 
 /// values[i] = value(i), and the sum of each tile.
 template <class Value>
-__global__ void __launch_bounds__(prefix_tiles::threads) sum_tiles(item_count count, Value value, std::uint32_t* values, std::uint64_t* sums) {
+__global__ void __launch_bounds__(prefix_tiles::threads)
+    sum_tiles(item_count count, Value value, std::uint32_t* values, std::uint64_t* sums) {
     constexpr unsigned warps = prefix_tiles::threads / warp_lanes;
     __shared__ std::uint64_t of_warp[warps];
     const std::uint32_t items = count();
-    for (std::uint64_t first = std::uint64_t{blockIdx.x} * prefix_tiles::items; first < items; first += std::uint64_t{gridDim.x} * prefix_tiles::items) {
+    for (std::uint64_t first = std::uint64_t{blockIdx.x} * prefix_tiles::items; first < items;
+        first += std::uint64_t{gridDim.x} * prefix_tiles::items) {
         std::uint64_t sum = 0;
         GNEISS_UNROLL
         for (unsigned round = 0; round < prefix_tiles::rounds; ++round) {
@@ -107,7 +109,8 @@ __global__ void __launch_bounds__(prefix_tiles::threads) sum_tiles(item_count co
 
 /// Replaces sums of tiles by those of the preceding tiles; one block; one thread calls then(total).
 template <class Then>
-__global__ void __launch_bounds__(prefix_tiles::threads) scan_sums(item_count count, std::uint64_t* sums, std::uint32_t* values, Then then) {
+__global__ void __launch_bounds__(prefix_tiles::threads)
+    scan_sums(item_count count, std::uint64_t* sums, std::uint32_t* values, Then then) {
     const std::uint32_t items = count(), tiles = ceil_div(items, prefix_tiles::items);
     std::uint64_t before = 0;
     for (std::uint32_t first = 0; first < tiles; first += prefix_tiles::items) {
@@ -132,9 +135,11 @@ __global__ void __launch_bounds__(prefix_tiles::threads) scan_sums(item_count co
 }
 
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) scan_values(item_count count, const std::uint64_t* sums, std::uint32_t* values) {
+__global__ void __launch_bounds__(Threads)
+    scan_values(item_count count, const std::uint64_t* sums, std::uint32_t* values) {
     const std::uint32_t items = count();
-    for (std::uint64_t first = std::uint64_t{blockIdx.x} * prefix_tiles::items; first < items; first += std::uint64_t{gridDim.x} * prefix_tiles::items) {
+    for (std::uint64_t first = std::uint64_t{blockIdx.x} * prefix_tiles::items; first < items;
+        first += std::uint64_t{gridDim.x} * prefix_tiles::items) {
         std::uint32_t mine[prefix_tiles::rounds];
         GNEISS_UNROLL
         for (unsigned round = 0; round < prefix_tiles::rounds; ++round) {
@@ -162,14 +167,16 @@ struct then_nothing {
 
 } // namespace detail
 
-/// sums[i] = Σ value(j), j < i, for i ≤ count(): devices call the function object value once for each i < count(), then one
-/// thread calls then(total) once, before any other of the sums is written: if it reduces count(), the rest is not written.
+/// sums[i] = Σ value(j), j < i, for i ≤ count(): devices call the function object value once for each i < count(), then
+/// one thread calls then(total) once, before any other of the sums is written: if it reduces count(), the rest is not
+/// written.
 ///
-/// sums [capacity + 1], scratch [prefix_tiles::scratch(capacity)]; count() ≤ capacity. then() gets the exact total even if it
-/// is 2³² or more; the sums wrap. Cost: three launches; one call of value, two writes and a read of 4 bytes per item.
+/// sums [capacity + 1], scratch [prefix_tiles::scratch(capacity)]; count() ≤ capacity. then() gets the exact total even
+/// if it is 2³² or more; the sums wrap. Cost: three launches; one call of value, two writes and a read of 4 bytes per
+/// item.
 template <class Value, class Then = detail::then_nothing>
-void prefix_sums(cudaStream_t stream, const item_count& count, std::uint32_t capacity, const Value& value, std::uint32_t* sums,
-    std::uint64_t* scratch, const Then& then = {}) {
+void prefix_sums(cudaStream_t stream, const item_count& count, std::uint32_t capacity, const Value& value,
+    std::uint32_t* sums, std::uint64_t* scratch, const Then& then = {}) {
     const dim3 grid = detail::strided_grid(capacity, prefix_tiles::items);
     launch(stream, detail::sum_tiles<Value>, grid, prefix_tiles::threads, 0, count, value, sums, scratch);
     launch(stream, detail::scan_sums<Then>, 1, prefix_tiles::threads, 0, count, scratch, sums, then);
@@ -177,7 +184,8 @@ void prefix_sums(cudaStream_t stream, const item_count& count, std::uint32_t cap
 }
 
 /// Computes prefix sums in place.
-inline void prefix_sums(cudaStream_t stream, const item_count& count, std::uint32_t capacity, std::uint32_t* sums, std::uint64_t* scratch) {
+inline void prefix_sums(
+    cudaStream_t stream, const item_count& count, std::uint32_t capacity, std::uint32_t* sums, std::uint64_t* scratch) {
     prefix_sums(stream, count, capacity, detail::listed_values{sums}, sums, scratch);
 }
 

@@ -9,16 +9,16 @@
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/cuda/device_api.cuh>
 
-// Reads and writes of rows by kernels: 16 bytes per lane if rows are aligned, else value by value with adjacent lanes on
-// adjacent values, so a warp's request covers whole sectors either way.
+// Reads and writes of rows by kernels: 16 bytes per lane if rows are aligned, else value by value with adjacent lanes
+// on adjacent values, so a warp's request covers whole sectors either way.
 namespace gneiss::cuda {
 
 /// Storage type of rows; sums are floats.
 template <class T>
 concept storage = std::is_same_v<std::remove_const_t<T>, float> || std::is_same_v<std::remove_const_t<T>, bfloat16>;
 
-/// A `matrix_view` of device memory as a kernel argument. Memory holds rows · stride values, including those after the columns
-/// of the last row: if a stride is a multiple of 16 bytes, kernels read them, and ignore their values.
+/// A `matrix_view` of device memory as a kernel argument. Memory holds rows · stride values, including those after the
+/// columns of the last row: if a stride is a multiple of 16 bytes, kernels read them, and ignore their values.
 template <class T>
 struct rows_view {
     T* data = nullptr;         ///< first value
@@ -28,13 +28,17 @@ struct rows_view {
     rows_view() = default;
     /// View of rows that are `apart` values apart.
     GNEISS_HD rows_view(T* rows, std::size_t width, std::size_t apart)
-        : data(rows), columns(static_cast<std::uint32_t>(width)), stride(static_cast<std::uint32_t>(apart)) {}
+        : data(rows),
+          columns(static_cast<std::uint32_t>(width)),
+          stride(static_cast<std::uint32_t>(apart)) {}
     /// Converts a view of device memory.
-    rows_view(matrix_view<T> of) : rows_view(of.data(), of.columns(), of.stride()) {} // NOLINT(google-explicit-constructor)
+    rows_view(matrix_view<T> of)
+        : rows_view(of.data(), of.columns(), of.stride()) {} // NOLINT(google-explicit-constructor)
     /// Converts a view of T to one of const T.
     template <class U>
         requires(std::is_const_v<T> && std::is_same_v<const U, T>)
-    GNEISS_HD rows_view(const rows_view<U>& of) : rows_view(of.data, of.columns, of.stride) {} // NOLINT(google-explicit-constructor)
+    GNEISS_HD rows_view(const rows_view<U>& of)
+        : rows_view(of.data, of.columns, of.stride) {} // NOLINT(google-explicit-constructor)
 
     /// Returns the address of a row.
     [[nodiscard]] GNEISS_HD T* operator[](std::size_t row) const noexcept { return data + row * stride; }
@@ -50,8 +54,10 @@ namespace detail {
 [[nodiscard]] GNEISS_HD inline float widen(bfloat16 x) noexcept { return to_float(x); }
 template <storage T>
 [[nodiscard]] GNEISS_HD inline T narrow(float x) noexcept {
-    if constexpr (std::is_same_v<T, float>) return x;
-    else return to_bfloat16(x);
+    if constexpr (std::is_same_v<T, float>)
+        return x;
+    else
+        return to_bfloat16(x);
 }
 
 /// Reads a value of memory that the kernel only reads.
@@ -89,10 +95,13 @@ struct row_slice {
 
     /// Makes the slice of lane `lane` of those that share `columns` of a row's `all_columns` from `chunk` · columns on.
     __device__ row_slice(unsigned chunk, unsigned lane, unsigned all_columns)
-        : first(chunk * columns + lane * (Aligned ? size : 1)), all(all_columns) {}
+        : first(chunk * columns + lane * (Aligned ? size : 1)),
+          all(all_columns) {}
 
     /// Returns the number of chunks of a row.
-    [[nodiscard]] static std::size_t chunks(std::size_t row_columns) { return ceil_div(row_columns, std::size_t{columns}); }
+    [[nodiscard]] static std::size_t chunks(std::size_t row_columns) {
+        return ceil_div(row_columns, std::size_t{columns});
+    }
 
     [[nodiscard]] __device__ static constexpr unsigned step() noexcept { return Aligned ? 1 : Lanes; }
     [[nodiscard]] __device__ unsigned column(unsigned k) const noexcept { return first + k * step(); }
@@ -179,9 +188,8 @@ private:
 template <unsigned Lanes, unsigned Size>
 __device__ inline void add_groups(float (&x)[Size]) {
     GNEISS_UNROLL
-    for (int apart = warp_lanes / 2; apart >= static_cast<int>(Lanes); apart /= 2)
-        GNEISS_UNROLL
-        for (unsigned k = 0; k < Size; ++k) x[k] += __shfl_xor_sync(whole_warp, x[k], apart);
+    for (int apart = warp_lanes / 2; apart >= static_cast<int>(Lanes); apart /= 2) GNEISS_UNROLL
+    for (unsigned k = 0; k < Size; ++k) x[k] += __shfl_xor_sync(whole_warp, x[k], apart);
 }
 
 /// Returns Σ over the lanes of a warp, in a fixed order, in all lanes.
@@ -191,19 +199,26 @@ __device__ inline void add_groups(float (&x)[Size]) {
 }
 
 /// Returns blocks of 256 threads with one warp per row.
-[[nodiscard]] inline dim3 warp_grid(std::size_t rows) { return {static_cast<unsigned>(ceil_div(rows, std::size_t{8})), 1, 1}; }
+[[nodiscard]] inline dim3 warp_grid(std::size_t rows) {
+    return {static_cast<unsigned>(ceil_div(rows, std::size_t{8})), 1, 1};
+}
 
 /// Calls f(slice) with a `row_slice` whose lanes, 8, 16 or 32, suit rows of `columns` columns.
 template <storage T, class F>
 void with_slices(std::size_t columns, bool aligned, F&& f) {
     const auto lanes = [&]<unsigned Lanes>(std::integral_constant<unsigned, Lanes>) {
-        if (aligned) f(row_slice<T, Lanes, true>{});
-        else f(row_slice<T, Lanes, false>{});
+        if (aligned)
+            f(row_slice<T, Lanes, true>{});
+        else
+            f(row_slice<T, Lanes, false>{});
     };
     const std::size_t packets = ceil_div(columns * sizeof(T), std::size_t{16});
-    if (packets <= 8) lanes(std::integral_constant<unsigned, 8>{});
-    else if (packets <= 16) lanes(std::integral_constant<unsigned, 16>{});
-    else lanes(std::integral_constant<unsigned, 32>{});
+    if (packets <= 8)
+        lanes(std::integral_constant<unsigned, 8>{});
+    else if (packets <= 16)
+        lanes(std::integral_constant<unsigned, 16>{});
+    else
+        lanes(std::integral_constant<unsigned, 32>{});
 }
 
 } // namespace detail

@@ -67,7 +67,9 @@ public:
 
     /// Returns CUDA's handle.
     [[nodiscard]] cudaStream_t get() const noexcept { return stream_; }
-    operator cudaStream_t() const noexcept { return stream_; } ///< for `launch` and the copies NOLINT(google-explicit-constructor)
+    operator cudaStream_t() const noexcept {
+        return stream_;
+    } ///< for `launch` and the copies NOLINT(google-explicit-constructor)
 
     /// Waits on the host for all work. Throws `device_error`, also for errors of kernels.
     void synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }

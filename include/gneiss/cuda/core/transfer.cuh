@@ -28,7 +28,8 @@ struct transferred {
     [[nodiscard]] std::size_t size() const noexcept { return host.size(); }
 };
 
-/// Transfers one batch over the bus, in one block of pinned and one of device memory: consecutive arrays, copied together.
+/// Transfers one batch over the bus, in one block of pinned and one of device memory: consecutive arrays, copied
+/// together.
 ///
 ///     // to the device                                  // and back
 ///     slot.begin();                                     slot.begin();
@@ -39,27 +40,30 @@ struct transferred {
 ///     … kernels of `compute` read rows.device …         slot.copy_out(back);
 ///     slot.done(compute);                               slot.wait(); // then gradients.host is there
 ///
-/// Streams wait for each other by events: the copy for the kernels that last used the slot, the kernels for the copy. The host
-/// waits in begin(), for the slot's last copy, and in wait(). Arrays requested in the same order with the same capacities have
-/// the same addresses each time, so that a step recorded as a graph finds them; ready() and done() are outside of it.
+/// Streams wait for each other by events: the copy for the kernels that last used the slot, the kernels for the copy.
+/// The host waits in begin(), for the slot's last copy, and in wait(). Arrays requested in the same order with the same
+/// capacities have the same addresses each time, so that a step recorded as a graph finds them; ready() and done() are
+/// outside of it.
 ///
-/// Cost: one copy, and one more after each gap of `gap` bytes or more that capacities leave. Allocates nothing after the
-/// constructor, except the list of such gaps. Errors: `over_budget` for arrays that do not fit; errc::out_of_range for more
-/// elements than their capacity; `device_error`. Not thread-safe. A slot may pass from thread to thread with its batch, and can
-/// begin() again after done() or wait().
+/// Cost: one copy, and one more after each gap of `gap` bytes or more that capacities leave. Allocates nothing after
+/// the constructor, except the list of such gaps. Errors: `over_budget` for arrays that do not fit; errc::out_of_range
+/// for more elements than their capacity; `device_error`. Not thread-safe. A slot may pass from thread to thread with
+/// its batch, and can begin() again after done() or wait().
 class transfer_slot {
 public:
-    static constexpr std::size_t alignment = 256;              ///< alignment of every array, on both sides [bytes]
+    static constexpr std::size_t alignment = 256;             ///< alignment of every array, on both sides [bytes]
     static constexpr std::size_t gap = std::size_t{64} << 10; ///< gaps below this are copied, too [bytes]
 
     /// Returns the bytes of an array in a slot.
-    [[nodiscard]] static constexpr std::uint64_t array_bytes(std::uint64_t capacity, std::size_t element_bytes) noexcept {
+    [[nodiscard]] static constexpr std::uint64_t array_bytes(
+        std::uint64_t capacity, std::size_t element_bytes) noexcept {
         return round_up(capacity * element_bytes, std::uint64_t{alignment});
     }
 
     /// Allocates `bytes` on each side. Throws `over_budget`, `device_error`.
     transfer_slot(memory_budget& budget, std::string name, std::uint64_t bytes)
-        : name_(std::move(name)), host_(budget, name_, static_cast<std::size_t>(round_up(bytes, std::uint64_t{alignment}))),
+        : name_(std::move(name)),
+          host_(budget, name_, static_cast<std::size_t>(round_up(bytes, std::uint64_t{alignment}))),
           device_(budget, name_, host_.size()) {
         parts_.reserve(32);
     }
@@ -90,12 +94,16 @@ public:
             throw error(errc::out_of_range,
                 name_ + ": " + std::to_string(size) + " elements where there is room for " + std::to_string(capacity));
         if (capacity > (host_.size() - used_) / sizeof(T) || array_bytes(capacity, sizeof(T)) > host_.size() - used_)
-            throw over_budget(host_.size(), {{name_, used_, memory_kind::pinned}, {"an array of the batch", capacity * sizeof(T), memory_kind::pinned}});
+            throw over_budget(host_.size(),
+                {{name_, used_, memory_kind::pinned},
+                    {"an array of the batch", capacity * sizeof(T), memory_kind::pinned}});
         const std::size_t begin = used_, end = begin + size * sizeof(T);
         used_ += static_cast<std::size_t>(array_bytes(capacity, sizeof(T)));
         if (size != 0) {
-            if (!parts_.empty() && begin - parts_.back().end < gap) parts_.back().end = end;
-            else parts_.push_back({begin, end});
+            if (!parts_.empty() && begin - parts_.back().end < gap)
+                parts_.back().end = end;
+            else
+                parts_.push_back({begin, end});
         }
         return {{reinterpret_cast<T*>(host_.data() + begin), size}, reinterpret_cast<T*>(device_.data() + begin)};
     }
@@ -116,7 +124,8 @@ public:
     transferred<std::remove_const_t<T>> put(std::span<T> from) {
         return put(from, from.size());
     }
-    /// Returns the device address of a part of one of the arrays, such as a mini-batch that was put, or made, in this slot.
+    /// Returns the device address of a part of one of the arrays, such as a mini-batch that was put, or made, in this
+    /// slot.
     template <class T>
     [[nodiscard]] T* device(std::span<T> part) noexcept {
         const auto offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(part.data()) - host_.data());
@@ -128,7 +137,8 @@ public:
     void copy_in(stream& copies) { copy(device_.span(), host_.span(), copies); }
     /// Copies them to the host, in `copies`, after done().
     void copy_out(stream& copies) { copy(host_.span(), device_.span(), copies); }
-    /// Makes later work of `compute` wait for the slot's last copy: uploaded data is there, downloaded data may be overwritten.
+    /// Makes later work of `compute` wait for the slot's last copy: uploaded data is there, downloaded data may be
+    /// overwritten.
     void ready(stream& compute) const { compute.wait(copied_); }
     /// Marks the slot as in use until the current work of `compute` is done.
     void done(cudaStream_t compute) { used_until_.record(compute); }
@@ -142,7 +152,8 @@ private:
     void copy(std::span<std::byte> to, std::span<const std::byte> from, stream& copies) {
         copies.wait(used_until_);
         for (const part& one : parts_)
-            copy_async(to.subspan(one.begin, one.end - one.begin), from.subspan(one.begin, one.end - one.begin), copies);
+            copy_async(
+                to.subspan(one.begin, one.end - one.begin), from.subspan(one.begin, one.end - one.begin), copies);
         copied_.record(copies);
     }
 
@@ -154,15 +165,15 @@ private:
     event copied_, used_until_;
 };
 
-/// Slots used in turn, and the stream of their copies: that many batches may be between the host and the end of their kernels.
-/// Two of these, one per direction, overlap both copies with each other and with kernels.
+/// Slots used in turn, and the stream of their copies: that many batches may be between the host and the end of their
+/// kernels. Two of these, one per direction, overlap both copies with each other and with kernels.
 ///
-/// Precondition: done(), or wait() for downloads, was called for a slot before its turn comes again. Not thread-safe; different
-/// threads may use slots of different batches.
+/// Precondition: done(), or wait() for downloads, was called for a slot before its turn comes again. Not thread-safe;
+/// different threads may use slots of different batches.
 class transfer_stage {
 public:
-    /// Allocates `slots` slots of `bytes` on each side. Throws `over_budget`, `device_error`; `errc::invalid_argument` for no
-    /// slots.
+    /// Allocates `slots` slots of `bytes` on each side. Throws `over_budget`, `device_error`; `errc::invalid_argument`
+    /// for no slots.
     transfer_stage(memory_budget& budget, const std::string& name, std::size_t slots, std::uint64_t bytes) {
         if (slots == 0) throw error(errc::invalid_argument, name + ": a transfer needs a slot");
         for (std::size_t i = 0; i < slots; ++i) slots_.emplace_back(budget, name, bytes);

@@ -24,11 +24,13 @@
 
 namespace gneiss::cuda {
 
-/// `gneiss::dense_sample` in device memory: arrays with room for a sampler's capacity. Members without comments are as there.
+/// `gneiss::dense_sample` in device memory: arrays with room for a sampler's capacity. Members without comments are as
+/// there.
 template <node_id_type NodeId = node_id>
 struct dense_view {
-    const std::uint32_t* node_id_offsets = nullptr; ///< [hops + 2], all 0 if the batch failed; the last is the number of nodes
-    const NodeId* node_ids = nullptr;                   ///< as in `gneiss::dense_sample`
+    const std::uint32_t* node_id_offsets =
+        nullptr;                      ///< [hops + 2], all 0 if the batch failed; the last is the number of nodes
+    const NodeId* node_ids = nullptr; ///< as in `gneiss::dense_sample`
     const std::uint32_t* nbr_offsets = nullptr;         ///< as in `gneiss::dense_sample`
     const NodeId* nbrs = nullptr;                       ///< as in `gneiss::dense_sample`
     const std::uint32_t* repr_map = nullptr;            ///< as in `gneiss::dense_sample`
@@ -37,16 +39,16 @@ struct dense_view {
     std::uint32_t node_capacity = 0, edge_capacity = 0; ///< maximum nodes and edges of a sample
 };
 
-/// `gneiss::dense_sampler` on a device: the same sample, bit for bit, for the same seed, batch key, seed nodes, graph and
-/// options, in device memory with the layers that read it.
+/// `gneiss::dense_sampler` on a device: the same sample, bit for bit, for the same seed, batch key, seed nodes, graph
+/// and options, in device memory with the layers that read it.
 ///
 ///     dense_sampler<> sampler(budget, graph.view(), options, seed, {.seeds = 1024});
 ///     sampler.sample(stream, key, seeds);                      // the host does not wait
 ///     aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.view().node_ids), edge_weight::mean, features, rows);
 ///
-/// Used and recorded like `neighbor_sampler`, with its bounds and errors. Memory: 8 bytes per node of the graph; 12 bytes per
-/// edge of room and 4 for each layer that reads it; for lists by source 21 more, and 8 for each layer. Kernels: 10, 2 for
-/// excluded edges, 8 or 9 per hop, and 6 to 16 per layer for lists by source.
+/// Used and recorded like `neighbor_sampler`, with its bounds and errors. Memory: 8 bytes per node of the graph; 12
+/// bytes per edge of room and 4 for each layer that reads it; for lists by source 21 more, and 8 for each layer.
+/// Kernels: 10, 2 for excluded edges, 8 or 9 per hop, and 6 to 16 per layer for lists by source.
 /// Source: MariusGNN, section 4, Algorithms 1 and 2.
 template <node_id_type NodeId = node_id>
 class dense_sampler {
@@ -55,24 +57,30 @@ public:
     dense_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options, std::uint64_t seed,
         const sample_capacity& capacity, layer_stack::lists wanted = layer_stack::lists::both,
         std::uint32_t stamps = detail::hop_kernels<NodeId>::all_stamps)
-        : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::once, wanted == layer_stack::lists::both, stamps),
-          counts_(budget, "counts of layers", hops_.hops()), node_id_offsets_(budget, "deltas", hops_.hops() + 2),
-          node_ids_(budget, "nodes of a sample", hops_.room().back().known), drawn_(budget, "table of hops", hops_.hops()),
+        : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::once,
+              wanted == layer_stack::lists::both, stamps),
+          counts_(budget, "counts of layers", hops_.hops()),
+          node_id_offsets_(budget, "deltas", hops_.hops() + 2),
+          node_ids_(budget, "nodes of a sample", hops_.room().back().known),
+          drawn_(budget, "table of hops", hops_.hops()),
           stacked_(budget, "table of layers", hops_.hops()) {
         const bool both = wanted == layer_stack::lists::both;
         std::vector<detail::drawn_hop<NodeId>> drawn;
         std::vector<detail::stacked_layer> stacked;
         for (std::size_t i = 0; i < layers(); ++i) {
             const auto& lists = hops_.lists(i);
-            drawn.push_back({lists.offsets.data(), lists.numbers.data(), lists.targets.data(), lists.ids.data(), lists.relations.data(), lists.edge_ids.data()});
+            drawn.push_back({lists.offsets.data(), lists.numbers.data(), lists.targets.data(), lists.ids.data(),
+                lists.relations.data(), lists.edge_ids.data()});
             std::uint64_t edges = 0;
             for (std::size_t h = 0; h + i < layers(); ++h) edges += hops_.room()[h].edges;
             if (edges >= gneiss::detail::too_many_edges)
                 throw error(errc::out_of_range, "a sample may draw " + std::to_string(edges) + " edges: bound them");
             const layer_room room = room_of(i);
-            lists_.push_back({static_cast<std::uint32_t>(edges), {budget, "offsets of a layer", room.targets + std::size_t{1}},
-                {budget, "neighbors of a layer", edges}, {budget, "targets of edges", both ? edges : 0},
-                {budget, "offsets by source", both ? room.sources + std::size_t{1} : 0}, {budget, "edges by source", both ? edges : 0}});
+            lists_.push_back(
+                {static_cast<std::uint32_t>(edges), {budget, "offsets of a layer", room.targets + std::size_t{1}},
+                    {budget, "neighbors of a layer", edges}, {budget, "targets of edges", both ? edges : 0},
+                    {budget, "offsets by source", both ? room.sources + std::size_t{1} : 0},
+                    {budget, "edges by source", both ? edges : 0}});
             stacked.push_back({lists_[i].offsets.data(), lists_[i].neighbors.data(), lists_[i].edge_target.data()});
         }
         const std::uint32_t edges = lists_[0].edges;
@@ -88,12 +96,14 @@ public:
     [[nodiscard]] const neighbor_options& options() const noexcept { return hops_.options(); }
 
     /// As of `neighbor_sampler`.
-    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
+    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds,
+        std::span<const excluded_edge<NodeId>> excluded = {}) {
         set(in, batch, seeds, excluded);
         run(in);
     }
     /// Sets the batch, its seed nodes and excluded edges, in stream order.
-    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
+    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds,
+        std::span<const excluded_edge<NodeId>> excluded = {}) {
         hops_.set(in, batch, seeds, excluded);
     }
     /// Returns the address of the request, in device memory.
@@ -121,11 +131,14 @@ public:
         };
         hops_.draw(in);
         hops_.count(in, counts_.data());
-        launch(in, detail::begin_deltas<threads>, 1, threads, 0, hops_.state(), of, stacked_.data(), node_id_offsets_.data());
-        launch(in, detail::stack_nodes<threads, NodeId>, detail::strided_grid(node_ids_.size(), threads), threads, 0, hops_.state(), of,
-            hops_.nodes(), node_ids_.data());
-        launch(in, detail::stack_offsets<threads, NodeId>, of_hops(most_targets), threads, 0, hops_.state(), of, drawn_.data(), stacked_.data());
-        launch(in, detail::stack_edges<threads, NodeId>, of_hops(most_edges), threads, 0, hops_.state(), of, drawn_.data(), stacked_.data(),
+        launch(in, detail::begin_deltas<threads>, 1, threads, 0, hops_.state(), of, stacked_.data(),
+            node_id_offsets_.data());
+        launch(in, detail::stack_nodes<threads, NodeId>, detail::strided_grid(node_ids_.size(), threads), threads, 0,
+            hops_.state(), of, hops_.nodes(), node_ids_.data());
+        launch(in, detail::stack_offsets<threads, NodeId>, of_hops(most_targets), threads, 0, hops_.state(), of,
+            drawn_.data(), stacked_.data());
+        launch(in, detail::stack_edges<threads, NodeId>, of_hops(most_edges), threads, 0, hops_.state(), of,
+            drawn_.data(), stacked_.data(),
             detail::stacked_sample<NodeId>{nbrs_.data(), relations_.data(), edge_ids_.data()});
         for (std::size_t i = 0; transpose_ && i < layers(); ++i)
             (*transpose_)(in, layer(i), lists_[i].by_source_offsets.data(), lists_[i].by_source_edges.data());
@@ -137,13 +150,14 @@ public:
     [[nodiscard]] layer_view layer(std::size_t i) const noexcept {
         const layer_lists& of = lists_[i];
         const layer_room room = room_of(i);
-        return {counts_.data() + i, room.targets, room.sources, of.edges, of.offsets.data(), of.neighbors.data(), of.by_source_offsets.data(),
-            of.by_source_edges.data(), of.edge_target.data()};
+        return {counts_.data() + i, room.targets, room.sources, of.edges, of.offsets.data(), of.neighbors.data(),
+            of.by_source_offsets.data(), of.by_source_edges.data(), of.edge_target.data()};
     }
     /// Returns the arrays of the sample.
     [[nodiscard]] dense_view<NodeId> view() const noexcept {
-        return {node_id_offsets_.data(), node_ids_.data(), lists_[0].offsets.data(), nbrs_.data(), lists_[0].neighbors.data(), relations_.data(),
-            edge_ids_.data(), hops_.room().back().known, lists_[0].edges};
+        return {node_id_offsets_.data(), node_ids_.data(), lists_[0].offsets.data(), nbrs_.data(),
+            lists_[0].neighbors.data(), relations_.data(), edge_ids_.data(), hops_.room().back().known,
+            lists_[0].edges};
     }
     /// Returns the number of nodes of the sample, in device memory.
     [[nodiscard]] const std::uint32_t* node_count() const noexcept { return &counts_.data()->sources; }

@@ -17,10 +17,10 @@ namespace gneiss::cuda {
 /// The neighbors of all nodes in one direction, as in `csr`, readable by kernels.
 template <node_id_type NodeId = node_id>
 struct adjacency_view {
-    const edge_index* offsets = nullptr;     ///< [nodes + 1]; null: not kept
+    const edge_index* offsets = nullptr;    ///< [nodes + 1]; null: not kept
     const NodeId* neighbors = nullptr;      ///< [edges]
-    const relation_id* relations = nullptr;  ///< [edges], or null
-    const edge_index* edge_ids = nullptr;    ///< [edges], or null
+    const relation_id* relations = nullptr; ///< [edges], or null
+    const edge_index* edge_ids = nullptr;   ///< [edges], or null
 };
 
 /// A graph as a kernel argument. Ids are dataset ids.
@@ -32,25 +32,33 @@ struct graph_view {
     bool self_loops = false;            ///< an edge is a self loop
 };
 
-/// A copy of a `csr_graph` for kernels, with its directions and arrays: offsets in device memory, the rest also there or in
-/// pinned host memory, which kernels read over the bus, 32 bytes per drawn neighbor.
+/// A copy of a `csr_graph` for kernels, with its directions and arrays: offsets in device memory, the rest also there
+/// or in pinned host memory, which kernels read over the bus, 32 bytes per drawn neighbor.
 template <node_id_type NodeId = node_id>
 class device_graph {
 public:
     /// Copies in `in`; the graph must not change until the stream has passed. Throws `over_budget`, `device_error`.
     /// \param where  memory of neighbors, relations and edge ids: device or pinned
-    device_graph(memory_budget& budget, const csr_graph<NodeId>& graph, cudaStream_t in, memory_kind where = memory_kind::device)
-        : nodes_(graph.nodes()), edges_(graph.edges()), self_loops_(graph.in().has_self_loops() || graph.out().has_self_loops()), in_(budget, graph.in(), in, where), out_(budget, graph.out(), in, where) {}
+    device_graph(
+        memory_budget& budget, const csr_graph<NodeId>& graph, cudaStream_t in, memory_kind where = memory_kind::device)
+        : nodes_(graph.nodes()),
+          edges_(graph.edges()),
+          self_loops_(graph.in().has_self_loops() || graph.out().has_self_loops()),
+          in_(budget, graph.in(), in, where),
+          out_(budget, graph.out(), in, where) {}
 
     /// Returns the graph as a kernel argument.
-    [[nodiscard]] graph_view<NodeId> view() const noexcept { return {nodes_, edges_, in_.view(), out_.view(), self_loops_}; }
+    [[nodiscard]] graph_view<NodeId> view() const noexcept {
+        return {nodes_, edges_, in_.view(), out_.view(), self_loops_};
+    }
 
 private:
     template <class T>
     class array {
     public:
         array() = default;
-        array(memory_budget& budget, const std::string& name, std::span<const T> from, cudaStream_t in, memory_kind where) {
+        array(memory_budget& budget, const std::string& name, std::span<const T> from, cudaStream_t in,
+            memory_kind where) {
             if (where == memory_kind::device) {
                 device_ = device_buffer<T>(budget, name, from.size());
                 copy_async(device_.span(), from, in);

@@ -26,8 +26,8 @@ struct layer_view {
     const std::uint32_t* edge_target = nullptr;       ///< [edges] target of each edge
 };
 
-/// The lists of a layer in one direction, with a self-loop at the end of each row's list if `loops`. Passed to kernels by
-/// value.
+/// The lists of a layer in one direction, with a self-loop at the end of each row's list if `loops`. Passed to kernels
+/// by value.
 struct edge_lists {
     /// The list of one row: places [begin, end); the last is the row's self-loop if it has one.
     struct list {
@@ -52,7 +52,9 @@ struct edge_lists {
     const std::uint32_t* ids = nullptr;           ///< positions of the other ends' rows in the input; null: in order
 
     /// Returns the number of rows with lists.
-    [[nodiscard]] __device__ std::uint32_t size() const noexcept { return outgoing ? counts->sources : counts->targets; }
+    [[nodiscard]] __device__ std::uint32_t size() const noexcept {
+        return outgoing ? counts->sources : counts->targets;
+    }
 
     /// Returns the list of a row.
     [[nodiscard]] __device__ list operator[](std::uint32_t row) const noexcept {
@@ -66,7 +68,9 @@ struct edge_lists {
         return {number, __ldg(rows + number)};
     }
     /// Returns the position of the row at an edge's other end.
-    [[nodiscard]] __device__ std::uint32_t lies_at(std::uint32_t row) const noexcept { return ids == nullptr ? row : __ldg(ids + row); }
+    [[nodiscard]] __device__ std::uint32_t lies_at(std::uint32_t row) const noexcept {
+        return ids == nullptr ? row : __ldg(ids + row);
+    }
     /// Returns the length of the list, in the other direction, of the row at an edge's other end.
     [[nodiscard]] __device__ std::uint32_t other_size(std::uint32_t row) const noexcept {
         return __ldg(other_offsets + row + 1) - __ldg(other_offsets + row) + (other_end(row, !outgoing) != no_row);
@@ -84,18 +88,19 @@ private:
 
 /// Returns lists by target, for a forward pass.
 [[nodiscard]] inline edge_lists incoming(const layer_view& view, bool loops = false) noexcept {
-    return {view.counts, view.offsets, nullptr, view.neighbors, view.by_source_offsets, view.target_capacity, false, loops};
+    return {
+        view.counts, view.offsets, nullptr, view.neighbors, view.by_source_offsets, view.target_capacity, false, loops};
 }
-/// Returns the same lists, with sources read at rows ids[source] of a larger table, such as features on the device, without
-/// copying a sample's rows. Precondition: incoming lists.
+/// Returns the same lists, with sources read at rows ids[source] of a larger table, such as features on the device,
+/// without copying a sample's rows. Precondition: incoming lists.
 [[nodiscard]] inline edge_lists gathered(edge_lists lists, const std::uint32_t* ids) noexcept {
     lists.ids = ids;
     return lists;
 }
 /// Returns lists by source, for a backward pass. Precondition: they were made.
 [[nodiscard]] inline edge_lists outgoing(const layer_view& view, bool loops = false) noexcept {
-    return {view.counts, view.by_source_offsets, view.by_source_edges, view.edge_target, view.offsets, view.source_capacity, true,
-        loops};
+    return {view.counts, view.by_source_offsets, view.by_source_edges, view.edge_target, view.offsets,
+        view.source_capacity, true, loops};
 }
 
 } // namespace gneiss::cuda

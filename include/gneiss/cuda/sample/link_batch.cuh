@@ -32,15 +32,19 @@ struct link_capacities {
     /// Returns the number of lists of negatives.
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t lists() const noexcept { return chunks * sides; }
     /// Returns the positives of a chunk: a batch has `chunks` chunks, or one per positive if there are fewer.
-    [[nodiscard]] GNEISS_HD constexpr std::uint32_t list_positives() const noexcept { return positives / chunks + (positives % chunks != 0); }
+    [[nodiscard]] GNEISS_HD constexpr std::uint32_t list_positives() const noexcept {
+        return positives / chunks + (positives % chunks != 0);
+    }
     /// Returns the number of queries.
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t query_list() const noexcept { return sides * positives; }
     /// Returns the number of places of nodes in a batch.
-    [[nodiscard]] GNEISS_HD constexpr std::uint32_t occurrences() const noexcept { return 2 * positives + lists() * negatives; }
+    [[nodiscard]] GNEISS_HD constexpr std::uint32_t occurrences() const noexcept {
+        return 2 * positives + lists() * negatives;
+    }
 };
 
-/// `gneiss::link_batch` for devices: its arrays in device memory, with room for the capacities and filled up to the counts.
-/// Everything except the counts is fixed for a run.
+/// `gneiss::link_batch` for devices: its arrays in device memory, with room for the capacities and filled up to the
+/// counts. Everything except the counts is fixed for a run.
 struct link_batch_view {
     const link_counts* counts = nullptr;                    ///< counts of the batch
     link_capacities capacity{};                             ///< maximum counts

@@ -21,8 +21,8 @@
 
 namespace gneiss::cuda {
 
-/// `gneiss::neighbor_sampler` on a device: the same sample, bit for bit, for the same seed, batch key, seed nodes, graph and
-/// options, in device memory as the layers of a model.
+/// `gneiss::neighbor_sampler` on a device: the same sample, bit for bit, for the same seed, batch key, seed nodes,
+/// graph and options, in device memory as the layers of a model.
 ///
 ///     device_graph<> graph(budget, host_graph, stream);
 ///     neighbor_sampler<> sampler(budget, graph.view(), options, seed, {.seeds = 1024});
@@ -32,35 +32,39 @@ namespace gneiss::cuda {
 ///     }
 ///     const sample_sizes sizes = sampler.synchronize(stream);         // or throws what went wrong
 ///
-/// A recorded graph contains set-up kernels, drawing, numbering and layers, and takes its key and seeds from device memory:
+/// A recorded graph contains set-up kernels, drawing, numbering and layers, and takes its key and seeds from device
+/// memory:
 ///
 ///     const graph step = graph::record(stream, [&] { sampler.run(stream); … });
 ///     for (…) { sampler.set(stream, key, seeds); step.launch(stream); }
 ///
-/// All arrays have room for the worst case that fan-outs, graph and `sample_capacity` allow; their counts are in device memory.
-/// A batch that does not fit, or with invalid seeds, yields empty layers and is reported by the next synchronize(). Weighted
-/// sampling: host only. One sampler serves one stream. Nothing is allocated after the constructor.
-/// Memory: 8 bytes per node of the graph; 8 bytes per edge of room, 4 or 8 more for its relation and its id, 8 for lists by
-/// source; for the largest hop another 4, or with lists by source 21. Kernels: 6, 2 for excluded edges, 8 or 9 per hop, and 6
-/// to 16 per layer for lists by source; time: see `detail::hop_kernels` and `layer_transposer`.
+/// All arrays have room for the worst case that fan-outs, graph and `sample_capacity` allow; their counts are in device
+/// memory. A batch that does not fit, or with invalid seeds, yields empty layers and is reported by the next
+/// synchronize(). Weighted sampling: host only. One sampler serves one stream. Nothing is allocated after the
+/// constructor.
+/// Memory: 8 bytes per node of the graph; 8 bytes per edge of room, 4 or 8 more for its relation and its id, 8 for
+/// lists by source; for the largest hop another 4, or with lists by source 21. Kernels: 6, 2 for excluded edges, 8 or 9
+/// per hop, and 6 to 16 per layer for lists by source; time: see `detail::hop_kernels` and `layer_transposer`.
 template <node_id_type NodeId = node_id>
 class neighbor_sampler {
 public:
     /// \param wanted  whether the lists of a backward pass are also made
     /// \param stamps  batches between clearings of the node table
     ///
-    /// Copies no graph: it must outlive the sampler. Throws `over_budget`, `device_error`; `invalid_argument` for invalid
-    /// fan-outs, or for data that the graph does not store; `out_of_range` for a hop that may draw 2³¹ edges.
-    neighbor_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options, std::uint64_t seed,
-        const sample_capacity& capacity, layer_stack::lists wanted = layer_stack::lists::both,
+    /// Copies no graph: it must outlive the sampler. Throws `over_budget`, `device_error`; `invalid_argument` for
+    /// invalid fan-outs, or for data that the graph does not store; `out_of_range` for a hop that may draw 2³¹ edges.
+    neighbor_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options,
+        std::uint64_t seed, const sample_capacity& capacity, layer_stack::lists wanted = layer_stack::lists::both,
         std::uint32_t stamps = detail::hop_kernels<NodeId>::all_stamps)
-        : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::every_hop, wanted == layer_stack::lists::both, stamps),
+        : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::every_hop,
+              wanted == layer_stack::lists::both, stamps),
           counts_(budget, "counts of layers", hops_.hops()) {
         if (wanted != layer_stack::lists::both) return;
         std::uint32_t most = 0;
         for (std::size_t h = 0; h < hops_.hops(); ++h) {
             most = std::max(most, hops_.room()[h].edges);
-            by_source_.push_back({{budget, "offsets by source", hops_.room()[h + 1].known + std::size_t{1}}, {budget, "edges by source", hops_.room()[h].edges}});
+            by_source_.push_back({{budget, "offsets by source", hops_.room()[h + 1].known + std::size_t{1}},
+                {budget, "edges by source", hops_.room()[h].edges}});
         }
         transpose_.emplace(budget, most);
     }
@@ -68,13 +72,16 @@ public:
     [[nodiscard]] const neighbor_options& options() const noexcept { return hops_.options(); }
 
     /// Calls set() and run().
-    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
+    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds,
+        std::span<const excluded_edge<NodeId>> excluded = {}) {
         set(in, batch, seeds, excluded);
         run(in);
     }
-    /// Sets the batch of the next run(), and its excluded edges, which need room in `sample_capacity` and edge ids in the
-    /// graph. Copies seeds and edges before it returns; waits while two earlier batches are in transit to the device.
-    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
+    /// Sets the batch of the next run(), and its excluded edges, which need room in `sample_capacity` and edge ids in
+    /// the graph. Copies seeds and edges before it returns; waits while two earlier batches are in transit to the
+    /// device.
+    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds,
+        std::span<const excluded_edge<NodeId>> excluded = {}) {
         hops_.set(in, batch, seeds, excluded);
     }
     /// Buffers that set() fills, for callers that choose batches on the device. [seeds], [excluded]
@@ -92,8 +99,8 @@ public:
             (*transpose_)(in, layer(hops_.hops() - 1 - h), by_source_[h].offsets.data(), by_source_[h].edges.data());
     }
 
-    /// Waits for the stream and returns the sizes of the last batch. Throws `sample_error` for the first batch that failed
-    /// since the last call.
+    /// Waits for the stream and returns the sizes of the last batch. Throws `sample_error` for the first batch that
+    /// failed since the last call.
     [[nodiscard]] sample_sizes synchronize(stream& in) { return hops_.synchronize(in); }
 
     /// Returns the number of layers.
@@ -102,8 +109,8 @@ public:
     [[nodiscard]] layer_view layer(std::size_t i) const noexcept {
         const std::size_t h = hops_.hops() - 1 - i;
         const auto& lists = hops_.lists(h);
-        layer_view view{counts_.data() + i, hops_.room()[h].targets, hops_.room()[h + 1].known, hops_.room()[h].edges, lists.offsets.data(),
-            lists.numbers.data()};
+        layer_view view{counts_.data() + i, hops_.room()[h].targets, hops_.room()[h + 1].known, hops_.room()[h].edges,
+            lists.offsets.data(), lists.numbers.data()};
         if (by_source_.empty()) return view;
         view.by_source_offsets = by_source_[h].offsets.data();
         view.by_source_edges = by_source_[h].edges.data();
@@ -111,9 +118,13 @@ public:
         return view;
     }
     /// Returns [edges] of the layer, null unless requested.
-    [[nodiscard]] const relation_id* relations(std::size_t i) const noexcept { return hops_.lists(hops_.hops() - 1 - i).relations.data(); }
+    [[nodiscard]] const relation_id* relations(std::size_t i) const noexcept {
+        return hops_.lists(hops_.hops() - 1 - i).relations.data();
+    }
     /// Returns [edges] of the layer, null unless requested.
-    [[nodiscard]] const edge_index* edge_ids(std::size_t i) const noexcept { return hops_.lists(hops_.hops() - 1 - i).edge_ids.data(); }
+    [[nodiscard]] const edge_index* edge_ids(std::size_t i) const noexcept {
+        return hops_.lists(hops_.hops() - 1 - i).edge_ids.data();
+    }
 
     /// Returns ids of the sample's nodes by number, seeds first: the rows that layer 0 reads. *node_count() of at most
     /// node_capacity().
@@ -129,7 +140,7 @@ private:
     };
 
     detail::hop_kernels<NodeId> hops_;
-    device_buffer<layer_counts> counts_; ///< [layers]
+    device_buffer<layer_counts> counts_;  ///< [layers]
     std::vector<source_lists> by_source_; ///< per hop
     std::optional<layer_transposer> transpose_;
 };

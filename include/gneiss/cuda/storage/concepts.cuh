@@ -17,26 +17,28 @@ namespace gneiss::cuda {
 
 /// Statistics of gathers on a device.
 struct device_gather_stats {
-    gather_stats gathered{};       ///< requested rows, hits on the device; I/O below
-    std::uint64_t bus_bytes = 0;   ///< rows and places from the host
+    gather_stats gathered{};     ///< requested rows, hits on the device; I/O below
+    std::uint64_t bus_bytes = 0; ///< rows and places from the host
 
     friend bool operator==(const device_gather_stats&, const device_gather_stats&) = default;
 };
 
 /// Rows of `T` by id, for kernels.
 ///
-/// Meaning: after `in` has passed the work of `gather(ids, out, in)`, row i of `out` is row ids[i], bit for bit, for all i.
-/// `ids` may be reused when it returns. Later gathers and changes with the same stream are ordered after this one. Cost:
-/// allocates nothing. Errors: errc::out_of_range for an id beyond the rows, and for more ids than memory was planned for,
-/// before anything is read; `device_error`; errors of sources below, in which case nothing was added to the stream.
+/// Meaning: after `in` has passed the work of `gather(ids, out, in)`, row i of `out` is row ids[i], bit for bit, for
+/// all i. `ids` may be reused when it returns. Later gathers and changes with the same stream are ordered after this
+/// one. Cost: allocates nothing. Errors: errc::out_of_range for an id beyond the rows, and for more ids than memory was
+/// planned for, before anything is read; `device_error`; errors of sources below, in which case nothing was added to
+/// the stream.
 /// Thread-safety: one thread gathers at a time.
 template <class S, class T>
-concept device_row_source = storage<T> && requires(S& s, const S& c, std::span<const node_id> ids, rows_view<T> out, stream& in) {
-    { c.rows() } -> std::convertible_to<std::uint64_t>;
-    { c.columns() } -> std::convertible_to<std::size_t>;
-    s.gather(ids, out, in);
-    { c.statistics() } -> std::same_as<device_gather_stats>;
-};
+concept device_row_source =
+    storage<T> && requires(S& s, const S& c, std::span<const node_id> ids, rows_view<T> out, stream& in) {
+        { c.rows() } -> std::convertible_to<std::uint64_t>;
+        { c.columns() } -> std::convertible_to<std::size_t>;
+        s.gather(ids, out, in);
+        { c.statistics() } -> std::same_as<device_gather_stats>;
+    };
 
 namespace detail {
 
@@ -44,8 +46,9 @@ namespace detail {
 template <storage T, row_source Below>
 [[nodiscard]] std::size_t columns_of(const Below& below) {
     if (below.row_bytes() == 0 || below.row_bytes() % sizeof(T) != 0)
-        throw error(errc::invalid_argument, "rows of " + std::to_string(below.row_bytes()) + " bytes are not values of " +
-                                                std::to_string(sizeof(T)) + " bytes each");
+        throw error(errc::invalid_argument,
+            "rows of " + std::to_string(below.row_bytes()) + " bytes are not values of " + std::to_string(sizeof(T)) +
+                " bytes each");
     return below.row_bytes() / sizeof(T);
 }
 /// Returns the stride in values, so that each row starts at a multiple of 16 bytes.
@@ -56,7 +59,8 @@ template <storage T>
 /// Throws errc::out_of_range unless `ids` are valid rows, and at most `most`.
 inline void check_batch(std::span<const node_id> ids, std::uint64_t rows, std::size_t most) {
     if (ids.size() > most)
-        throw error(errc::out_of_range, "a batch of " + std::to_string(ids.size()) + " rows where memory was planned for " + std::to_string(most));
+        throw error(errc::out_of_range,
+            "a batch of " + std::to_string(ids.size()) + " rows where memory was planned for " + std::to_string(most));
     check_rows(ids, rows);
 }
 

@@ -20,8 +20,8 @@
 
 namespace gneiss::cuda {
 
-/// The device tier of a feature store: some rows of a host source in slots of device memory. As for `cached_rows`, the caller
-/// decides which: once by a ranking, or batch by batch by change sets.
+/// The device tier of a feature store: some rows of a host source in slots of device memory. As for `cached_rows`, the
+/// caller decides which: once by a ranking, or batch by batch by change sets.
 ///
 ///     device_tier<float, any_row_source> tier(store, slots, kind, batch_rows, executor, budget);
 ///     tier.fill(policy.initial(), {}, compute);
@@ -32,40 +32,49 @@ namespace gneiss::cuda {
 ///         tier.apply(changes, ids, rows, compute);
 ///     }
 ///
-/// The host tracks the contents; the device gets positions. Missing rows are gathered from below into pinned memory and cross
-/// the bus concurrently with the kernels of earlier batches; one kernel assembles the batch from both. With `stages` transfers
-/// in flight, the host can be that many batches ahead.
+/// The host tracks the contents; the device gets positions. Missing rows are gathered from below into pinned memory and
+/// cross the bus concurrently with the kernels of earlier batches; one kernel assembles the batch from both. With
+/// `stages` transfers in flight, the host can be that many batches ahead.
 ///
-/// Cost of a gather: a lookup per id, the misses of the source below, 4 bytes per id and the rows of misses over the bus, and a
-/// row read and written on the device per id. Memory: `device_bytes` on the device, `pinned_bytes` pinned, and the slot table
-/// on the host, charged to the budget; 8 bytes per id of the largest batch. Errors: those of `device_row_source`;
-/// errc::invalid_argument for an inapplicable change, which, like a failed `fill`, leaves it empty. Thread-safety: one call at
-/// a time; all with the same or ordered streams.
+/// Cost of a gather: a lookup per id, the misses of the source below, 4 bytes per id and the rows of misses over the
+/// bus, and a row read and written on the device per id. Memory: `device_bytes` on the device, `pinned_bytes` pinned,
+/// and the slot table on the host, charged to the budget; 8 bytes per id of the largest batch. Errors: those of
+/// `device_row_source`; errc::invalid_argument for an inapplicable change, which, like a failed `fill`, leaves it
+/// empty. Thread-safety: one call at a time; all with the same or ordered streams.
 /// Source: Ginex (VLDB'22), section 3.3; static: PaGraph (SoCC'20).
 template <storage T, row_source Below>
 class device_tier {
 public:
     /// \param capacity    maximum number of rows; 0: it only passes rows on
     /// \param batch_rows  maximum ids of a gather
-    /// Precondition: source, executor and budget outlive this. Throws `over_budget`, `device_error`; errc::invalid_argument if
-    /// rows are not values of T.
-    device_tier(Below& below, std::size_t capacity, slot_table_kind kind, std::size_t batch_rows, executor_ref executor, memory_budget& budget,
-        std::size_t stages = 2)
-        : below_(below), columns_(detail::columns_of<T>(below)), capacity_(static_cast<std::size_t>(std::min<std::uint64_t>(capacity, below.rows()))),
-          batch_rows_(std::max<std::size_t>(batch_rows, 1)), executor_(executor),
-          charge_(budget.charge("slots of rows on the device", slot_table::bytes_needed(below.rows(), capacity_, kind))),
-          held_(below.rows(), capacity_, kind), memory_(budget, "rows on the device", capacity_ * stride()),
+    /// Precondition: source, executor and budget outlive this. Throws `over_budget`, `device_error`;
+    /// errc::invalid_argument if rows are not values of T.
+    device_tier(Below& below, std::size_t capacity, slot_table_kind kind, std::size_t batch_rows, executor_ref executor,
+        memory_budget& budget, std::size_t stages = 2)
+        : below_(below),
+          columns_(detail::columns_of<T>(below)),
+          capacity_(static_cast<std::size_t>(std::min<std::uint64_t>(capacity, below.rows()))),
+          batch_rows_(std::max<std::size_t>(batch_rows, 1)),
+          executor_(executor),
+          charge_(
+              budget.charge("slots of rows on the device", slot_table::bytes_needed(below.rows(), capacity_, kind))),
+          held_(below.rows(), capacity_, kind),
+          memory_(budget, "rows on the device", capacity_ * stride()),
           bus_(budget, "rows on their way to the device", stages, pinned_bytes(columns_, batch_rows_, 1)) {}
     device_tier(const device_tier&) = delete;
     device_tier& operator=(const device_tier&) = delete;
 
     /// Returns the pinned memory of a tier; it needs the same size again on the device.
-    [[nodiscard]] static constexpr std::uint64_t pinned_bytes(std::size_t columns, std::size_t batch_rows, std::size_t stages) noexcept {
-        return stages * (transfer_slot::array_bytes(1, sizeof(std::uint32_t)) + transfer_slot::array_bytes(batch_rows, sizeof(std::uint32_t)) +
-                            transfer_slot::array_bytes(batch_rows * detail::aligned_stride<T>(columns), sizeof(T)));
+    [[nodiscard]] static constexpr std::uint64_t pinned_bytes(
+        std::size_t columns, std::size_t batch_rows, std::size_t stages) noexcept {
+        return stages *
+            (transfer_slot::array_bytes(1, sizeof(std::uint32_t)) +
+                transfer_slot::array_bytes(batch_rows, sizeof(std::uint32_t)) +
+                transfer_slot::array_bytes(batch_rows * detail::aligned_stride<T>(columns), sizeof(T)));
     }
     /// Returns the device memory of a tier [bytes].
-    [[nodiscard]] static constexpr std::uint64_t device_bytes(std::size_t columns, std::size_t capacity, std::size_t batch_rows, std::size_t stages) noexcept {
+    [[nodiscard]] static constexpr std::uint64_t device_bytes(
+        std::size_t columns, std::size_t capacity, std::size_t batch_rows, std::size_t stages) noexcept {
         return capacity * detail::aligned_stride<T>(columns) * sizeof(T) + pinned_bytes(columns, batch_rows, stages);
     }
 
@@ -87,13 +96,14 @@ public:
         const auto count = put_count(bus, ids.size());
         const auto places = bus.room<std::uint32_t>(ids.size());
         for (std::size_t i = 0; i < ids.size(); ++i) {
-            places.host[i] = slot_of_[i] != no_slot ? slot_of_[i] : static_cast<std::uint32_t>(capacity_ + misses_.size());
+            places.host[i] =
+                slot_of_[i] != no_slot ? slot_of_[i] : static_cast<std::uint32_t>(capacity_ + misses_.size());
             if (slot_of_[i] == no_slot) misses_.push_back(ids[i]);
         }
         const auto missing = read(bus, misses_);
         copy_in(bus, in, [&] {
-            assemble_rows<T>(in, count.device, static_cast<std::uint32_t>(ids.size()), places.device, slot_rows(), static_cast<std::uint32_t>(capacity_),
-                rows_of(missing.device), out);
+            assemble_rows<T>(in, count.device, static_cast<std::uint32_t>(ids.size()), places.device, slot_rows(),
+                static_cast<std::uint32_t>(capacity_), rows_of(missing.device), out);
         });
         statistics_.gathered.rows += ids.size();
         statistics_.gathered.hits += ids.size() - misses_.size();
@@ -114,7 +124,8 @@ public:
         });
     }
 
-    /// Applies the change after the batch `ids` was gathered into `gathered`, in `stream`: in[i] is its row in_position[i].
+    /// Applies the change after the batch `ids` was gathered into `gathered`, in `stream`: in[i] is its row
+    /// in_position[i].
     void apply(const change_set& changes, std::span<const node_id> ids, rows_view<const T> gathered, stream& stream) {
         or_empty([&] {
             if (changes.in.size() > batch_rows_) throw row_slots::refused("brings more rows than a batch has");
@@ -165,9 +176,11 @@ private:
         bus.done(in);
         statistics_.bus_bytes += bus.copied_bytes();
     }
-    void update(transfer_slot& bus, stream& in, const number& count, const std::uint32_t* from, const number& to, rows_view<const T> gathered) {
+    void update(transfer_slot& bus, stream& in, const number& count, const std::uint32_t* from, const number& to,
+        rows_view<const T> gathered) {
         copy_in(bus, in, [&] {
-            update_slots<T>(in, count.device, static_cast<std::uint32_t>(to.size()), from, to.device, gathered, slot_rows());
+            update_slots<T>(
+                in, count.device, static_cast<std::uint32_t>(to.size()), from, to.device, gathered, slot_rows());
         });
     }
     template <class Change>

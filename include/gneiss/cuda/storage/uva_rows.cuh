@@ -17,27 +17,30 @@
 
 namespace gneiss::cuda {
 
-/// All rows in pinned host memory, read over the bus by kernels: no cache, no host thread, no intermediate copy. Use it if only
-/// the device knows the ids, as when it samples, or if reuse is too small for a `device_tier`.
+/// All rows in pinned host memory, read over the bus by kernels: no cache, no host thread, no intermediate copy. Use it
+/// if only the device knows the ids, as when it samples, or if reuse is too small for a `device_tier`.
 ///
 ///     uva_rows<float> features(store, batch_rows, budget);
 ///     const edge_lists lists = gathered(incoming(sampler.layer(0)), sampler.nodes());
 ///     aggregate<float>(stream, lists, edge_weight::mean, features.view(), rows);
 ///
-/// Cost: a row over the bus per id, repeats included. Memory: the table, charged as pinned; 4 bytes per id of the largest
-/// batch. Errors: those of `device_row_source`. Thread-safety: one call at a time; any number of concurrent gathers by device
-/// ids.
+/// Cost: a row over the bus per id, repeats included. Memory: the table, charged as pinned; 4 bytes per id of the
+/// largest batch. Errors: those of `device_row_source`. Thread-safety: one call at a time; any number of concurrent
+/// gathers by device ids.
 template <storage T>
 class uva_rows {
 public:
-    /// Reads all rows of `from`. Precondition: the budget outlives this. Throws `over_budget`, `device_error`, errors of the
-    /// source; errc::invalid_argument if rows are not values of T.
+    /// Reads all rows of `from`. Precondition: the budget outlives this. Throws `over_budget`, `device_error`, errors
+    /// of the source; errc::invalid_argument if rows are not values of T.
     template <row_source From>
     uva_rows(From& from, std::size_t batch_rows, memory_budget& budget, std::size_t stages = 2)
-        : rows_(from.rows()), columns_(detail::columns_of<T>(from)), batch_rows_(batch_rows),
+        : rows_(from.rows()),
+          columns_(detail::columns_of<T>(from)),
+          batch_rows_(batch_rows),
           table_(budget, "rows in pinned memory", static_cast<std::size_t>(rows_) * stride()),
           bus_(budget, "ids on their way to the device", stages,
-              transfer_slot::array_bytes(1, sizeof(std::uint32_t)) + transfer_slot::array_bytes(batch_rows, sizeof(node_id))) {
+              transfer_slot::array_bytes(1, sizeof(std::uint32_t)) +
+                  transfer_slot::array_bytes(batch_rows, sizeof(node_id))) {
         std::vector<node_id> ids;
         for (std::uint64_t row = 0; row < rows_; row += ids.size()) {
             ids.resize(static_cast<std::size_t>(std::min<std::uint64_t>(rows_ - row, 1 << 16)));

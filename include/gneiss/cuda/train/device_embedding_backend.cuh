@@ -25,22 +25,27 @@
 
 namespace gneiss::cuda {
 
-/// The backend of an embedding trainer on a device: embeddings of nodes pass through pinned memory and their gradients return,
-/// each in its own stream concurrent with the kernels; relations stay (Marius, OSDI'21, section 3).
+/// The backend of an embedding trainer on a device: embeddings of nodes pass through pinned memory and their gradients
+/// return, each in its own stream concurrent with the kernels; relations stay (Marius, OSDI'21, section 3).
 ///
 ///     any_backend backend(std::in_place_type<device_embedding_backend>, budget, setup);
 ///     embedding_trainer training(options, {…, .backend = &backend}, executor, budget);
 ///
-/// Losses and gradients are those of `link_model` up to rounding, and a function of the batch alone. Memory: for the largest
-/// batch so far, per batch in flight its arrays, rows and gradients, pinned and on the device.
+/// Losses and gradients are those of `link_model` up to rounding, and a function of the batch alone. Memory: for the
+/// largest batch so far, per batch in flight its arrays, rows and gradients, pinned and on the device.
 class device_embedding_backend {
 public:
-    /// \param keep  number of nodes whose rows are stored and updated on the device (the store `device`); none: rows are
-    /// transferred
+    /// \param keep  number of nodes whose rows are stored and updated on the device (the store `device`); none: rows
+    /// are transferred
     ///
     /// Throws as `device_links` does.
-    device_embedding_backend(memory_budget& budget, const decoder_setup& with, const std::optional<device_embeddings>& keep = {})
-        : links_(budget, with), dim_(static_cast<std::uint32_t>(with.dim)), values_(budget, "rows of a batch"), gradients_(budget, "gradients of a batch"), lanes_(budget) {
+    device_embedding_backend(
+        memory_budget& budget, const decoder_setup& with, const std::optional<device_embeddings>& keep = {})
+        : links_(budget, with),
+          dim_(static_cast<std::uint32_t>(with.dim)),
+          values_(budget, "rows of a batch"),
+          gradients_(budget, "gradients of a batch"),
+          lanes_(budget) {
         if (keep) rows_.emplace(budget, *keep);
     }
 
@@ -67,14 +72,18 @@ public:
 
     [[nodiscard]] double device_seconds() const noexcept { return lanes_.busy_seconds(); }
     [[nodiscard]] static bool samples() noexcept { return false; }
-    [[nodiscard]] static drawn_nodes draw(const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) { return {}; }
+    [[nodiscard]] static drawn_nodes draw(
+        const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) {
+        return {};
+    }
     [[nodiscard]] static bool transfers() noexcept { return true; }
 
     void to_device(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         const std::size_t nodes = b.links->nodes.size();
-        transfer_slot& slot = lanes_.stage_in(b.slot, device_links::bytes_of(*b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
-            transfer_slot::array_bytes(rows_ ? nodes : nodes * stride(), sizeof(float)));
+        transfer_slot& slot = lanes_.stage_in(b.slot,
+            device_links::bytes_of(*b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
+                transfer_slot::array_bytes(rows_ ? nodes : nodes * stride(), sizeof(float)));
         here.batch = device_links::put(*b.links, slot);
         const step_state at{.t = b.step, .factor = 1};
         here.at = slot.put(std::span(&at, 1)).device;
@@ -82,7 +91,8 @@ public:
             here.ids = slot.put(b.links->nodes).device;
         } else {
             const auto rows = slot.room<float>(nodes * stride());
-            for (std::size_t i = 0; i < nodes; ++i) std::ranges::copy(b.in.dense[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
+            for (std::size_t i = 0; i < nodes; ++i)
+                std::ranges::copy(b.in.dense[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
             here.rows = {rows.device, dim_, stride()};
         }
         lanes_.copy_in(b.slot);
@@ -91,15 +101,17 @@ public:
         on_device& here = batches_.at(b.slot);
         const std::size_t nodes = b.links->nodes.size();
         const std::size_t back = rows_ ? 0 : nodes * stride();
-        transfer_slot& to = lanes_.stage_out(b.slot, transfer_slot::array_bytes(back, sizeof(float)) +
-            transfer_slot::array_bytes(1, sizeof(link_statistics)));
+        transfer_slot& to = lanes_.stage_out(b.slot,
+            transfer_slot::array_bytes(back, sizeof(float)) + transfer_slot::array_bytes(1, sizeof(link_statistics)));
         const auto gradients = to.room<float>(back);
         const auto result = to.room<link_statistics>(1);
         here.gradients = gradients.host;
         here.statistics = result.host;
         lanes_.run(b.slot, [&](stream& in) {
-            if (rows_) run_kept(in, here, static_cast<std::uint32_t>(nodes), result.device);
-            else links_.run(in, here.batch, here.rows, {gradients.device, dim_, stride()}, result.device, here.at);
+            if (rows_)
+                run_kept(in, here, static_cast<std::uint32_t>(nodes), result.device);
+            else
+                links_.run(in, here.batch, here.rows, {gradients.device, dim_, stride()}, result.device, here.at);
         });
     }
     void to_host(training_batch& b) {
@@ -109,7 +121,8 @@ public:
         b.statistics.add(result);
         if (!std::isfinite(result.loss))
             throw error(errc::not_finite, "the loss of " + to_string(b.key) + " is not a finite number");
-        for (std::size_t i = 0; i < b.gradients.rows(); ++i) std::ranges::copy(here.gradients.subspan(i * stride(), dim_), b.gradients[i].begin());
+        for (std::size_t i = 0; i < b.gradients.rows(); ++i)
+            std::ranges::copy(here.gradients.subspan(i * stride(), dim_), b.gradients[i].begin());
     }
 
 private:

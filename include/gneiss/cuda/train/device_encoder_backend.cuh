@@ -65,7 +65,8 @@ public:
     void to_device(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         transfer_slot& slot = lanes_.stage_in(b.slot, network_.bytes_of(b, brings_rows()) + Task::bytes_of(b));
-        network_.put(b, slot, here.network, brings_rows(), sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{},
+        network_.put(b, slot, here.network, brings_rows(),
+            sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{},
             sampling_ ? sampling_->names(b.slot) : nullptr);
         Task::put(b, slot, here.task);
         lanes_.copy_in(b.slot);
@@ -73,8 +74,10 @@ public:
     void compute(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         const std::size_t floats = b.gradients.empty() ? 0 : b.nodes.size() * network_.stride();
-        transfer_slot& to = lanes_.stage_out(b.slot, transfer_slot::array_bytes(floats, sizeof(float)) +
-            transfer_slot::array_bytes(1, sizeof(typename Task::outcome)) + transfer_slot::array_bytes(1, sizeof(gradient_norm)));
+        transfer_slot& to = lanes_.stage_out(b.slot,
+            transfer_slot::array_bytes(floats, sizeof(float)) +
+                transfer_slot::array_bytes(1, sizeof(typename Task::outcome)) +
+                transfer_slot::array_bytes(1, sizeof(gradient_norm)));
         const auto gradients = to.room<float>(floats);
         const auto made = to.room<typename Task::outcome>(1);
         const auto norm = to.room<gradient_norm>(1);
@@ -90,7 +93,9 @@ public:
             if (floats != 0) to_rows = rows_of(gradients.device);
             if (rows_) to_rows = rows_of(gradients_.at_least(b.nodes.size() * network_.stride(), in));
             network_.backward(in, out.gradients, to_rows);
-            if (rows_) rows_->step(in, row_optimizer_, network.at, network.inputs(), network.input_count(), network.names, learned(to_rows));
+            if (rows_)
+                rows_->step(in, row_optimizer_, network.at, network.inputs(), network.input_count(), network.names,
+                    learned(to_rows));
             network_.step(in, network, norm.device);
         });
     }
@@ -102,15 +107,20 @@ public:
         if (!std::isfinite(here.norm.front().value))
             throw error(errc::not_finite, "a gradient of " + to_string(b.key) + " is not a finite number");
         for (std::size_t i = 0; i < b.gradients.rows(); ++i)
-            std::ranges::copy(here.gradients.subspan(i * network_.stride(), network_.columns()), b.gradients[i].begin());
+            std::ranges::copy(
+                here.gradients.subspan(i * network_.stride(), network_.columns()), b.gradients[i].begin());
     }
 
 protected:
     [[nodiscard]] const Task& task() const noexcept { return task_; }
     template <class... TaskArguments>
-    device_encoder_backend(memory_budget& budget, const network_setup& network, const device_choices& options, TaskArguments&&... of_task)
-        : network_(budget, network), task_(budget, std::forward<TaskArguments>(of_task)...), values_(budget, "rows of a batch"),
-          gradients_(budget, "gradients of a batch"), lanes_(budget) {
+    device_encoder_backend(
+        memory_budget& budget, const network_setup& network, const device_choices& options, TaskArguments&&... of_task)
+        : network_(budget, network),
+          task_(budget, std::forward<TaskArguments>(of_task)...),
+          values_(budget, "rows of a batch"),
+          gradients_(budget, "gradients of a batch"),
+          lanes_(budget) {
         if (options.embeddings) rows_.emplace(budget, *options.embeddings);
         if (options.sampling) sampling_.emplace(budget, *options.sampling);
     }
@@ -130,10 +140,13 @@ private:
         return {data, static_cast<std::uint32_t>(network_.columns()), network_.stride()};
     }
     /// Returns the leading columns, those of resident rows.
-    [[nodiscard]] rows_view<float> learned(rows_view<float> of) const noexcept { return {of.data, rows_->dim(), of.stride}; }
+    [[nodiscard]] rows_view<float> learned(rows_view<float> of) const noexcept {
+        return {of.data, rows_->dim(), of.stride};
+    }
     /// Reads a batch's resident rows from their table.
     void gather(stream& in, device_network::batch& b) {
-        if (!brings_rows()) b.input.dense = b.dense = rows_of(values_.at_least(b.input_count() * network_.stride(), in));
+        if (!brings_rows())
+            b.input.dense = b.dense = rows_of(values_.at_least(b.input_count() * network_.stride(), in));
         rows_->gather(in, b.inputs(), b.input_count(), b.names, learned(b.dense));
     }
 
@@ -159,14 +172,20 @@ public:
 
     void begin(const any_row_optimizer&, stream&) {}
     void end(stream&) {}
-    [[nodiscard]] static std::uint64_t bytes_of(const training_batch& b) { return transfer_slot::array_bytes(b.labels.size(), sizeof(class_id)); }
-    static void put(const training_batch& b, transfer_slot& to, batch& made) { made.labels = to.put(std::span<const class_id>(b.labels)).device; }
-    void differentiate(stream& in, const device_network::batch& network, const batch& here, const device_network::outputs& out, outcome* made) {
+    [[nodiscard]] static std::uint64_t bytes_of(const training_batch& b) {
+        return transfer_slot::array_bytes(b.labels.size(), sizeof(class_id));
+    }
+    static void put(const training_batch& b, transfer_slot& to, batch& made) {
+        made.labels = to.put(std::span<const class_id>(b.labels)).device;
+    }
+    void differentiate(stream& in, const device_network::batch& network, const batch& here,
+        const device_network::outputs& out, outcome* made) {
         const std::uint32_t seeds = network.output_count();
         const std::size_t floats = out.rows.stride * seeds;
         copy_async(std::span(out.gradients.data, floats), std::span<const float>(out.rows.data, floats), in);
         fill_bytes_async(std::span(made, 1), 0, in);
-        softmax_cross_entropy(in, network.outputs(), seeds, out.gradients, here.labels, losses_.at_least(seeds, in), correct_.at_least(seeds, in), made);
+        softmax_cross_entropy(in, network.outputs(), seeds, out.gradients, here.labels, losses_.at_least(seeds, in),
+            correct_.at_least(seeds, in), made);
     }
     static double add(const outcome& made, training_statistics& to) {
         to.add(made.statistics);
@@ -191,7 +210,8 @@ public:
     void end(stream& in) { links_.end(in); }
     [[nodiscard]] static std::uint64_t bytes_of(const training_batch& b) { return device_links::bytes_of(*b.links); }
     static void put(const training_batch& b, transfer_slot& to, batch& made) { made = device_links::put(*b.links, to); }
-    void differentiate(stream& in, const device_network::batch& network, const batch& here, const device_network::outputs& out, outcome* made) {
+    void differentiate(stream& in, const device_network::batch& network, const batch& here,
+        const device_network::outputs& out, outcome* made) {
         links_.run(in, here, out.rows, out.gradients, made, network.at);
     }
     static double add(const outcome& made, training_statistics& to) {
@@ -205,15 +225,15 @@ private:
 
 } // namespace detail
 
-/// The backend of a GNN trainer for node classification, on a device: weights are stored and updated there, batches and their
-/// rows pass through pinned memory, gradients of learned rows return (MariusGNN, EuroSys'23, section 3).
+/// The backend of a GNN trainer for node classification, on a device: weights are stored and updated there, batches and
+/// their rows pass through pinned memory, gradients of learned rows return (MariusGNN, EuroSys'23, section 3).
 ///
 ///     any_backend backend(std::in_place_type<device_node_backend>, budget, network);
 ///     gnn_trainer training(options, {…, .backend = &backend}, executor, budget);
 ///
-/// Losses and gradients are those of `cpu_encoder_backend` up to rounding, and a function of the batch alone. Memory: for the
-/// largest batch so far, per batch in flight its arrays, rows and gradients, pinned and on the device; the network's scratch
-/// once. Throws `over_budget` with the device's parts if its memory is too small.
+/// Losses and gradients are those of `cpu_encoder_backend` up to rounding, and a function of the batch alone. Memory:
+/// for the largest batch so far, per batch in flight its arrays, rows and gradients, pinned and on the device; the
+/// network's scratch once. Throws `over_budget` with the device's parts if its memory is too small.
 class device_node_backend final : public detail::device_encoder_backend<detail::node_task_on_device> {
 public:
     /// Copies the network's options; weights are uploaded when an epoch begins.
@@ -225,7 +245,8 @@ public:
 class device_link_backend final : public detail::device_encoder_backend<detail::link_task_on_device> {
 public:
     /// Copies the options; weights and relations are uploaded when an epoch begins.
-    device_link_backend(memory_budget& budget, const network_setup& network, const decoder_setup& links, const device_choices& options = {})
+    device_link_backend(memory_budget& budget, const network_setup& network, const decoder_setup& links,
+        const device_choices& options = {})
         : device_encoder_backend(budget, network, options, links) {}
 
     /// Returns the path of scores, for a run's record.

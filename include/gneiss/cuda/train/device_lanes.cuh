@@ -13,8 +13,8 @@
 
 namespace gneiss::cuda {
 
-/// Moves batches to a device, through its kernels and back, each in its own stream, so that one batch is uploaded while another
-/// is computed and a third is downloaded.
+/// Moves batches to a device, through its kernels and back, each in its own stream, so that one batch is uploaded while
+/// another is computed and a third is downloaded.
 ///
 ///     transfer_slot& slot = lanes.stage_in(batch, bytes);                // … put its arrays …
 ///     lanes.copy_in(batch);
@@ -22,8 +22,8 @@ namespace gneiss::cuda {
 ///     lanes.run(batch, [&](stream& in) { … kernels of `in` read the one and write the other … });
 ///     lanes.copy_out(batch);                                             // then the results are on the host
 ///
-/// Memory: for the largest batch so far, per batch in flight, pinned and on the device. Thread-safety: each of the three stages
-/// by one thread, for different batches.
+/// Memory: for the largest batch so far, per batch in flight, pinned and on the device. Thread-safety: each of the
+/// three stages by one thread, for different batches.
 class device_lanes {
 public:
     /// Lanes without slots, which are made when batches come.
@@ -32,7 +32,8 @@ public:
     device_lanes& operator=(const device_lanes&) = delete;
     /// Waits: data of kernels and copies outlives this.
     ~device_lanes() {
-        for (const stream* one : {&coming_, &computing_, &leaving_}) static_cast<void>(cudaStreamSynchronize(one->get()));
+        for (const stream* one : {&coming_, &computing_, &leaving_})
+            static_cast<void>(cudaStreamSynchronize(one->get()));
     }
 
     /// Makes slots for batches 0 … count − 1. Precondition: no work is in flight.
@@ -47,7 +48,8 @@ public:
     /// Returns the stream of kernels.
     [[nodiscard]] stream& computing() noexcept { return computing_; }
 
-    /// Returns the slot for uploading a batch, after its begin(), with room for `bytes`. Throws `over_budget`, `device_error`.
+    /// Returns the slot for uploading a batch, after its begin(), with room for `bytes`. Throws `over_budget`,
+    /// `device_error`.
     [[nodiscard]] transfer_slot& stage_in(std::size_t batch, std::uint64_t bytes) { return in_.begin(batch, bytes); }
     /// Uploads the arrays of a batch.
     void copy_in(std::size_t batch) { in_[batch].copy_in(coming_); }
@@ -70,7 +72,8 @@ public:
     void copy_out(std::size_t batch) {
         back_[batch].copy_out(leaving_);
         back_[batch].wait();
-        busy_.fetch_add(static_cast<double>(times_[batch].over.milliseconds_since(times_[batch].begun)) / 1000, std::memory_order_relaxed);
+        busy_.fetch_add(static_cast<double>(times_[batch].over.milliseconds_since(times_[batch].begun)) / 1000,
+            std::memory_order_relaxed);
     }
 
     /// Returns seconds from the first kernel of a batch to the end of its last, summed over all downloaded batches.

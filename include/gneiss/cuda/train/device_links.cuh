@@ -39,29 +39,42 @@ namespace gneiss::cuda {
     if (name == "marius") return link_loss::marius;
     if (name == "logistic") return link_loss::logistic;
     if (name == "margin") return link_loss::margin;
-    throw error(errc::invalid_argument, "no loss \"" + std::string(name) + "\" on a device: softmax, marius, logistic or margin");
+    throw error(errc::invalid_argument,
+        "no loss \"" + std::string(name) + "\" on a device: softmax, marius, logistic or margin");
 }
 
-/// Trains a decoder on a device: batches of edges are put into transfer slots, a `link_step` computes them, relations and their
-/// optimizer state are stored and updated here.
+/// Trains a decoder on a device: batches of edges are put into transfer slots, a `link_step` computes them, relations
+/// and their optimizer state are stored and updated here.
 ///
 /// Scratch fits the largest batch so far. Thread-safety: one thread calls `put`, another all other functions.
 class device_links {
 public:
     /// Throws `invalid_argument` for an invalid decoder, loss or dimension; `over_budget`, `device_error`.
     device_links(memory_budget& budget, const decoder_setup& with)
-        : budget_(budget), relations_(with.relations), table_(budget, "relations", with.relations.data().size()),
-          table_view_{table_.data(), with.relations.layout().dim, with.relations.layout().floats()}, most_(least(with)) {
+        : budget_(budget),
+          relations_(with.relations),
+          table_(budget, "relations", with.relations.data().size()),
+          table_view_{table_.data(), with.relations.layout().dim, with.relations.layout().floats()},
+          most_(least(with)) {
         const auto dim = static_cast<std::uint32_t>(with.dim);
-        const link_step_options by{.loss = loss_named(with.loss), .margin = with.margin, .reduce = with.options.reduce,
-            .penalty = with.options.penalty, .reciprocal = with.options.reciprocal,
-            .relations = static_cast<std::uint32_t>(with.options.reciprocal ? with.relations.rows() / 2 : with.relations.rows()),
+        const link_step_options by{.loss = loss_named(with.loss),
+            .margin = with.margin,
+            .reduce = with.options.reduce,
+            .penalty = with.options.penalty,
+            .reciprocal = with.options.reciprocal,
+            .relations =
+                static_cast<std::uint32_t>(with.options.reciprocal ? with.relations.rows() / 2 : with.relations.rows()),
             .shared_memory = devices().front().shared_memory};
-        if (with.decoder == "dot") make_ = maker<dot_decoder>(dim, by);
-        else if (with.decoder == "distmult") make_ = maker<distmult_decoder>(dim, by);
-        else if (with.decoder == "complex") make_ = maker<complex_decoder>(dim, by);
-        else if (with.decoder == "transe") make_ = maker<transe_decoder>(dim, by);
-        else throw error(errc::invalid_argument, "no decoder \"" + with.decoder + "\" on a device");
+        if (with.decoder == "dot")
+            make_ = maker<dot_decoder>(dim, by);
+        else if (with.decoder == "distmult")
+            make_ = maker<distmult_decoder>(dim, by);
+        else if (with.decoder == "complex")
+            make_ = maker<complex_decoder>(dim, by);
+        else if (with.decoder == "transe")
+            make_ = maker<transe_decoder>(dim, by);
+        else
+            throw error(errc::invalid_argument, "no decoder \"" + with.decoder + "\" on a device");
         link_capacities none{};
         none.sides = 1;
         device_arena counts;
@@ -83,7 +96,8 @@ public:
     /// Returns the bytes of a batch in a transfer slot.
     [[nodiscard]] static std::uint64_t bytes_of(const link_batch& b) noexcept {
         std::uint64_t sum = transfer_slot::array_bytes(1, sizeof(link_counts));
-        for_each_list(b, [&](const auto& list) { sum += transfer_slot::array_bytes(list.size(), sizeof(*list.data())); });
+        for_each_list(
+            b, [&](const auto& list) { sum += transfer_slot::array_bytes(list.size(), sizeof(*list.data())); });
         return sum;
     }
     /// Puts a batch's arrays into a slot after its begin().
@@ -91,7 +105,8 @@ public:
         link_batch_view result;
         const link_counts counts = link_counts::of(b);
         result.counts = to.put(std::span(&counts, 1)).device;
-        result.capacity = {counts.nodes, counts.positives, counts.relations, counts.chunks, counts.negatives, static_cast<std::uint32_t>(b.sides.size())};
+        result.capacity = {counts.nodes, counts.positives, counts.relations, counts.chunks, counts.negatives,
+            static_cast<std::uint32_t>(b.sides.size())};
         for (std::size_t s = 0; s < b.sides.size(); ++s) result.sides[s] = b.side_at(s);
         const auto at = [&](const auto& list) { return list.empty() ? nullptr : to.put(list).device; };
         result.node_offsets = at(b.node_offsets);
@@ -112,11 +127,17 @@ public:
     /// Computes loss and gradients of a batch whose nodes have `rows` [nodes, dim], and updates its relations, in `in`.
     /// \param gradients  [nodes, dim], written
     /// \param at         the step's number and factor, in device memory; `statistics` too
-    void run(stream& in, link_batch_view batch, rows_view<const float> rows, rows_view<float> gradients, link_statistics* statistics,
-        const step_state* at) {
+    void run(stream& in, link_batch_view batch, rows_view<const float> rows, rows_view<float> gradients,
+        link_statistics* statistics, const step_state* at) {
         fit(batch.capacity, in);
         batch.capacity = most_;
-        step_->run(in, batch, rows, table_view_, {.rows = gradients, .relations = {}, .relation_ids = nullptr, .relation_count = nullptr, .statistics = statistics}, optimizer_, at);
+        step_->run(in, batch, rows, table_view_,
+            {.rows = gradients,
+                .relations = {},
+                .relation_ids = nullptr,
+                .relation_count = nullptr,
+                .statistics = statistics},
+            optimizer_, at);
     }
 
 private:
@@ -136,22 +157,25 @@ private:
         stepper& operator=(const stepper&) = delete;
         virtual ~stepper() = default;
         [[nodiscard]] virtual link_path path() const noexcept = 0;
-        virtual void run(stream& in, const link_batch_view& batch, rows_view<const float> rows, rows_view<float> relations,
-            link_step_results out, const any_row_optimizer& by, const step_state* at) const = 0;
+        virtual void run(stream& in, const link_batch_view& batch, rows_view<const float> rows,
+            rows_view<float> relations, link_step_results out, const any_row_optimizer& by,
+            const step_state* at) const = 0;
     };
     template <class D>
     struct stepper_of final : stepper {
         stepper_of(device_arena& arena, const link_capacities& most, std::uint32_t dim, const link_step_options& by)
-            : step(arena, most, dim, by), rows((by.reciprocal ? most.sides : 1) * most.relations),
-              gradients{nullptr, static_cast<std::uint32_t>(D::relation_floats(dim)), round_up<std::size_t>(D::relation_floats(dim), 4)} {
+            : step(arena, most, dim, by),
+              rows((by.reciprocal ? most.sides : 1) * most.relations),
+              gradients{nullptr, static_cast<std::uint32_t>(D::relation_floats(dim)),
+                  round_up<std::size_t>(D::relation_floats(dim), 4)} {
             if (gradients.columns == 0) return;
             gradients.data = arena.take<float>(rows * gradients.stride);
             ids = arena.take<std::uint32_t>(rows);
             count = arena.take<std::uint32_t>(1);
         }
         [[nodiscard]] link_path path() const noexcept override { return step.path(); }
-        void run(stream& in, const link_batch_view& batch, rows_view<const float> nodes, rows_view<float> relations, link_step_results out,
-            const any_row_optimizer& optimizer, const step_state* at) const override {
+        void run(stream& in, const link_batch_view& batch, rows_view<const float> nodes, rows_view<float> relations,
+            link_step_results out, const any_row_optimizer& optimizer, const step_state* at) const override {
             out.relations = gradients;
             out.relation_ids = ids;
             out.relation_count = count;
@@ -168,13 +192,15 @@ private:
     using make_stepper = std::function<std::unique_ptr<stepper>(device_arena&, const link_capacities&)>;
     template <class D>
     [[nodiscard]] static make_stepper maker(std::uint32_t dim, const link_step_options& by) {
-        return [dim, by](device_arena& arena, const link_capacities& most) { return std::make_unique<stepper_of<D>>(arena, most, dim, by); };
+        return [dim, by](device_arena& arena, const link_capacities& most) {
+            return std::make_unique<stepper_of<D>>(arena, most, dim, by);
+        };
     }
 
     template <class Visit>
     static void for_each_list(const link_batch& b, Visit&& visit) {
-        for (const auto* list : {&b.node_offsets, &b.node_occurrences, &b.heads, &b.tails, &b.relation_of, &b.relation_offsets,
-                 &b.relation_occurrences, &b.negatives, &b.mask_columns})
+        for (const auto* list : {&b.node_offsets, &b.node_occurrences, &b.heads, &b.tails, &b.relation_of,
+                 &b.relation_offsets, &b.relation_occurrences, &b.negatives, &b.mask_columns})
             visit(*list);
         visit(b.relations);
         visit(b.mask_offsets);
@@ -183,13 +209,14 @@ private:
 
     /// Ensures scratch for a batch of that size.
     void fit(const link_capacities& batch, stream& in) {
-        const auto enough = [&](std::uint32_t link_capacities::*of) { return batch.*of <= most_.*of; };
+        const auto enough = [&](std::uint32_t link_capacities::* of) { return batch.*of <= most_.*of; };
         bool fits = step_ != nullptr && batch.sides == most_.sides && enough(&link_capacities::chunks);
-        for (const auto of : {&link_capacities::nodes, &link_capacities::positives, &link_capacities::relations, &link_capacities::negatives})
+        for (const auto of : {&link_capacities::nodes, &link_capacities::positives, &link_capacities::relations,
+                 &link_capacities::negatives})
             fits = fits && enough(of);
         if (fits) return;
         in.synchronize(); // the old scratch may be in use
-        const auto most = [&](std::uint32_t link_capacities::*of) {
+        const auto most = [&](std::uint32_t link_capacities::* of) {
             if (!enough(of)) most_.*of = static_cast<std::uint32_t>(grown(batch.*of));
         };
         for (const auto of : {&link_capacities::nodes, &link_capacities::relations}) most(of);

@@ -35,7 +35,8 @@ namespace gneiss::cuda {
 
 /// A GNN whose weights are trained on a device; batches come from the host through transfer slots.
 ///
-/// Capacities of a batch are its own sizes, so results are a function of the batch; scratch fits the largest batch so far.
+/// Capacities of a batch are its own sizes, so results are a function of the batch; scratch fits the largest batch so
+/// far.
 /// Thread-safety: one thread calls `bytes_of` and `put`, another all other functions.
 class device_network {
 public:
@@ -61,17 +62,20 @@ public:
 
     /// Throws `invalid_argument` for weights of other layers, `over_budget`, `device_error`.
     device_network(memory_budget& budget, const network_setup& with)
-        : budget_(budget), setup_(with), parameters_memory_(budget, "weights", parameter_bytes()), arena_(parameters_memory_.span()),
+        : budget_(budget),
+          setup_(with),
+          parameters_memory_(budget, "weights", parameter_bytes()),
+          arena_(parameters_memory_.span()),
           parameters_(arena_, with.weights, states()) {}
 
     /// Returns the number of dense input columns.
     [[nodiscard]] std::size_t columns() const noexcept { return setup_.in.dense; }
-    /// Returns the floats from one row of the dense input, or of its gradient, to the next: rows start at multiples of 16
-    /// bytes.
+    /// Returns the floats from one row of the dense input, or of its gradient, to the next: rows start at multiples of
+    /// 16 bytes.
     [[nodiscard]] std::size_t stride() const noexcept { return round_up<std::size_t>(columns(), 4); }
 
-    /// Copies weights and their state from the host, in `in`. Throws `invalid_argument` for an optimizer without a device
-    /// implementation.
+    /// Copies weights and their state from the host, in `in`. Throws `invalid_argument` for an optimizer without a
+    /// device implementation.
     void begin(const dense_optimizer& optimizer, stream& in) {
         check_steps_on_device(optimizer);
         optimizer_ = optimizer;
@@ -83,20 +87,24 @@ public:
     /// Returns the bytes of a batch in a transfer slot.
     /// \param rows  whether it includes dense rows
     [[nodiscard]] std::uint64_t bytes_of(const training_batch& b, bool rows) const {
-        const auto list = [](std::size_t size, std::size_t bytes = sizeof(std::uint32_t)) { return transfer_slot::array_bytes(size, bytes); };
-        std::uint64_t sum = list(1, sizeof(random_key)) + list(1, sizeof(step_state)) + list(b.nodes.size(), sizeof(node_id)) +
-                            list(rows ? b.nodes.size() * stride() : 0, sizeof(float));
+        const auto list = [](std::size_t size, std::size_t bytes = sizeof(std::uint32_t)) {
+            return transfer_slot::array_bytes(size, bytes);
+        };
+        std::uint64_t sum = list(1, sizeof(random_key)) + list(1, sizeof(step_state)) +
+            list(b.nodes.size(), sizeof(node_id)) + list(rows ? b.nodes.size() * stride() : 0, sizeof(float));
         const auto lists = [&](std::size_t targets, std::size_t sources, std::size_t edges) {
             return list(1, sizeof(layer_counts)) + list(targets + 1) + list(sources + 1) + 3 * list(edges);
         };
         for (const gneiss::layer_view& v : b.layers) sum += lists(v.targets, v.sources, v.edges());
         if (setup_.in.sparse != 0)
-            sum += lists(b.nodes.size(), setup_.in.sparse, b.in.sparse.indices.size()) + list(b.in.sparse.indices.size(), sizeof(float));
+            sum += lists(b.nodes.size(), setup_.in.sparse, b.in.sparse.indices.size()) +
+                list(b.in.sparse.indices.size(), sizeof(float));
         return sum;
     }
     /// Puts a batch into a slot after its begin().
     /// \param drawn  views of layers sampled on the device, and their nodes' ids there; none: the batch has layers
-    void put(const training_batch& b, transfer_slot& to, batch& result, bool with_rows, std::span<const layer_view> drawn, const node_id* names) const {
+    void put(const training_batch& b, transfer_slot& to, batch& result, bool with_rows,
+        std::span<const layer_view> drawn, const node_id* names) const {
         const random_key key = dropout_key(setup_.seed, b.key);
         const step_state at{.t = b.step, .factor = 1};
         result.key = to.put(std::span(&key, 1)).device;
@@ -115,7 +123,8 @@ public:
         }
         if (setup_.in.sparse == 0) return;
         result.words.assign(entries(b.in.sparse), serial_executor{});
-        result.input.sparse = {.columns = static_cast<std::uint32_t>(setup_.in.sparse), .entries = put(result.words[0], to)};
+        result.input.sparse = {
+            .columns = static_cast<std::uint32_t>(setup_.in.sparse), .entries = put(result.words[0], to)};
         if (!b.in.sparse.values.empty()) result.input.sparse.values = to.put(b.in.sparse.values).device;
     }
 
@@ -127,17 +136,22 @@ public:
     /// Computes the outputs of a batch.
     [[nodiscard]] outputs forward(stream& in, const batch& b) {
         fit(b, in);
-        outputs result{.rows = encode_->forward(in, parameters_.weights(), b.views, b.input, {b.key, b.names}), .gradients = {}};
+        outputs result{
+            .rows = encode_->forward(in, parameters_.weights(), b.views, b.input, {b.key, b.names}), .gradients = {}};
         result.gradients = {gradients_, result.rows.columns, result.rows.stride};
         return result;
     }
     /// \param to  [nodes, dense columns], written; without data if its rows are not learned
-    void backward(stream& in, rows_view<float> gradients, rows_view<float> to) { encode_->backward(in, parameters_.weights(), gradients, to); }
+    void backward(stream& in, rows_view<float> gradients, rows_view<float> to) {
+        encode_->backward(in, parameters_.weights(), gradients, to);
+    }
     /// Updates the weights, unless the norm of their gradients, which is written to `norm`, is not finite.
     void step(stream& in, const batch& b, gradient_norm* norm) { parameters_.step(in, optimizer_, b.at, norm); }
 
 private:
-    [[nodiscard]] std::size_t states() const noexcept { return setup_.weights.size() == 0 ? 0 : setup_.weights.state().size() / setup_.weights.size(); }
+    [[nodiscard]] std::size_t states() const noexcept {
+        return setup_.weights.size() == 0 ? 0 : setup_.weights.state().size() / setup_.weights.size();
+    }
     [[nodiscard]] std::uint64_t parameter_bytes() const {
         device_arena counting;
         (void)device_parameters(counting, setup_.weights, states());
@@ -147,7 +161,9 @@ private:
     [[nodiscard]] static layer_view put(const gneiss::layer_view& v, transfer_slot& to) {
         const layer_counts counts{static_cast<std::uint32_t>(v.targets), static_cast<std::uint32_t>(v.sources),
             static_cast<std::uint32_t>(v.edges()), static_cast<std::uint32_t>(v.first_target)};
-        layer_view result{.counts = to.put(std::span(&counts, 1)).device, .target_capacity = counts.targets, .source_capacity = counts.sources,
+        layer_view result{.counts = to.put(std::span(&counts, 1)).device,
+            .target_capacity = counts.targets,
+            .source_capacity = counts.sources,
             .edge_capacity = counts.edges};
         result.offsets = to.put(v.offsets).device;
         result.neighbors = to.put(v.neighbors).device;
@@ -162,11 +178,13 @@ private:
         explicit entries(const gneiss::sparse_rows<float>& of) : matrix(of) {}
 
         [[nodiscard]] static std::size_t layers() noexcept { return 1; }
-        [[nodiscard]] gneiss::layer_view layer(std::size_t, std::vector<std::uint32_t>& offsets, std::vector<std::uint32_t>&) const {
+        [[nodiscard]] gneiss::layer_view layer(
+            std::size_t, std::vector<std::uint32_t>& offsets, std::vector<std::uint32_t>&) const {
             offsets.resize(matrix.offsets.size());
             std::ranges::transform(matrix.offsets, offsets.begin(),
                 [&](std::uint64_t at) { return static_cast<std::uint32_t>(at - matrix.offsets.front()); });
-            return {.targets = matrix.rows(), .sources = matrix.columns, .offsets = offsets, .neighbors = matrix.indices};
+            return {
+                .targets = matrix.rows(), .sources = matrix.columns, .offsets = offsets, .neighbors = matrix.indices};
         }
 
         const gneiss::sparse_rows<float>& matrix;
@@ -175,11 +193,13 @@ private:
     /// Ensures an encoder for batches of that size.
     void fit(const batch& b, stream& in) {
         encoder_capacity wanted{.rows = b.views.front().source_capacity, .hops = {}, .by_ids = false};
-        for (const layer_view& v : b.views) wanted.hops.push_back({v.target_capacity, v.source_capacity, v.edge_capacity});
+        for (const layer_view& v : b.views)
+            wanted.hops.push_back({v.target_capacity, v.source_capacity, v.edge_capacity});
         bool fits = encode_.has_value() && wanted.rows <= most_.rows;
         const auto each = [&](auto visit) {
             for (std::size_t i = 0; i < wanted.hops.size(); ++i)
-                for (const auto of : {&layer_capacity::targets, &layer_capacity::sources, &layer_capacity::edges}) visit(wanted.hops[i].*of, most_.hops[i].*of);
+                for (const auto of : {&layer_capacity::targets, &layer_capacity::sources, &layer_capacity::edges})
+                    visit(wanted.hops[i].*of, most_.hops[i].*of);
         };
         if (fits) each([&](std::uint32_t need, std::uint32_t have) { fits = fits && need <= have; });
         if (fits) return;
@@ -203,7 +223,8 @@ private:
     }
     void make(device_arena& arena) {
         encode_.emplace(arena, setup_.weights, setup_.layers, setup_.in, most_);
-        gradients_ = arena.take<float>(std::size_t{most_.hops.back().targets} * round_up<std::size_t>(encode_->outputs(), 4));
+        gradients_ =
+            arena.take<float>(std::size_t{most_.hops.back().targets} * round_up<std::size_t>(encode_->outputs(), 4));
     }
 
     memory_budget& budget_;

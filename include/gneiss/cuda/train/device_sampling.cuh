@@ -28,8 +28,8 @@
 
 namespace gneiss::cuda {
 
-/// Samples of the batches in flight, each drawn into its slot on the device: bit-identical to the CPU's samples. The host gets
-/// the node ids, whose rows it may have to gather.
+/// Samples of the batches in flight, each drawn into its slot on the device: bit-identical to the CPU's samples. The
+/// host gets the node ids, whose rows it may have to gather.
 ///
 /// Memory: the graph once; per batch in flight a sampler with room for what fan-outs allow.
 /// Thread-safety: different slots may be drawn by different threads.
@@ -37,7 +37,10 @@ class device_sampling {
 public:
     /// Throws as the samplers do.
     device_sampling(memory_budget& budget, const device_sampling_setup& with)
-        : budget_(budget), neighbors_(with.neighbors), dense_(with.dense), seed_(with.seed),
+        : budget_(budget),
+          neighbors_(with.neighbors),
+          dense_(with.dense),
+          seed_(with.seed),
           seeds_(static_cast<std::uint32_t>(std::min<std::uint64_t>(with.seeds, with.graph.nodes()))),
           graph_(budget, with.graph, copies_, with.over_bus ? memory_kind::pinned : memory_kind::device) {
         copies_.synchronize();
@@ -70,11 +73,14 @@ public:
                         for (std::size_t h = 0; h < hop; ++h) view.edge_capacity += sizes.edges[h];
                     s.views.push_back(view);
                 }
-                if constexpr (requires { sampler.view(); }) s.names = sampler.view().node_ids;
-                else s.names = sampler.nodes();
+                if constexpr (requires { sampler.view(); })
+                    s.names = sampler.view().node_ids;
+                else
+                    s.names = sampler.nodes();
                 if (s.ids.size() < count) {
                     s.ids = {};
-                    s.ids = pinned_buffer<node_id>(budget_, "nodes of a sample", static_cast<std::size_t>(grown(count)));
+                    s.ids =
+                        pinned_buffer<node_id>(budget_, "nodes of a sample", static_cast<std::size_t>(grown(count)));
                 }
                 copy_async(s.ids.span(), std::span(s.names, count), s.in);
                 s.in.synchronize();
@@ -101,7 +107,8 @@ private:
     };
     [[nodiscard]] any_sampler make() {
         const sample_capacity most{.seeds = seeds_};
-        if (dense_) return any_sampler(std::in_place_type<dense_sampler<>>, budget_, graph_.view(), neighbors_, seed_, most);
+        if (dense_)
+            return any_sampler(std::in_place_type<dense_sampler<>>, budget_, graph_.view(), neighbors_, seed_, most);
         return any_sampler(std::in_place_type<neighbor_sampler<>>, budget_, graph_.view(), neighbors_, seed_, most);
     }
 

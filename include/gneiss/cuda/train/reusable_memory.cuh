@@ -17,9 +17,9 @@ namespace gneiss::cuda {
 /// Returns a new capacity for `bytes`, an eighth larger so that the next few batches fit.
 [[nodiscard]] constexpr std::uint64_t grown(std::uint64_t bytes) noexcept { return bytes + bytes / 8; }
 
-/// Transfer slots by the number of the batch in flight, each as large as its largest batch so far: nothing is allocated after
-/// the first few batches. Precondition of begin(): the slot's last work has completed. Thread-safety: different threads may use
-/// different slots.
+/// Transfer slots by the number of the batch in flight, each as large as its largest batch so far: nothing is allocated
+/// after the first few batches. Precondition of begin(): the slot's last work has completed. Thread-safety: different
+/// threads may use different slots.
 class growing_slots {
 public:
     /// Slots that charge `budget` under `name`.
@@ -55,7 +55,8 @@ public:
     /// Buffer that charges `budget` under `name`.
     reusable_device_buffer(memory_budget& budget, std::string name) : budget_(budget), name_(std::move(name)) {}
 
-    /// Returns room for `size` elements, uninitialized; before growing, waits for the work of `in`. Throws `over_budget`.
+    /// Returns room for `size` elements, uninitialized; before growing, waits for the work of `in`. Throws
+    /// `over_budget`.
     [[nodiscard]] T* at_least(std::size_t size, const stream& in) {
         if (buffer_.size() < size) {
             in.synchronize();

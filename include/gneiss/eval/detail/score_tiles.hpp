@@ -14,8 +14,8 @@
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
 
-// Tiled scoring of a block of queries against all rows of a table: rows are packed a superblock at a time, and tiles of scores
-// are consumed while they are in a core's cache.
+// Tiled scoring of a block of queries against all rows of a table: rows are packed a superblock at a time, and tiles of
+// scores are consumed while they are in a core's cache.
 namespace gneiss::detail {
 
 /// Tile sizes. A tile of scores (tile_queries × tile_candidates floats, 256 KiB) and its queries fit in L2.
@@ -56,7 +56,8 @@ public:
     /// Calls `use` with a buffer exclusive to the task.
     template <class Use>
     void with(Use&& use) {
-        buffers_.with([&] { return aligned_buffer<float>(floats_); }, [&](aligned_buffer<float>& mine) { use(mine.span()); });
+        buffers_.with(
+            [&] { return aligned_buffer<float>(floats_); }, [&](aligned_buffer<float>& mine) { use(mine.span()); });
     }
 
 private:
@@ -68,7 +69,7 @@ private:
 template <score_kernel K>
 [[nodiscard]] std::size_t tile_scratch_floats(const K& kernel, std::size_t dim) {
     return tile_shape::queries * tile_shape::candidates + kernel.scratch_floats(tile_shape::queries, dim) +
-           kernel.packed_floats(tile_shape::candidates, dim);
+        kernel.packed_floats(tile_shape::candidates, dim);
 }
 
 /// Floats of a packed superblock.
@@ -79,8 +80,9 @@ template <score_kernel K>
 
 /// Scores all queries [m, dim] against all rows of the table, in one pass.
 ///
-/// Calls body(group, first_query, first_row, scores) for every tile; scores [q, n] are those of queries first_query … and rows
-/// first_row …. Calls with the same group and first_query are sequential, by ascending first_row; others may be concurrent.
+/// Calls body(group, first_query, first_row, scores) for every tile; scores [q, n] are those of queries first_query …
+/// and rows first_row …. Calls with the same group and first_query are sequential, by ascending first_row; others may
+/// be concurrent.
 template <embedding_stream Rows, score_kernel K, executor E, class Body>
 void for_each_tile(similarity compare, Rows& rows, matrix_view<const float> queries, const K& kernel, const E& executor,
     scratch_pool& scratch, Body&& body) {

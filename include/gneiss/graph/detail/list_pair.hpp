@@ -25,8 +25,8 @@ template <node_id_type NodeId>
     return {static_cast<std::uint32_t>(first - list.begin()), static_cast<std::uint32_t>(last - first)};
 }
 
-/// Lists addressed by a request: those of one direction, or the outgoing lists followed by the incoming ones without self loops,
-/// which are among the outgoing ones.
+/// Lists addressed by a request: those of one direction, or the outgoing lists followed by the incoming ones without
+/// self loops, which are among the outgoing ones.
 ///
 /// `Lists` has begin(v) and degree(v), both from its offsets, prefetch_offsets(v) and self_loops(v).
 template <class Lists>
@@ -53,7 +53,8 @@ struct list_pair {
         constexpr std::size_t ahead = 24;
         for (std::size_t i = 0; i < ids.size(); ++i) {
             if (i + ahead < ids.size()) prefetch_offsets(ids[i + ahead]);
-            to[i] = first->degree(ids[i]) + (second != nullptr ? second->degree(ids[i]) - second->self_loops(ids[i]).count : 0U);
+            to[i] = first->degree(ids[i]) +
+                (second != nullptr ? second->degree(ids[i]) - second->self_loops(ids[i]).count : 0U);
         }
     }
 
@@ -76,18 +77,20 @@ struct list_pair {
                 if (position < outgoing)
                     visit(*first, begin + position, k);
                 else
-                    visit(*second, other + (position - outgoing) + (position - outgoing < loops.first ? 0 : loops.count), k);
+                    visit(*second,
+                        other + (position - outgoing) + (position - outgoing < loops.first ? 0 : loops.count), k);
             }
         }
     }
 
-    /// Answers a request from lists whose neighbors(), relations() and edge_ids() are in memory. Throws `invalid_argument` for
-    /// relations or edge ids that are not stored.
+    /// Answers a request from lists whose neighbors(), relations() and edge_ids() are in memory. Throws
+    /// `invalid_argument` for relations or edge ids that are not stored.
     template <node_id_type NodeId>
     void answer(const neighbor_request<NodeId>& request, const neighbor_answer<NodeId>& to) const {
         for (const Lists* kept : {first, second})
-            if (kept != nullptr && ((!to.relations.empty() && kept->relations().size() != kept->edges()) ||
-                                       (!to.edge_ids.empty() && kept->edge_ids().size() != kept->edges())))
+            if (kept != nullptr &&
+                ((!to.relations.empty() && kept->relations().size() != kept->edges()) ||
+                    (!to.edge_ids.empty() && kept->edge_ids().size() != kept->edges())))
                 throw error(errc::invalid_argument, "the graph does not store the requested relations or edge ids");
         // Prefetch all lines before reading the first one.
         for_each_place(request,

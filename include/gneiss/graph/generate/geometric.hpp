@@ -27,14 +27,14 @@ struct geometric_options {
     friend bool operator==(const geometric_options&, const geometric_options&) = default;
 };
 
-/// Random geometric graph: random points of the unit square, with an edge between points closer than a radius. The radius is
-/// chosen for the expected number of edges. Without repeated edges and self loops.
+/// Random geometric graph: random points of the unit square, with an edge between points closer than a radius. The
+/// radius is chosen for the expected number of edges. Without repeated edges and self loops.
 ///
 /// Coordinates are integers, so edges are the same on every machine.
 /// Key: (seed, generate, 6, use, …).
 ///
-/// Cost: O(nodes + edges) to construct; some 5 ns per edge in `fill`, O(log nodes + degree) for a single edge. Memory: 16 bytes
-/// per node, up to 8 for the grid, 8 more during construction. Immutable, thread-safe.
+/// Cost: O(nodes + edges) to construct; some 5 ns per edge in `fill`, O(log nodes + degree) for a single edge. Memory:
+/// 16 bytes per node, up to 8 for the grid, 8 more during construction. Immutable, thread-safe.
 /// Source: Gilbert, "Random plane networks", J. SIAM 9(4), 1961.
 template <node_id_type NodeId = node_id>
 class geometric {
@@ -101,7 +101,8 @@ private:
         if (o.nodes < 2) refuse("nodes", "a graph needs at least two nodes");
         if (o.nodes - 1 > std::numeric_limits<NodeId>::max()) refuse("nodes", "more nodes than the node id can number");
         const auto n = static_cast<double>(o.nodes), edges = static_cast<double>(o.edges);
-        if (!(edges > 0 && edges <= .9 * n * (n - 1) / 2)) refuse("edges", "from 1 to 0.9 of all pairs can be asked for");
+        if (!(edges > 0 && edges <= .9 * n * (n - 1) / 2))
+            refuse("edges", "from 1 to 0.9 of all pairs can be asked for");
     }
 
     /// The probability that two points are closer than r ≤ 1 is πr² − 8r³/3 + r⁴/2.
@@ -136,12 +137,13 @@ private:
         }
         for (std::size_t c = 2; c < first_.size(); ++c) first_[c] += first_[c - 1];
         points_.resize(nodes);
-        for (const point p : drawn) points_[static_cast<std::size_t>(first_[static_cast<std::size_t>(cell_of(p)) + 1]++)] = p;
+        for (const point p : drawn)
+            points_[static_cast<std::size_t>(first_[static_cast<std::size_t>(cell_of(p)) + 1]++)] = p;
         first_.pop_back();
     }
 
-    /// Calls visit(row) for the neighbors after `row`, ascending, while it returns true. They are in the rest of its cell and
-    /// the next one, and in three cells of the grid's next row.
+    /// Calls visit(row) for the neighbors after `row`, ascending, while it returns true. They are in the rest of its
+    /// cell and the next one, and in three cells of the grid's next row.
     template <class Visit>
     void for_each_later(std::size_t row, Visit&& visit) const noexcept {
         const point p = points_[row];
@@ -160,12 +162,12 @@ private:
 
     geometric_options options_;
     random_key key_;
-    keyed_permutation scramble_;        // row → node
-    std::uint64_t reach_ = 0;           // square of the radius
-    std::uint64_t cells_ = 1;           // cells along one side of the grid
-    std::vector<std::uint64_t> first_;  // first row of each cell, then the number of nodes
-    std::vector<point> points_;         // [nodes]
-    std::vector<edge_index> later_{0};  // edges before each row
+    keyed_permutation scramble_;       // row → node
+    std::uint64_t reach_ = 0;          // square of the radius
+    std::uint64_t cells_ = 1;          // cells along one side of the grid
+    std::vector<std::uint64_t> first_; // first row of each cell, then the number of nodes
+    std::vector<point> points_;        // [nodes]
+    std::vector<edge_index> later_{0}; // edges before each row
 };
 
 static_assert(edge_generator<geometric<>> && edge_stream<generated_edges<geometric<>>>);

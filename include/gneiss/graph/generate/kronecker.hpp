@@ -25,19 +25,19 @@ struct seed_graph {
     std::vector<edge> edges{}; ///< distinct, ascending, relation 0
 };
 
-/// Default number of edges of a seed graph: 2.2 per node, so that four times the nodes come with 8.8 times the edges, as in
-/// Ginex's papers graph; at least a connected graph, at most all pairs. Precondition: 2 ≤ nodes ≤ 4096.
+/// Default number of edges of a seed graph: 2.2 per node, so that four times the nodes come with 8.8 times the edges,
+/// as in Ginex's papers graph; at least a connected graph, at most all pairs. Precondition: 2 ≤ nodes ≤ 4096.
 [[nodiscard]] constexpr std::uint64_t default_seed_edges(std::uint64_t nodes) noexcept {
     return std::min(nodes * nodes, std::max(2 * nodes - 1, (22 * nodes + 5) / 10));
 }
 
 /// Returns a random seed graph of exactly `edges` edges that preserves the structure of the graph it expands.
 ///
-/// Every edge has its reverse, so an undirected graph stays undirected. The first 2(nodes − 1) edges are a tree by preferential
-/// attachment. Self loops at random nodes follow, at all nodes if edges suffice (one fewer if the rest would be odd), then
-/// further pairs, one end drawn by degree and the other uniformly. So B is connected and has a loop, which keeps the product
-/// with a connected graph connected, and its degrees are skewed. Degrees multiply, and those of B are bounded by `nodes`, so a
-/// power law of A keeps its exponent (Breiman's lemma).
+/// Every edge has its reverse, so an undirected graph stays undirected. The first 2(nodes − 1) edges are a tree by
+/// preferential attachment. Self loops at random nodes follow, at all nodes if edges suffice (one fewer if the rest
+/// would be odd), then further pairs, one end drawn by degree and the other uniformly. So B is connected and has a
+/// loop, which keeps the product with a connected graph connected, and its degrees are skewed. Degrees multiply, and
+/// those of B are bounded by `nodes`, so a power law of A keeps its exponent (Breiman's lemma).
 /// Key: (seed, generate, 3). Cost: O(edges) for sparse ones, O(nodes² log nodes) for all pairs; nodes² bits.
 /// Throws errc::invalid_argument unless 2 ≤ nodes ≤ 4096 and 2·nodes − 1 ≤ edges ≤ nodes².
 [[nodiscard]] inline seed_graph random_seed_graph(std::uint64_t nodes, std::uint64_t edges, std::uint64_t seed) {
@@ -82,23 +82,25 @@ struct seed_graph {
     return graph;
 }
 
-/// Kronecker product A ⊗ B: node (a, b) is a · |B| + b. There is an edge from (a, b) to (c, d) for each edge (a, c) of A, whose
-/// relation it takes, and each edge (b, d) of B. Degrees multiply; distinct edges stay distinct.
+/// Kronecker product A ⊗ B: node (a, b) is a · |B| + b. There is an edge from (a, b) to (c, d) for each edge (a, c) of
+/// A, whose relation it takes, and each edge (b, d) of B. Degrees multiply; distinct edges stay distinct.
 ///
 ///     const kronecker_product grown(rmat<>({.nodes = 1000, .edges = 8000}), random_seed_graph(4, 9, seed));
 ///
-/// Edge i is the product of edge ⌊i / m⌋ of A and edge i mod m of B, where B has m edges, so consecutive edges need consecutive
-/// edges of A. A is any graph with edges addressable by number, including a file; then `fill` throws the errors of the file.
+/// Edge i is the product of edge ⌊i / m⌋ of A and edge i mod m of B, where B has m edges, so consecutive edges need
+/// consecutive edges of A. A is any graph with edges addressable by number, including a file; then `fill` throws the
+/// errors of the file.
 /// Cost: below 1 ns per edge, plus 1/m of an edge of A; memory O(m). Thread-safe if A is.
-/// Source: Leskovec et al., JMLR 11, 2010; expansion of a real graph as in the data sets of Ginex, VLDB 15(11), 2022, §5.1.
+/// Source: Leskovec et al., JMLR 11, 2010; expansion of a real graph as in the data sets of Ginex, VLDB 15(11), 2022,
+/// §5.1.
 template <edge_generator Graph>
 class kronecker_product {
 public:
     using edge_type = typename Graph::edge_type;
     using id_type = decltype(edge_type::source);
 
-    /// Throws errc::invalid_argument for a graph B without nodes or edges; errc::out_of_range if nodes exceed the ids or edges
-    /// exceed 64 bits.
+    /// Throws errc::invalid_argument for a graph B without nodes or edges; errc::out_of_range if nodes exceed the ids
+    /// or edges exceed 64 bits.
     kronecker_product(Graph graph, seed_graph by) : graph_(std::move(graph)), by_(std::move(by)) {
         if (by_.nodes == 0 || by_.edges.empty())
             throw error(errc::invalid_argument, "a seed graph needs nodes and edges");

@@ -36,10 +36,11 @@ struct lfr_options {
 
 /// LFR graph of Lancichinetti, Fortunato and Radicchi, whose edges are pure functions of their number.
 ///
-/// Draws community sizes and degrees, assigns descending degrees to random nodes of communities large enough for them, and
-/// pairs edge ends at random: a fraction 1 − mixing of each node's ends within its community, the others over the whole graph.
-/// Unlike the authors' version, pairs are not rewired: edges may repeat, pairs that stay within a community by chance lower the
-/// mixing by about 1/communities, and a self loop is redirected to the next node. An odd end stays unpaired.
+/// Draws community sizes and degrees, assigns descending degrees to random nodes of communities large enough for them,
+/// and pairs edge ends at random: a fraction 1 − mixing of each node's ends within its community, the others over the
+/// whole graph. Unlike the authors' version, pairs are not rewired: edges may repeat, pairs that stay within a
+/// community by chance lower the mixing by about 1/communities, and a self loop is redirected to the next node. An odd
+/// end stays unpaired.
 /// Key: (seed, generate, 5, use, …).
 ///
 /// Cost: O(nodes log nodes) to construct; O(log nodes) per edge, some 200 ns. Memory: 16 bytes per node, 28 during
@@ -126,7 +127,8 @@ private:
         check(o.min_community >= 2 && o.min_community <= o.max_community && o.max_community <= o.nodes, "min_community",
             "communities of two nodes to all of them are needed");
         check(o.mixing >= 0 && o.mixing <= 1, "mixing", "a fraction from 0 to 1 is needed");
-        check(o.degree_exponent > 1 && o.degree_exponent <= 100, "degree_exponent", "a number above 1, at most 100, is needed");
+        check(o.degree_exponent > 1 && o.degree_exponent <= 100, "degree_exponent",
+            "a number above 1, at most 100, is needed");
         check(o.community_exponent > 0 && o.community_exponent <= 100, "community_exponent",
             "a number above 0, at most 100, is needed");
         return o;
@@ -182,7 +184,8 @@ private:
         random_stream draw(key_.with(4));
         std::vector<degree> degrees(static_cast<std::size_t>(options_.nodes));
         for (degree& d : degrees) {
-            const auto all = static_cast<std::uint32_t>(power_law(exponent, least, high, to_unit(draw())) + to_unit(draw()));
+            const auto all =
+                static_cast<std::uint32_t>(power_law(exponent, least, high, to_unit(draw())) + to_unit(draw()));
             d.inner = std::min(all, static_cast<std::uint32_t>((1 - options_.mixing) * all + to_unit(draw())));
             d.outer = all - d.inner;
         }

@@ -18,7 +18,8 @@
 
 namespace gneiss {
 
-/// Options of a graph with communities for node classification: a node's label is its community; communities may share labels.
+/// Options of a graph with communities for node classification: a node's label is its community; communities may share
+/// labels.
 struct planted_partition_options {
     std::uint64_t nodes = 0;        ///< number of nodes
     edge_index edges = 0;           ///< directed; including repetitions
@@ -35,15 +36,16 @@ struct planted_partition_options {
     friend bool operator==(const planted_partition_options&, const planted_partition_options&) = default;
 };
 
-/// Degree-corrected planted partition. Labels, edges and features are pure functions, so a graph of any size can be streamed.
-/// Stores only a table of communities.
+/// Degree-corrected planted partition. Labels, edges and features are pure functions, so a graph of any size can be
+/// streamed. Stores only a table of communities.
 ///
-/// An edge starts in a community chosen by size and stays there with probability 1 − mixing; otherwise it leads to another one,
-/// chosen by size. Within a community both ends follow the same power law. Self loops are moved to an adjacent rank, so
-/// communities of two nodes or more have none. Features are the class's centroid plus unit noise in each dimension: weak for
-/// one node, clear for the mean of a neighborhood, so a GNN beats a linear model wherever mixing is low.
-/// Key: (seed, generate, 2, use, …). Integers and labels are the same wherever `std::pow` rounds alike, features up to the last
-/// bit.
+/// An edge starts in a community chosen by size and stays there with probability 1 − mixing; otherwise it leads to
+/// another one, chosen by size. Within a community both ends follow the same power law. Self loops are moved to an
+/// adjacent rank, so communities of two nodes or more have none. Features are the class's centroid plus unit noise in
+/// each dimension: weak for one node, clear for the mean of a neighborhood, so a GNN beats a linear model wherever
+/// mixing is low.
+/// Key: (seed, generate, 2, use, …). Integers and labels are the same wherever `std::pow` rounds alike, features up to
+/// the last bit.
 ///
 /// Cost: O(log communities) per edge, about 100 ns; features O(1) per float. Memory O(communities). Thread-safe.
 /// Source: Karrer and Newman, Phys. Rev. E 83, 2011 (degree correction); the mixing is that of the LFR benchmark.
@@ -62,7 +64,8 @@ public:
         std::vector<double> share(options.communities);
         double total = 0, before = 0;
         for (std::uint32_t c = 0; c < options.communities; ++c) total += share[c] = std::pow(c + 1, -options.size_skew);
-        const auto spare = static_cast<double>(options.nodes - options.communities); // each community has at least one node
+        const auto spare =
+            static_cast<double>(options.nodes - options.communities); // each community has at least one node
         for (std::uint32_t c = 0; c < options.communities; ++c) {
             first_.push_back(c + static_cast<std::uint64_t>(spare * (before / total)));
             before += share[c];
@@ -74,7 +77,9 @@ public:
     [[nodiscard]] std::uint64_t nodes() const noexcept { return options_.nodes; }
     [[nodiscard]] edge_index edges() const noexcept { return options_.edges; }
     /// Returns the number of labels.
-    [[nodiscard]] std::uint32_t classes() const noexcept { return options_.classes == 0 ? options_.communities : options_.classes; }
+    [[nodiscard]] std::uint32_t classes() const noexcept {
+        return options_.classes == 0 ? options_.communities : options_.classes;
+    }
     [[nodiscard]] const planted_partition_options& options() const noexcept { return options_; }
 
     /// Community of `node`. O(log communities). Precondition: node < nodes().
@@ -151,8 +156,8 @@ private:
         if (!std::isfinite(o.feature_signal)) refuse("feature_signal", "a finite number is needed");
     }
 
-    /// Weight of the node at fraction x of its community: (x + offset)^−alpha with alpha = 1 / (exponent − 1). Finds the offset
-    /// at which the first node weighs hub_factor times the mean, by bisection on its logarithm.
+    /// Weight of the node at fraction x of its community: (x + offset)^−alpha with alpha = 1 / (exponent − 1). Finds
+    /// the offset at which the first node weighs hub_factor times the mean, by bisection on its logarithm.
     void fit_offset() {
         power_ = 1 - 1 / (options_.degree_exponent - 1);
         double low = -100, high = 100;

@@ -25,19 +25,19 @@ struct rmat_options {
     double b = .19;              ///< (low, high)
     double c = .19;              ///< (high, low); (high, high) gets the rest
     double noise = 0;            ///< maximum change of b and c from level to level; smooths the degree distribution
-    double relation_skew = 0; ///< relation r is drawn like ⌊relations · u^(1 + skew)⌋, u uniform; 0: uniform
-    bool scramble = false;    ///< number the nodes at random instead of (about) by descending degree
+    double relation_skew = 0;    ///< relation r is drawn like ⌊relations · u^(1 + skew)⌋, u uniform; 0: uniform
+    bool scramble = false;       ///< number the nodes at random instead of (about) by descending degree
     std::uint64_t seed = 0;
 
     friend bool operator==(const rmat_options&, const rmat_options&) = default;
 };
 
-/// R-MAT graph with the skewed degrees and self-similar blocks of real networks: each level of a binary tree over the nodes
-/// picks one of four quadrants of the adjacency matrix.
+/// R-MAT graph with the skewed degrees and self-similar blocks of real networks: each level of a binary tree over the
+/// nodes picks one of four quadrants of the adjacency matrix.
 ///
-/// If the number of nodes is not a power of two, the 2^⌈log₂ nodes⌉ rows and columns are mapped evenly onto the nodes: nothing
-/// is drawn twice, every node is reachable, and the first level splits the nodes into halves.
-/// Edge i is a pure function of (options, i): key (seed, generate, 1, i), one draw per two levels.
+/// If the number of nodes is not a power of two, the 2^⌈log₂ nodes⌉ rows and columns are mapped evenly onto the nodes:
+/// nothing is drawn twice, every node is reachable, and the first level splits the nodes into halves. Edge i is a pure
+/// function of (options, i): key (seed, generate, 1, i), one draw per two levels.
 ///
 /// Cost: O(log nodes) per edge, some 2 ns per level; 1.5 KiB in total. Thread-safe.
 /// Source: Chakrabarti, Zhan and Faloutsos, SDM 2004; the noise is that of Seshadhri, Pinar and Kolda, ICDM 2011.
@@ -46,8 +46,8 @@ class rmat {
 public:
     using edge_type = basic_edge<NodeId>;
 
-    /// Throws errc::invalid_argument for invalid probabilities, a noise beyond min(b, c, (a + d)/2), zero nodes or relations,
-    /// or more nodes than NodeId can number.
+    /// Throws errc::invalid_argument for invalid probabilities, a noise beyond min(b, c, (a + d)/2), zero nodes or
+    /// relations, or more nodes than NodeId can number.
     explicit rmat(const rmat_options& options)
         : options_(options),
           levels_(options.nodes == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(options.nodes - 1))),

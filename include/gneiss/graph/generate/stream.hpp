@@ -15,10 +15,11 @@
 
 namespace gneiss {
 
-/// Writes edges first, first + 1, … of `generator` on all threads of `executor`; the result is independent of it. O(out) work.
+/// Writes edges first, first + 1, … of `generator` on all threads of `executor`; the result is independent of it.
+/// O(out) work.
 template <edge_generator Generator, executor Executor>
-void generate_edges(
-    const Generator& generator, edge_index first, std::span<typename Generator::edge_type> out, const Executor& executor) {
+void generate_edges(const Generator& generator, edge_index first, std::span<typename Generator::edge_type> out,
+    const Executor& executor) {
     constexpr std::size_t grain = 8192;
     parallel_for(executor, out.size(), grain,
         [&](std::size_t begin, std::size_t end) { generator.fill(first + begin, out.subspan(begin, end - begin)); });
@@ -27,8 +28,10 @@ void generate_edges(
 /// Synthetic graph as an `edge_stream`: `chunk` edges at a time, generated on demand.
 template <class Generator, class Executor = serial_executor>
 class generated_edges {
-    static_assert(edge_generator<Generator>, "generated_edges: Generator must be a gneiss::edge_generator, see gneiss/graph/concepts.hpp");
-    static_assert(executor<Executor>, "generated_edges: Executor must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    static_assert(edge_generator<Generator>,
+        "generated_edges: Generator must be a gneiss::edge_generator, see gneiss/graph/concepts.hpp");
+    static_assert(executor<Executor>,
+        "generated_edges: Executor must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
 
 public:
     using edge_type = typename Generator::edge_type;

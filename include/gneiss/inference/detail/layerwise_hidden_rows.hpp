@@ -116,7 +116,7 @@ private:
 
     std::size_t columns_;
     feature_type type_;
-    scratch_rows rows_; // encoded, in whole words
+    scratch_rows rows_;              // encoded, in whole words
     std::vector<std::byte> encoded_; // a row
 };
 

@@ -91,8 +91,7 @@ public:
         return append({to, bytes});
     }
     /// Reads records of rows, one after another.
-    void read_rows(
-        std::span<const std::size_t> records, matrix_view<float> to, feature_type type = feature_type::f32) {
+    void read_rows(std::span<const std::size_t> records, matrix_view<float> to, feature_type type = feature_type::f32) {
         const std::size_t stride = row_bytes(type, to.columns());
         std::size_t row = 0;
         for (const std::size_t record : records) {

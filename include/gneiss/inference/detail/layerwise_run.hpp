@@ -83,8 +83,8 @@ public:
     }
 
 private:
-    /// Input of a layer: messages, which are streamed, and rows that only the node itself needs; or its input rows, of which
-    /// both are computed on arrival. After the last layer, the result.
+    /// Input of a layer: messages, which are streamed, and rows that only the node itself needs; or its input rows, of
+    /// which both are computed on arrival. After the last layer, the result.
     struct store {
         std::unique_ptr<scratch_rows> messages, own;
         std::unique_ptr<hidden_rows> rows; // only out of core
@@ -118,8 +118,8 @@ private:
     [[nodiscard]] std::unique_ptr<scratch_rows> make_rows(std::size_t columns) const {
         if (columns == 0) return nullptr;
         return plan_.in_memory
-                   ? std::make_unique<scratch_rows>(graph_.rows(), columns)
-                   : std::make_unique<scratch_rows>(graph_.rows(), columns, options_.engines, options_.scratch);
+            ? std::make_unique<scratch_rows>(graph_.rows(), columns)
+            : std::make_unique<scratch_rows>(graph_.rows(), columns, options_.engines, options_.scratch);
     }
     void make_store(std::size_t layer) {
         if (layer == encode_.layers()) {
@@ -188,7 +188,8 @@ private:
         for (std::size_t at = 0; at < size(p); at += layerwise_rows) body(at, std::min(layerwise_rows, size(p) - at));
     }
 
-    /// Computes messages and own rows of a layer from rows of partition p, `first` … of them; either may have no columns.
+    /// Computes messages and own rows of a layer from rows of partition p, `first` … of them; either may have no
+    /// columns.
     void prepare(std::size_t layer, partition_id p, std::size_t first, const input_rows<float>& rows,
         matrix_view<float> messages, matrix_view<float> own) {
         std::span<const float> degrees;
@@ -261,7 +262,8 @@ private:
         allocate_sums(columns);
         const std::uint64_t own = own_again(columns) ? 1U + columns.begins : 0;
         if (loader_ && columns.messages != 0)
-            loader_->begin((groups(layer_) + own) * partitions_, [this](std::uint64_t number) { return load_of(number); }, 0);
+            loader_->begin(
+                (groups(layer_) + own) * partitions_, [this](std::uint64_t number) { return load_of(number); }, 0);
         next_load_ = 0;
         for (partition_id first = 0; first < partitions_; first += targets()) {
             const partition_id end = std::min(first + targets(), partitions_);
@@ -294,8 +296,8 @@ private:
         }
     }
 
-    /// Returns what is loaded at a place in the order of loads. Of each group: its own rows if they are loaded again and needed
-    /// before messages, the sources with their edges, and own rows for the end. Own rows lead to no bucket.
+    /// Returns what is loaded at a place in the order of loads. Of each group: its own rows if they are loaded again
+    /// and needed before messages, the sources with their edges, and own rows for the end. Own rows lead to no bucket.
     [[nodiscard]] buffer_state load_of(std::uint64_t number) const {
         const part_columns columns = encode_.parts(layer_);
         const std::uint64_t again = own_again(columns) ? 1 : 0, before = columns.begins ? again : 0;
@@ -312,8 +314,8 @@ private:
         return s;
     }
 
-    /// Loads a source, on the loading thread if there is one; nothing if the targets do not need it. `s.resident` is the
-    /// source; the buckets lead from targets to it. Without buckets: its own rows.
+    /// Loads a source, on the loading thread if there is one; nothing if the targets do not need it. `s.resident` is
+    /// the source; the buckets lead from targets to it. Without buckets: its own rows.
     [[nodiscard]] arrival load(const buffer_state& s) {
         arrival result;
         if (s.edge_buckets.empty()) {
@@ -321,11 +323,13 @@ private:
             return result;
         }
         const bool themselves = encode_.parts(layer_).loops || plan_.keeps_own[layer_];
-        result.needed = needs_source(graph_, options_.direction, s.edge_buckets.front().first, s.edge_buckets.back().first + 1,
-            s.resident[0], themselves);
+        result.needed = needs_source(graph_, options_.direction, s.edge_buckets.front().first,
+            s.edge_buckets.back().first + 1, s.resident[0], themselves);
         if (!result.needed) return result;
-        if (plan_.rereads[layer_]) result.rows = read_again(s.resident[0], result.memory);
-        else result.messages = stores_[layer_].messages->read(s.resident[0], result.memory);
+        if (plan_.rereads[layer_])
+            result.rows = read_again(s.resident[0], result.memory);
+        else
+            result.messages = stores_[layer_].messages->read(s.resident[0], result.memory);
         std::vector<block_place> places;
         for (const auto& [i, j] : s.edge_buckets) {
             add_places(i, j, options_.direction, places);
@@ -360,9 +364,12 @@ private:
         matrix_view<const float> own(nullptr, size(p), 0);
         input_rows<float> rows;
         const bool again = own_again(columns);
-        if (plan_.keeps_own[layer_]) own = {kept_own_[place].data(), size(p), columns.own};
-        else if (again) rows = (own_arrival_ = loader_->acquire(next_load_++, stop_))->rows;
-        else if (stores_[layer_].own) own = stores_[layer_].own->read(p, own_buffer_);
+        if (plan_.keeps_own[layer_])
+            own = {kept_own_[place].data(), size(p), columns.own};
+        else if (again)
+            rows = (own_arrival_ = loader_->acquire(next_load_++, stop_))->rows;
+        else if (stores_[layer_].own)
+            own = stores_[layer_].own->read(p, own_buffer_);
         return [=, this](std::size_t first, std::size_t count) -> matrix_view<const float> {
             if (!again) return own.middle_rows(first, count);
             const matrix_view<float> some(own_chunk_.at_least(count * columns.own), count, columns.own);
@@ -371,7 +378,8 @@ private:
         };
     }
 
-    void add(const part_columns& columns, partition_id first, partition_id end, partition_id j, const arrival& arrived) {
+    void add(
+        const part_columns& columns, partition_id first, partition_id end, partition_id j, const arrival& arrived) {
         if (!arrived.needed) return;
         if (plan_.keeps_own[layer_] && first <= j && j < end) {
             const matrix_view<float> own(kept_own_[j - first].data(), size(j), columns.own);
@@ -448,7 +456,7 @@ private:
     std::atomic<std::uint64_t> input_rows_ = 0;
 
     std::optional<state_prefetcher<arrival>> loader_; // its thread uses the rest
-    std::shared_ptr<const arrival> own_arrival_; // after the loader, which outlives what it loaded
+    std::shared_ptr<const arrival> own_arrival_;      // after the loader, which outlives what it loaded
 };
 
 } // namespace gneiss::detail

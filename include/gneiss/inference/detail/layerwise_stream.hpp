@@ -18,9 +18,9 @@
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/graph/concepts.hpp>
+#include <gneiss/inference/detail/layerwise_records.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/inference/layerwise_plan.hpp>
-#include <gneiss/inference/detail/layerwise_records.hpp>
 #include <gneiss/inference/layerwise_stream_plan.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
@@ -114,8 +114,8 @@ private:
         if (last)
             result_ = std::make_unique<scratch_rows>(rows_, encode_.outputs(), options_.engines, options_.scratch);
         if (!direct_)
-            out_ = std::make_unique<grouped_rows>(directory_.path() / ("rows-" + std::to_string(layer_)), rows_, outputs,
-                groups_.groups, group_of_, last ? feature_type::f32 : options_.hidden_rows);
+            out_ = std::make_unique<grouped_rows>(directory_.path() / ("rows-" + std::to_string(layer_)), rows_,
+                outputs, groups_.groups, group_of_, last ? feature_type::f32 : options_.hidden_rows);
         if (groups_.groups > 1 || (groups_.groups != 0 && !keeps_own()))
             dealt_file_ = std::make_unique<scratch_records>(directory_.path() / "dealt");
         dealt_.assign(groups_.groups > 1 ? std::size_t{groups_.groups} * rows_.partitions : 0, {});
@@ -201,7 +201,8 @@ private:
             if (!columns_.copies) {
                 const matrix_view<float> to = message_room(size(j));
                 for_each_chunk(columns_.messages == 0 ? 0 : size(j), [&](std::size_t first, std::size_t count) {
-                    prepare(j, first, rows.middle_rows(first, count), to.middle_rows(first, count), {nullptr, count, 0});
+                    prepare(
+                        j, first, rows.middle_rows(first, count), to.middle_rows(first, count), {nullptr, count, 0});
                 });
                 messages = to;
             }
@@ -231,7 +232,8 @@ private:
 
     /// Computes own rows of a partition: stores those of groups if `deals`, and computes the results of other nodes if
     /// `finishes`.
-    void stream_own(partition_id j, const input_rows<float>& rows, matrix_view<const float> messages, bool deals, bool finishes) {
+    void stream_own(
+        partition_id j, const input_rows<float>& rows, matrix_view<const float> messages, bool deals, bool finishes) {
         for_each_chunk(size(j), [&](std::size_t first, std::size_t count) {
             const std::span<const std::uint8_t> groups(group_of_.data() + begin(j) + first, count);
             const matrix_view<float> own(own_chunk_.at_least(count * columns_.own), count, columns_.own);
@@ -243,7 +245,8 @@ private:
         });
         advance();
     }
-    void deal_own(partition_id j, std::size_t first, std::span<const std::uint8_t> groups, matrix_view<const float> own) {
+    void deal_own(
+        partition_id j, std::size_t first, std::span<const std::uint8_t> groups, matrix_view<const float> own) {
         for (std::size_t v = 0; v < groups.size() && keeps_own(); ++v)
             if (groups[v] == 0) std::ranges::copy(own[v], own_[place_of_[begin(j) + first + v]].begin());
         for (std::uint32_t k = keeps_own() ? 1 : 0; k < groups_.groups; ++k) {

@@ -40,7 +40,8 @@ GNEISS_INLINE bool build_csc(const bucket_store& edges, neighbor_direction d, co
         npy_writer indptr(partial / "indptr.npy", npy_dtype::u64);
         npy_writer neighbors(partial / "neighbours.npy", npy_dtype::u32, {}, csc_block_bytes);
         std::optional<npy_writer> loops;
-        if (d == neighbor_direction::in) loops.emplace(partial / csc_loops_name, npy_dtype::u32, std::vector<std::uint64_t>{3});
+        if (d == neighbor_direction::in)
+            loops.emplace(partial / csc_loops_name, npy_dtype::u32, std::vector<std::uint64_t>{3});
         indptr.append(std::uint64_t{0});
         builder.write(indptr, neighbors, loops ? &*loops : nullptr);
         indptr.close();

@@ -24,9 +24,9 @@ namespace detail {
 
 /// Builds lists from the blocks of a bucket store, partition by partition and window by window of nodes.
 ///
-/// A list is the concatenation of its parts in the blocks, by partner: the order of a CSR. A partition's degrees are summed
-/// first, from the nodes and starts of its blocks. Then the nodes that fit form a window, and each block's next neighbors are
-/// copied to their places. A list longer than a window goes straight to the file.
+/// A list is the concatenation of its parts in the blocks, by partner: the order of a CSR. A partition's degrees are
+/// summed first, from the nodes and starts of its blocks. Then the nodes that fit form a window, and each block's next
+/// neighbors are copied to their places. A list longer than a window goes straight to the file.
 class csc_builder {
 public:
     csc_builder(const bucket_store& edges, edge_direction d, const csc_build_options& options, executor_ref executor)
@@ -36,9 +36,9 @@ public:
           executor_(executor) {
         const std::uint64_t least = fixed_bytes(edges) + minimum_windows;
         if (options.memory < least)
-            throw error(errc::over_budget, "lists of neighbors need " + format_bytes(least) +
-                                               " of memory or more, not " + format_bytes(options.memory) +
-                                               "; more partitions need less");
+            throw error(errc::over_budget,
+                "lists of neighbors need " + format_bytes(least) + " of memory or more, not " +
+                    format_bytes(options.memory) + "; more partitions need less");
         const std::uint64_t rest = options.memory - fixed_bytes(edges);
         const auto words = [&](std::uint64_t bytes) { return static_cast<std::size_t>(bytes / sizeof(std::uint32_t)); };
         window_.resize(words(std::min(rest / 2, edges.edges() * sizeof(std::uint32_t) + sizeof(std::uint32_t))));
@@ -47,14 +47,16 @@ public:
         starts_.resize(nodes_.size() + 1);
     }
 
-    /// Returns the memory that does not shrink: list ends of a partition, a block for checksums and the writers' buffers.
+    /// Returns the memory that does not shrink: list ends of a partition, a block for checksums and the writers'
+    /// buffers.
     [[nodiscard]] static std::uint64_t fixed_bytes(const bucket_store& edges) noexcept {
         return (edges.rows().capacity() + 1) * sizeof(edge_index) + edges.rows().partitions * sizeof(std::uint32_t) +
-               (std::uint64_t{2} << 20) + edges.edges() / 32;
+            (std::uint64_t{2} << 20) + edges.edges() / 32;
     }
     static constexpr std::uint64_t minimum_windows = 4096;
 
-    /// Appends all offsets but the first, 0, all neighbors, and the nodes with self loops to `loops`, if it is not null.
+    /// Appends all offsets but the first, 0, all neighbors, and the nodes with self loops to `loops`, if it is not
+    /// null.
     void write(npy_writer& indptr, npy_writer& neighbors, npy_writer* loops) {
         loops_ = loops;
         for (own_ = 0; own_ < edges_.rows().partitions; ++own_) {
@@ -97,7 +99,7 @@ private:
         read(partner, k, std::span(nodes_).first(n));
         read(partner, of.nodes + k, std::span(starts_).first(n + 1));
         bool good = nodes_[n - 1] < of.own_size && starts_[n] <= of.edges && (k != 0 || starts_[0] == 0) &&
-                    (k + n != of.nodes || starts_[n] == of.edges);
+            (k + n != of.nodes || starts_[n] == of.edges);
         for (std::size_t i = 0; i < n; ++i)
             good = good && starts_[i] < starts_[i + 1] && (i == 0 || nodes_[i - 1] < nodes_[i]);
         if (!good) throw wrong(partner, "nodes or starts out of order");
@@ -118,8 +120,9 @@ private:
         ends_[0] = done_;
         for (std::size_t v = 0; v < size; ++v) {
             if (ends_[v + 1] > csc_lists::max_degree)
-                throw error(errc::out_of_range, "node " + std::to_string(edges_.rows().begin(own_) + v) + " has " +
-                                                    std::to_string(ends_[v + 1]) + " edges: positions have 31 bits");
+                throw error(errc::out_of_range,
+                    "node " + std::to_string(edges_.rows().begin(own_) + v) + " has " + std::to_string(ends_[v + 1]) +
+                        " edges: positions have 31 bits");
             ends_[v + 1] += ends_[v];
         }
     }
@@ -156,7 +159,10 @@ private:
         if (!straight) {
             for (std::size_t v = first; v < last && loops_ != nullptr; ++v) {
                 const edge_index from = v == first ? begin : ends_[v - 1];
-                find_loops(v, std::span(window_).subspan(static_cast<std::size_t>(from - begin), static_cast<std::size_t>(ends_[v] - from)), 0);
+                find_loops(v,
+                    std::span(window_).subspan(
+                        static_cast<std::size_t>(from - begin), static_cast<std::size_t>(ends_[v] - from)),
+                    0);
             }
             neighbors.append(std::span<const std::uint32_t>(window_).first(static_cast<std::size_t>(size)));
         }
@@ -165,7 +171,8 @@ private:
         if (options_.progress) options_.progress(done_, edges_.edges());
     }
 
-    /// Finds the self loops of a node in a part of its list, which `before` neighbors precede; a node's parts are consecutive.
+    /// Finds the self loops of a node in a part of its list, which `before` neighbors precede; a node's parts are
+    /// consecutive.
     void find_loops(std::size_t v, std::span<const std::uint32_t> part, std::uint64_t before) {
         if (loops_ == nullptr) return;
         const auto node = static_cast<node_id>(edges_.rows().begin(own_) + v);
@@ -185,8 +192,8 @@ private:
         loop_ = {};
     }
 
-    /// Converts the block's neighbors [e, e + chunk) of its nodes_[0 … n) to global ids, and copies them to their lists' next
-    /// places in the window that begins at `*begin`; null: they stay.
+    /// Converts the block's neighbors [e, e + chunk) of its nodes_[0 … n) to global ids, and copies them to their
+    /// lists' next places in the window that begins at `*begin`; null: they stay.
     void scatter(partition_id partner, const edge_block_shape& of, std::size_t n, std::uint64_t e,
         std::span<std::uint32_t> chunk, const edge_index* begin) {
         const auto base = static_cast<std::uint32_t>(

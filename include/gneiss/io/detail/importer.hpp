@@ -8,12 +8,12 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/detail/deduplicate_phase.hpp>
 #include <gneiss/io/import/detail/edge_phase.hpp>
-#include <gneiss/io/import/importer.hpp>
 #include <gneiss/io/import/detail/name_phase.hpp>
 #include <gneiss/io/import/detail/node_phase.hpp>
 #include <gneiss/io/import/detail/publish_phase.hpp>
 #include <gneiss/io/import/detail/read_phase.hpp>
 #include <gneiss/io/import/detail/state.hpp>
+#include <gneiss/io/import/importer.hpp>
 
 namespace gneiss {
 namespace importing {
@@ -51,7 +51,7 @@ inline import_report import_or_clear(const import_options& options, executor_ref
         run_phases(state, import_phases(state.options, executor));
     } catch (const error& refusal) {
         const bool repairable = refusal.code() == errc::canceled || refusal.code() == errc::no_space ||
-                                refusal.code() == errc::over_budget || refusal.code() == errc::already_exists;
+            refusal.code() == errc::over_budget || refusal.code() == errc::already_exists;
         if (!repairable)
             state.directory.discard(); // other input is another import
         else if (std::filesystem::exists(state.directory.unpacked()))

@@ -158,8 +158,8 @@ GNEISS_INLINE std::string format_manifest(const dataset_manifest& m) {
     root["seed"] = m.seed;
     root["generation"] = m.generation;
     if (const dataset_node_attributes& d = m.node_attributes; d != dataset_node_attributes{})
-        root["node_data"] = {{"features", d.features}, {"classes", d.classes}, {"train", d.train}, {"valid", d.valid},
-            {"test", d.test}};
+        root["node_data"] = {
+            {"features", d.features}, {"classes", d.classes}, {"train", d.train}, {"valid", d.valid}, {"test", d.test}};
     if (targets) root["node_data"]["target"] = std::string(to_string(m.node_attributes.target));
     root["arrays"] = std::move(arrays);
     root["provenance"] = {

@@ -32,14 +32,17 @@ namespace gneiss {
 
 namespace detail {
 
-/// The order that `reorder` gives to the rows of a dataset, as two files of 32-bit words in a directory. Old and new are rows
-/// before and after. Memory and errors: as in `reorder`.
+/// The order that `reorder` gives to the rows of a dataset, as two files of 32-bit words in a directory. Old and new
+/// are rows before and after. Memory and errors: as in `reorder`.
 class new_row_order {
 public:
     using words_on_disk = importing::words_on_disk;
 
     new_row_order(const dataset& from, const reorder_options& options, std::filesystem::path directory)
-        : from_(from), options_(options), directory_(std::move(directory)), nodes_(from.manifest().nodes) {}
+        : from_(from),
+          options_(options),
+          directory_(std::move(directory)),
+          nodes_(from.manifest().nodes) {}
 
     /// Writes both files.
     void write() {
@@ -92,7 +95,9 @@ public:
         if (options_.progress) options_.progress(phase, done, total);
     }
     /// Returns the path of a scratch file.
-    [[nodiscard]] std::filesystem::path work(const char* name) const { return directory_ / ("work-" + std::string(name)); }
+    [[nodiscard]] std::filesystem::path work(const char* name) const {
+        return directory_ / ("work-" + std::string(name));
+    }
 
 private:
     [[nodiscard]] row_partitioning present_rows() const {
@@ -116,7 +121,8 @@ private:
         write_words(given.path, [&](const auto& append) {
             std::vector<node_id> some(1 << 14);
             while (const std::size_t got = in.read(some)) {
-                for (const node_id value : std::span<const node_id>(some).first(got)) parts = std::max<std::uint64_t>(parts, value + 1ULL);
+                for (const node_id value : std::span<const node_id>(some).first(got))
+                    parts = std::max<std::uint64_t>(parts, value + 1ULL);
                 append(std::span<const node_id>(some).first(got));
             }
         });
@@ -124,7 +130,8 @@ private:
         if (parts <= nodes_ / 2)
             by_assignment(given, static_cast<std::uint32_t>(parts));
         else if (!options_.hubs.empty())
-            throw error(errc::invalid_argument, "is not an assignment to partitions, which hubs need", {.path = options_.by});
+            throw error(
+                errc::invalid_argument, "is not an assignment to partitions, which hubs need", {.path = options_.by});
         else
             by_order(given);
     }
@@ -176,8 +183,11 @@ private:
         const std::uint32_t shift = hubs.empty() ? 0 : 1;
         const row_partitioning all{nodes_, of.partitions + shift};
         check_bucket_rows(all);
-        const auto before = options_.by.empty() && options_.partitions == 0 ? from_.hub_partitions() : mapped_array<partition_id>();
-        const auto home_of = [&, left = before.values()](std::uint64_t row, partition_id p) { return row < left.size() && left[row] != 0 ? left[row] : p; };
+        const auto before =
+            options_.by.empty() && options_.partitions == 0 ? from_.hub_partitions() : mapped_array<partition_id>();
+        const auto home_of = [&, left = before.values()](std::uint64_t row, partition_id p) {
+            return row < left.size() && left[row] != 0 ? left[row] : p;
+        };
         const auto each_with_hubs = [&](auto&& visit) {
             std::uint64_t row = 0;
             auto hub = hubs.begin();

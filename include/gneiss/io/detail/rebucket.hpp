@@ -16,8 +16,8 @@
 
 namespace gneiss {
 
-GNEISS_INLINE void rebucket(const dataset& from, std::uint32_t partitions, const std::filesystem::path& to, std::uint64_t memory, executor_ref executor,
-    const std::stop_token& stop) {
+GNEISS_INLINE void rebucket(const dataset& from, std::uint32_t partitions, const std::filesystem::path& to,
+    std::uint64_t memory, executor_ref executor, const std::stop_token& stop) {
     dataset_writer writer(to);
     const bucket_layout layout{{from.manifest().nodes, partitions}, from.manifest().relations};
     bucket_builder<executor_ref> builder(layout, memory, writer.partial(), executor);

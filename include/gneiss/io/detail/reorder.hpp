@@ -40,7 +40,8 @@ namespace detail {
 /// One call of `reorder`. Old and new are rows before and after.
 class row_reordering {
 public:
-    row_reordering(const dataset& from, const std::filesystem::path& to, const reorder_options& options, executor_ref executor)
+    row_reordering(
+        const dataset& from, const std::filesystem::path& to, const reorder_options& options, executor_ref executor)
         : from_(from),
           options_(options),
           executor_(executor),
@@ -65,7 +66,8 @@ public:
         write_node_attributes();
         importing::array_map new_row = order_.map_of(order_.new_of_old(), options_.memory / 4);
         write_edges(new_row);
-        for (const importing::words_on_disk& scratch : {order_.old_of_new(), order_.new_of_old()}) std::filesystem::remove(scratch.path);
+        for (const importing::words_on_disk& scratch : {order_.old_of_new(), order_.new_of_old()})
+            std::filesystem::remove(scratch.path);
         dataset_manifest manifest = from_.manifest();
         manifest.arrays.clear();
         manifest.set_rows(order_.rows(), options_.hubs.empty() ? 0 : 1);
@@ -125,13 +127,14 @@ private:
             .memory = options_.memory - options_.memory / 4,
             .seed = options_.seed,
             .poll = [this] { order_.throw_if_stopped(); },
-            .progress = [this](
-                        std::string_view phase, std::uint64_t done, std::uint64_t total) { order_.progress(phase, done, total); }};
+            .progress = [this](std::string_view phase, std::uint64_t done,
+                            std::uint64_t total) { order_.progress(phase, done, total); }};
         importing::array_map map = order_.map_of(order_.new_of_old(), options_.memory / 4);
         importing::label_writer<importing::array_map> labels(options, map);
         if (data.has_labels() && data.target != node_target_kind::classes)
             importing::target_writer<importing::array_map>(options, map).write();
-        else if (data.has_labels()) labels.write_labels();
+        else if (data.has_labels())
+            labels.write_labels();
         if (data.has_labels() || data.has_split()) labels.write_split();
         if (data.has_features()) {
             importing::feature_writer<importing::array_map> features(options, map);
@@ -167,7 +170,8 @@ private:
             sequential_writer out(file);
             stream([&](std::span<const edge> edges) { out.append(std::as_bytes(edges)); });
         }
-        importing::translate_edges<edge>(order_.work("edges"), new_row, {}, order_.work("join"), options_.memory / 8, executor_,
+        importing::translate_edges<edge>(
+            order_.work("edges"), new_row, {}, order_.work("join"), options_.memory / 8, executor_,
             [this] { order_.throw_if_stopped(); },
             [&](std::span<const edge> edges) {
                 order_.throw_if_stopped();
@@ -178,7 +182,8 @@ private:
 
     void write_edges(importing::array_map& new_row) {
         const dataset_manifest& m = from_.manifest();
-        bucket_builder<executor_ref> builder({order_.rows(), m.relations}, options_.memory / 2, writer_.partial(), executor_);
+        bucket_builder<executor_ref> builder(
+            {order_.rows(), m.relations}, options_.memory / 2, writer_.partial(), executor_);
         std::uint64_t read = 0;
         translate(
             new_row,
@@ -215,7 +220,8 @@ private:
 
 } // namespace detail
 
-GNEISS_INLINE void reorder(const dataset& from, const std::filesystem::path& to, const reorder_options& options, executor_ref executor) {
+GNEISS_INLINE void reorder(
+    const dataset& from, const std::filesystem::path& to, const reorder_options& options, executor_ref executor) {
     constexpr std::uint64_t least = std::uint64_t{1} << 20;
     if (options.memory < least) throw over_budget(options.memory, {{"least buffers to reorder with", least}});
     const bool file = !options.by.empty() || !options.hubs.empty();

@@ -18,7 +18,8 @@
 
 namespace gneiss::importing {
 
-/// Means and standard deviations of columns, over the values that are not NaN. Memory: 32 bytes a column while it measures.
+/// Means and standard deviations of columns, over the values that are not NaN. Memory: 32 bytes a column while it
+/// measures.
 class column_moments {
 public:
     /// Adds a row of floats or doubles. O(columns).
@@ -64,22 +65,26 @@ private:
     std::vector<std::uint64_t> counts_;
 };
 
-/// Standardization of columns: (value - mean) / deviation, in double precision, with means and deviations of a file. Another graph
-/// scaled by the same file has features that mean the same to a model.
+/// Standardization of columns: (value - mean) / deviation, in double precision, with means and deviations of a file.
+/// Another graph scaled by the same file has features that mean the same to a model.
 ///
 /// File: .npy, f64 [2, columns], the means and the deviations; f32 is read, too.
 class feature_scale {
 public:
     feature_scale() = default;
-    /// Scale by the moments of a file. Throws errc::out_of_range for a column whose values are too far apart for a deviation.
-    feature_scale(const column_moments& from, const std::filesystem::path& path) : means_(from.means()), deviations_(from.deviations()) {
+    /// Scale by the moments of a file. Throws errc::out_of_range for a column whose values are too far apart for a
+    /// deviation.
+    feature_scale(const column_moments& from, const std::filesystem::path& path)
+        : means_(from.means()),
+          deviations_(from.deviations()) {
         for (std::size_t i = 0; i < means_.size(); ++i)
             if (!std::isfinite(means_[i]) || !std::isfinite(deviations_[i]))
-                throw error(errc::out_of_range, "the values of feature " + std::to_string(i) + " are too far apart to standardize them",
+                throw error(errc::out_of_range,
+                    "the values of feature " + std::to_string(i) + " are too far apart to standardize them",
                     {.path = path});
     }
-    /// Reads a file of `columns` columns. Errors: those of npy_reader; errc::invalid_format for another shape and deviations
-    /// that are not positive.
+    /// Reads a file of `columns` columns. Errors: those of npy_reader; errc::invalid_format for another shape and
+    /// deviations that are not positive.
     static feature_scale read(const std::filesystem::path& path, std::uint64_t columns) {
         npy_reader file(path);
         if (file.header().shape != std::vector<std::uint64_t>{2, columns})
@@ -90,7 +95,8 @@ public:
         feature_scale scale;
         for (std::vector<double>* row : {&scale.means_, &scale.deviations_}) {
             row->resize(static_cast<std::size_t>(columns));
-            if (file.read_as(std::span(*row)) != row->size() || !std::ranges::all_of(*row, [](double x) { return std::isfinite(x); }))
+            if (file.read_as(std::span(*row)) != row->size() ||
+                !std::ranges::all_of(*row, [](double x) { return std::isfinite(x); }))
                 throw error(errc::invalid_format, "does not hold finite numbers", {.path = path});
         }
         if (!std::ranges::all_of(scale.deviations_, [](double x) { return x > 0; }))

@@ -19,14 +19,14 @@ namespace gneiss::importing {
 
 /// Rules for splitting lines into fields.
 struct text_format {
-    char delimiter = '\t';                 ///< ' ' means runs of blanks and tabs
-    char comment = '\0';                   ///< lines that begin with it are skipped; '\0': none
-    bool hash_comments = false;            ///< lines that begin with '#' or '%' and are no edge by their fields are skipped
-    bool quotes = false;                   ///< fields may be in double quotes, with "" for a quote inside (CSV)
-    std::size_t fields = 0;                ///< fields of every line; 0: at least those used
-    bool any_fields = false;               ///< lines of edges may have other numbers of fields, at least those used
-    std::size_t source = 0;                ///< field of the source (head), from 0
-    std::size_t destination = 1;           ///< field of the destination, from 0
+    char delimiter = '\t';       ///< ' ' means runs of blanks and tabs
+    char comment = '\0';         ///< lines that begin with it are skipped; '\0': none
+    bool hash_comments = false;  ///< lines that begin with '#' or '%' and are no edge by their fields are skipped
+    bool quotes = false;         ///< fields may be in double quotes, with "" for a quote inside (CSV)
+    std::size_t fields = 0;      ///< fields of every line; 0: at least those used
+    bool any_fields = false;     ///< lines of edges may have other numbers of fields, at least those used
+    std::size_t source = 0;      ///< field of the source (head), from 0
+    std::size_t destination = 1; ///< field of the destination, from 0
     std::optional<std::size_t> relation{}; ///< field of the relation; none: without relations
     std::uint64_t skip_lines = 0;          ///< header lines at the start of the file
     std::uint64_t first_id = 0;            ///< 1 for formats that count from one
@@ -36,10 +36,11 @@ struct text_format {
 
 /// Returns true for a character that begins comments where none is given.
 [[nodiscard]] constexpr bool is_comment_mark(char c) noexcept { return c == '#' || c == '%'; }
-/// Returns true for a line of the comments before the first edge: a mark alone or before a blank, or Matrix Market's banner.
+/// Returns true for a line of the comments before the first edge: a mark alone or before a blank, or Matrix Market's
+/// banner.
 [[nodiscard]] constexpr bool opens_comment(std::string_view line) noexcept {
     return !line.empty() && is_comment_mark(line[0]) &&
-           (line.size() == 1 || line[1] == ' ' || line.starts_with("%%MatrixMarket"));
+        (line.size() == 1 || line[1] == ' ' || line.starts_with("%%MatrixMarket"));
 }
 
 /// Returns the position of the first byte that is not UTF-8 (RFC 3629); npos: there is none. O(length), 32 bytes of
@@ -59,10 +60,10 @@ struct text_format {
             ++at;
             continue;
         }
-        const std::size_t more = lead >= 0xc2 && lead < 0xe0   ? 1
-                                 : lead >= 0xe0 && lead < 0xf0 ? 2
-                                 : lead >= 0xf0 && lead < 0xf5 ? 3
-                                                               : 0;
+        const std::size_t more = lead >= 0xc2 && lead < 0xe0 ? 1
+            : lead >= 0xe0 && lead < 0xf0                    ? 2
+            : lead >= 0xf0 && lead < 0xf5                    ? 3
+                                                             : 0;
         if (more == 0 || size - at <= more) return at;
         for (std::size_t i = 1; i <= more; ++i)
             if ((byte(at + i) & 0xc0) != 0x80) return at;
@@ -116,8 +117,9 @@ inline void need_utf8(std::string_view field, const line_place& place) {
 /// Throws for a CR within a line, whose own end was removed.
 inline void refuse_inner_cr(std::string_view line, const line_place& place) {
     if (const std::size_t at = line.find('\r'); at != std::string_view::npos)
-        place.fail(line.data() + at, "a CR within the line: if lines of this file end in CR alone, convert it first, "
-                                     "by tr '\\r' '\\n' < OLD > NEW");
+        place.fail(line.data() + at,
+            "a CR within the line: if lines of this file end in CR alone, convert it first, "
+            "by tr '\\r' '\\n' < OLD > NEW");
 }
 
 /// Returns the text of a field, shortened and cleaned for an error message.
@@ -260,13 +262,13 @@ inline void split_line(std::string_view line, const text_format& options, const 
     out.add({at, static_cast<std::size_t>(end - at)});
 }
 
-/// Returns the position of the first line that may give a table its columns, so that wrong lines before it can be skipped: the
-/// first that more than half of the lines agree with, else the first one that can be read, else 0.
+/// Returns the position of the first line that may give a table its columns, so that wrong lines before it can be
+/// skipped: the first that more than half of the lines agree with, else the first one that can be read, else 0.
 ///
 /// \param lines   number of first lines of the table
 /// \param wrong   lines that may be skipped; 0: the first line gives the columns
-/// \param fields  `fields(i, j)` returns the number of fields of line j by the delimiter of line i; 0: it cannot be read
-/// Cost: at most (wrong + 1) · lines calls.
+/// \param fields  `fields(i, j)` returns the number of fields of line j by the delimiter of line i; 0: it cannot be
+/// read Cost: at most (wrong + 1) · lines calls.
 template <class Fields>
 [[nodiscard]] std::size_t first_typical_line(std::size_t lines, std::uint64_t wrong, Fields&& fields) {
     if (wrong == 0) return 0;
@@ -282,8 +284,8 @@ template <class Fields>
     return readable == lines ? 0 : readable;
 }
 
-/// Parses a decimal id in [first_id, limit + first_id) and shifts it to count from 0. Throws a specific error for anything
-/// else.
+/// Parses a decimal id in [first_id, limit + first_id) and shifts it to count from 0. Throws a specific error for
+/// anything else.
 [[nodiscard]] inline std::uint64_t parse_id(
     std::string_view field, std::uint64_t first_id, std::uint64_t limit, const line_place& place) {
     std::uint64_t value = 0;
@@ -302,12 +304,12 @@ template <class Fields>
     if (field[0] == '-' && field.find_first_not_of("0123456789", 1) == std::string_view::npos && field.size() > 1)
         place.fail(field, "the id " + excerpt(field) + " is negative", errc::out_of_range);
     if (field.find_first_not_of("0123456789") != std::string_view::npos)
-        place.fail(field, excerpt(field) + " is not an integer id" +
-                                     (place.line == 1 ? ": is this line a header, or are the ids names (string ids)?"
-                                                      : ": use string ids if the ids are names"));
+        place.fail(field,
+            excerpt(field) + " is not an integer id" +
+                (place.line == 1 ? ": is this line a header, or are the ids names (string ids)?"
+                                 : ": use string ids if the ids are names"));
     if (value < first_id && field.size() < 20)
-        place.fail(
-            field, "the id " + excerpt(field) + " is below " + std::to_string(first_id), errc::out_of_range);
+        place.fail(field, "the id " + excerpt(field) + " is below " + std::to_string(first_id), errc::out_of_range);
     place.fail(field,
         "the id " + excerpt(field) + " is too large: ids go up to " + std::to_string(limit - 1 + first_id) +
             (limit > 0xffffff00U ? "; use string ids for sparse or larger numbers" : ""),
@@ -363,8 +365,8 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
     for_each_line(text, first_line, path, options, visit, [](const error&) { return false; }, [] {});
 }
 
-/// Calls `visit(source, relation, destination, place)` with the texts of an edge; `relation` is empty for pairs, and `comment()`
-/// for each comment.
+/// Calls `visit(source, relation, destination, place)` with the texts of an edge; `relation` is empty for pairs, and
+/// `comment()` for each comment.
 ///
 /// Errors: `error` (invalid_format) with line and column for too few or too many fields, empty names, and names that
 /// are not UTF-8; `bad(error)` returns true to skip the line.
@@ -383,18 +385,19 @@ void for_each_edge_line(std::string_view text, std::uint64_t first_line, const s
                 const std::string_view& seen = fields.at[std::min({fields.count, want, line_fields::capacity}) - 1];
                 const char* where = fields.count > want && want < line_fields::capacity ? fields.at[want].data()
                                                                                         : seen.data() + seen.size();
-                place.fail(where, "found " + std::to_string(fields.count) + (fields.count == 1 ? " field" : " fields") +
-                                      " where " + (exactly ? "" : "at least ") + std::to_string(want) +
-                                      " are expected");
+                place.fail(where,
+                    "found " + std::to_string(fields.count) + (fields.count == 1 ? " field" : " fields") + " where " +
+                        (exactly ? "" : "at least ") + std::to_string(want) + " are expected");
             }
             const std::string_view relation = options.relation ? fields.at[*options.relation] : std::string_view{};
             const std::string_view source = fields.at[options.source], destination = fields.at[options.destination];
             if (other && options.hash_comments && is_comment_mark(*place.begin)) return comment();
             if (source.empty() || destination.empty() || (options.relation && relation.empty())) [[unlikely]] {
                 const auto& which = source.empty() ? source : destination.empty() ? destination : relation;
-                place.fail(which, source.empty()        ? "the source (head) is empty"
-                                  : destination.empty() ? "the destination (tail) is empty"
-                                                        : "the relation is empty");
+                place.fail(which,
+                    source.empty()            ? "the source (head) is empty"
+                        : destination.empty() ? "the destination (tail) is empty"
+                                              : "the relation is empty");
             }
             if (!place.utf8) [[unlikely]]
                 for (const std::string_view& name : {source, relation, destination}) need_utf8(name, place);

@@ -17,8 +17,8 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/detail/planned_source.hpp>
+#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/npy_header.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -36,7 +36,8 @@ public:
           task_(std::move(task)) {
         const plain_file file = plain_file::open(path_);
         if (file.size() > most_bytes)
-            throw error(errc::out_of_range, "is longer than " + format_bytes(most_bytes) + ", the most that is read", {.path = path_});
+            throw error(errc::out_of_range, "is longer than " + format_bytes(most_bytes) + ", the most that is read",
+                {.path = path_});
         std::string description(static_cast<std::size_t>(file.size()), '\0');
         file.read_at(0, std::as_writable_bytes(std::span(description)));
         try {

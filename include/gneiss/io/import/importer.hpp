@@ -4,8 +4,8 @@
 #include <vector>
 
 #include <gneiss/core/executor/ref.hpp>
-#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/detail/phase.hpp>
+#include <gneiss/io/import/options.hpp>
 
 namespace gneiss {
 /// Parts of `import_dataset`.
@@ -25,15 +25,15 @@ namespace importing {
 ///     options.out = "dataset";
 ///     import_report report = import_dataset(options, tbb_executor());
 ///
-/// The dataset depends on the set of edges, the options and the seed; not on the order of lines, the memory or the threads.
-/// Work is done in OUT.partial, where a later call with the same options and sources resumes after the last finished phase; OUT
-/// appears atomically at the end and is not replaced without `force`.
+/// The dataset depends on the set of edges, the options and the seed; not on the order of lines, the memory or the
+/// threads. Work is done in OUT.partial, where a later call with the same options and sources resumes after the last
+/// finished phase; OUT appears atomically at the end and is not replaced without `force`.
 ///
-/// With `options.node_attributes`, features, labels and split of nodes are stored in row order, each within the same memory and
-/// in its own phase.
+/// With `options.node_attributes`, features, labels and split of nodes are stored in row order, each within the same
+/// memory and in its own phase.
 ///
-/// Cost: text is parsed once; every edge is written and read once between the passes, twice more if the map of nodes does not
-/// fit, and sorted once. Disk: about 64 bytes per edge during the import, 25 after it.
+/// Cost: text is parsed once; every edge is written and read once between the passes, twice more if the map of nodes
+/// does not fit, and sorted once. Disk: about 64 bytes per edge during the import, 25 after it.
 /// Errors: `error` and `io_error`, one line that names file, line and column; `over_budget` if the memory is too small.
 ///
 /// From examples/09_import.cpp:

@@ -17,13 +17,13 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/detail/bad_lines.hpp>
 #include <gneiss/io/import/detail/matrix_edges.hpp>
-#include <gneiss/io/import/node_inputs.hpp>
-#include <gneiss/io/import/npz.hpp>
-#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/detail/source_plan.hpp>
 #include <gneiss/io/import/detail/sparse_matrix.hpp>
 #include <gneiss/io/import/detail/table_choice.hpp>
 #include <gneiss/io/import/detail/unpack.hpp>
+#include <gneiss/io/import/node_inputs.hpp>
+#include <gneiss/io/import/npz.hpp>
+#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/file_system.hpp>
@@ -62,9 +62,9 @@ inline void split_labeled_nodes(import_options& options, bool given) {
     options.fractions.reset();
 }
 
-/// Resolves a directory in the layout of the Open Graph Benchmark: raw/ with edge, node-feat, node-label and num-node-list
-/// (.csv.gz), or with data.npz and node-label.npz; split/NAME/ with train, valid and test, lists of nodes. Keeps features,
-/// labels and splits that are given. Returns false for another layout.
+/// Resolves a directory in the layout of the Open Graph Benchmark: raw/ with edge, node-feat, node-label and
+/// num-node-list (.csv.gz), or with data.npz and node-label.npz; split/NAME/ with train, valid and test, lists of
+/// nodes. Keeps features, labels and splits that are given. Returns false for another layout.
 inline bool resolve_ogb(import_options& options, const std::filesystem::path& directory) {
     std::error_code failed;
     const auto raw = std::filesystem::is_directory(directory / "raw", failed) ? directory / "raw" : directory;
@@ -88,7 +88,7 @@ inline bool resolve_ogb(import_options& options, const std::filesystem::path& di
             others += (others.empty() ? "" : ", ") + file.filename().string();
     if (!others.empty())
         options.warnings.push_back(raw.string() + ": left out " + others +
-                                   ": edges have no features or weights, and a relation is a column of their file");
+            ": edges have no features or weights, and a relation is a column of their file");
     const bool given = !data.empty(), labeled = data.has_labels();
     if (!data.has_features()) data.features = edges.empty() ? archive : in("node-feat", {".csv", ".npz"});
     if (!data.has_labels()) data.labels = in("node-label", {".csv", ".npz"});
@@ -102,15 +102,13 @@ inline bool resolve_ogb(import_options& options, const std::filesystem::path& di
         std::sort(kinds.begin(), kinds.end());
         for (const auto& kind : kinds) {
             if (std::filesystem::exists(kind / "train.pt", failed))
-                options.warnings.push_back(
-                    kind.string() +
+                options.warnings.push_back(kind.string() +
                     ": left out its split in the format of torch.save: save it as .npy, for --split (nodes) "
                     "or --valid and --test (edges)");
             if (find_in(kind, {"train"}, {".csv", ".npy"}).empty()) continue;
             if (!data.lists.empty()) {
                 options.warnings.push_back(kind.string() + ": left out, since " +
-                                           data.lists[0].nodes.parent_path().string() +
-                                           " has a split, too; --split FILE.npy decides");
+                    data.lists[0].nodes.parent_path().string() + " has a split, too; --split FILE.npy decides");
                 continue;
             }
             for (const node_split part : {node_split::train, node_split::valid, node_split::test})
@@ -185,8 +183,8 @@ template <class Has>
     std::string all;
     for (const std::string& name : arrays) all += (all.empty() ? "" : ", ") + name;
     return from.string() + ": left out " + std::to_string(arrays.size()) +
-           (arrays.size() == 1 ? " array: " : " arrays: ") + all +
-           " (--features, --labels, --split FILE.npy take others than those named x, y, train_mask, …)";
+        (arrays.size() == 1 ? " array: " : " arrays: ") + all +
+        " (--features, --labels, --split FILE.npy take others than those named x, y, train_mask, …)";
 }
 
 /// Makes the features, labels and split of an archive of edges those of the nodes, unless others are given; adds a
@@ -230,9 +228,9 @@ inline void take_attributes(import_options& options, const npz_file& from, const
         options.warnings.push_back(warning);
 }
 
-/// Unpacks the arrays of .npz files into `scratch`, reusing those of an earlier run of the same import, and replaces the
-/// archives' paths. A sparse matrix becomes three arrays (`unpack_sparse_features`). Throws errc::not_found, with the available
-/// arrays, if none has an expected name; errc::canceled at a stop.
+/// Unpacks the arrays of .npz files into `scratch`, reusing those of an earlier run of the same import, and replaces
+/// the archives' paths. A sparse matrix becomes three arrays (`unpack_sparse_features`). Throws errc::not_found, with
+/// the available arrays, if none has an expected name; errc::canceled at a stop.
 inline void unpack_archives(import_options& options, const std::filesystem::path& scratch) {
     const auto unpack = [&](const npz_file& from, const std::string& name) {
         return unpack_array(from, name, scratch, options.stop);
@@ -272,7 +270,9 @@ inline void unpack_archives(import_options& options, const std::filesystem::path
     array(data.labels, label_arrays);
     if (is_archive(data.split)) {
         const npz_file from(data.split);
-        if (!from.has("split") && find_split(data, [&](const char* name) { return from.has(name) ? unpack(from, name) : std::filesystem::path(); }))
+        if (!from.has("split") && find_split(data, [&](const char* name) {
+                return from.has(name) ? unpack(from, name) : std::filesystem::path();
+            }))
             data.split.clear();
     }
     array(data.split, {"split"});

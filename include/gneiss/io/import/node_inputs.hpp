@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/import/detail/node_split.hpp>
 #include <gneiss/io/import/detail/node_tables.hpp>
+#include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/npy.hpp>
 
 // Inputs of node attributes: checks of the options, and the counts that files declare.
@@ -25,18 +25,22 @@ inline void check_node_attributes(const import_node_attributes& data) {
     need(data.features.empty() || data.indptr.empty(), "features are dense or sparse, not both");
     need(data.indptr.empty() == data.indices.empty(), "sparse features need offsets (indptr) and indices");
     need(data.values.empty() || !data.indptr.empty(), "values of sparse features need offsets and indices");
-    need((!data.split.empty()) + data.has_masks() + (!data.lists.empty()) + bool(data.compute_split) + data.fractions.has_value() <= 1,
+    need((!data.split.empty()) + data.has_masks() + (!data.lists.empty()) + bool(data.compute_split) +
+                data.fractions.has_value() <=
+            1,
         "a split of the nodes is given once: by a file, by masks, by lists or by fractions");
     need(!data.fractions || data.has_labels(), "fractions split labeled nodes and need labels");
     need(data.project == 0 || data.has_features(), "a projection needs features");
     for (const auto& mask : data.masks)
-        need(mask.empty() || !is_text_table(mask), "masks are arrays (.npy): in text, a column has the split (split column)");
+        need(mask.empty() || !is_text_table(mask),
+            "masks are arrays (.npy): in text, a column has the split (split column)");
     need(data.feature_columns.empty() || (!data.features.empty() && is_text_table(data.features)),
         "feature columns are those of a text file of features");
     need(data.label_columns.empty() || (!data.labels.empty() && is_text_table(data.labels)),
         "label columns are those of a text file of labels");
     need(data.label_columns.empty() || data.target != node_target_kind::classes,
-        "several label columns are for nodes with several labels (multilabel) or for numbers (regression): a class has one");
+        "several label columns are for nodes with several labels (multilabel) or for numbers (regression): a class has "
+        "one");
     for (const import_node_list& list : data.lists)
         need(list.labels.empty() || data.target == node_target_kind::classes, "labels of lists of nodes are classes");
     if (data.fractions) {
@@ -64,7 +68,8 @@ inline void check_node_attributes(const import_node_attributes& data) {
 [[nodiscard]] inline std::vector<std::filesystem::path> text_tables(const import_node_attributes& data) {
     std::vector<std::filesystem::path> tables;
     for (const auto& path : {data.features, data.labels, data.split})
-        if (!path.empty() && is_text_table(path) && std::ranges::find(tables, path) == tables.end()) tables.push_back(path);
+        if (!path.empty() && is_text_table(path) && std::ranges::find(tables, path) == tables.end())
+            tables.push_back(path);
     return tables;
 }
 
@@ -104,7 +109,7 @@ inline void check_split(const import_node_attributes& data) {
 /// Returns true if the attributes number the nodes.
 [[nodiscard]] inline bool numbers_nodes(const import_node_attributes& data) {
     return declared_nodes(data) != 0 || data.by_line || !data.lists.empty() || data.compute_features ||
-           data.compute_sparse || data.compute_label || data.compute_targets || data.compute_split;
+        data.compute_sparse || data.compute_label || data.compute_targets || data.compute_split;
 }
 
 /// Returns a text of the attributes' effect on the result, for a journal.
@@ -114,7 +119,8 @@ inline void check_split(const import_node_attributes& data) {
              static_cast<std::uint64_t>(data.feature_type ? static_cast<int>(*data.feature_type) + 1 : 0), data.project,
              data.classes, std::uint64_t{data.by_line}, std::uint64_t{data.header},
              static_cast<std::uint64_t>(data.missing), data.nodes, data.computed_columns,
-             static_cast<std::uint64_t>(data.target), static_cast<std::uint64_t>(static_cast<unsigned char>(data.label_separator))})
+             static_cast<std::uint64_t>(data.target),
+             static_cast<std::uint64_t>(static_cast<unsigned char>(data.label_separator))})
         text += "|" + std::to_string(value);
     text += "|" + data.standardize.string();
     for (const auto* path : {&data.features, &data.indptr, &data.indices, &data.values, &data.labels, &data.split})
@@ -124,7 +130,8 @@ inline void check_split(const import_node_attributes& data) {
     columns.insert(columns.end(), data.feature_columns.begin(), data.feature_columns.end());
     columns.insert(columns.end(), data.label_columns.begin(), data.label_columns.end());
     for (const table_column& column : columns) text += "|" + std::to_string(column.position) + column.name;
-    for (const import_node_list& list : data.lists) text += "|" + std::to_string(static_cast<int>(list.part)) + (list.labels.empty() ? "-" : "+");
+    for (const import_node_list& list : data.lists)
+        text += "|" + std::to_string(static_cast<int>(list.part)) + (list.labels.empty() ? "-" : "+");
     if (data.fractions)
         for (const double f : *data.fractions) text += "|" + std::to_string(std::bit_cast<std::uint64_t>(f));
     return text;

@@ -23,8 +23,9 @@ namespace gneiss::importing {
 
 /// An .npz file: a zip archive of .npy files, as written by numpy.savez, savez_compressed and scipy.sparse.save_npz.
 ///
-/// Opening reads the directory. Supports sizes beyond 4 GiB (zip64); rejects encrypted and multi-volume archives and methods
-/// other than "stored" and "deflate". Errors: `io_error`; errc::invalid_format and errc::corrupt with path and offset.
+/// Opening reads the directory. Supports sizes beyond 4 GiB (zip64); rejects encrypted and multi-volume archives and
+/// methods other than "stored" and "deflate". Errors: `io_error`; errc::invalid_format and errc::corrupt with path and
+/// offset.
 /// Thread-safe.
 class npz_file {
 public:
@@ -53,11 +54,13 @@ public:
         if (found.deflated)
             throw error(errc::unsupported, "is compressed and cannot be read in place: save by numpy.savez",
                 {.path = path(), .field = found.name});
-        if (found.packed != found.size) throw damaged("'" + found.name + "' is stored at another length than it says", found.header);
+        if (found.packed != found.size)
+            throw damaged("'" + found.name + "' is stored at another length than it says", found.header);
         return {data_of(found), found.size};
     }
 
-    /// Unpacks an array into an .npy file, as a stream. Checks length and CRC. Memory: 512 KiB. Throws errc::canceled at a stop.
+    /// Unpacks an array into an .npy file, as a stream. Checks length and CRC. Memory: 512 KiB. Throws errc::canceled
+    /// at a stop.
     void unpack(std::string_view name, const std::filesystem::path& to, const std::stop_token& stop = {}) const {
         const member* const found = &find(name);
         const std::uint64_t begin = data_of(*found);

@@ -18,8 +18,8 @@
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/io/import/detail/spill.hpp>
 
-// Values of nodes arrive in source order and are stored by row. The rows are cut into windows that fit in memory; records are
-// distributed to the windows on disk, and windows are assembled one by one.
+// Values of nodes arrive in source order and are stored by row. The rows are cut into windows that fit in memory;
+// records are distributed to the windows on disk, and windows are assembled one by one.
 namespace gneiss::importing {
 
 /// Bytes of all rows, concatenated, in windows of consecutive rows.
@@ -102,8 +102,8 @@ void arrange_rows(const row_windows& windows, Map& map, bool ascending, std::uin
     const std::filesystem::path& scratch, Scan&& scan, Prepare&& prepare, Emit&& emit, Repeated&& repeated) {
     constexpr std::size_t least_block = 2048, most_block = std::size_t{256} << 10, head_bytes = 12;
     const std::uint64_t room = std::max<std::uint64_t>(least_block, windows.row_bytes() + head_bytes);
-    // The spill lists each written block in 16 bytes. n windows of `memory` bytes have n · memory / block of them, where a block
-    // is memory / n, at most `most_block`: the lists stay within memory / 4.
+    // The spill lists each written block in 16 bytes. n windows of `memory` bytes have n · memory / block of them,
+    // where a block is memory / n, at most `most_block`: the lists stay within memory / 4.
     const auto listed = std::min<std::uint64_t>(
         static_cast<std::uint64_t>(std::sqrt(static_cast<double>(memory / 64))), most_block / 64);
     const auto at_once = static_cast<std::size_t>(std::max<std::uint64_t>(std::min(memory / room, listed), 1));
@@ -144,8 +144,8 @@ void arrange_rows(const row_windows& windows, Map& map, bool ascending, std::uin
             begin = end;
             continue;
         }
-        const auto block = static_cast<std::size_t>(
-            std::clamp<std::uint64_t>(memory / (end - begin), least_block, most_block));
+        const auto block =
+            static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / (end - begin), least_block, most_block));
         {
             const partitioned_spill::remover files{scratch};
             partitioned_spill spill(scratch, end - begin, block);

@@ -60,7 +60,7 @@ public:
     /// \param name  name of the file in errors
     file_source(const std::filesystem::path& path, std::filesystem::path name) : path_(std::move(name)) {
         fd_ = ::gneiss::detail::open_regular(path, O_RDONLY, "cannot be opened");
-        struct ::stat status {};
+        struct ::stat status{};
         if (::fstat(fd_, &status) == 0) size_ = static_cast<std::uint64_t>(status.st_size);
         std::string magic(static_cast<std::size_t>(std::min<std::uint64_t>(size_, 8)), '\0');
         if (::gneiss::detail::retry_interrupted([&] { return ::pread(fd_, magic.data(), magic.size(), 0); }) !=
@@ -177,8 +177,8 @@ struct text_chunk {
 
 /// Cuts a byte source into chunks of whole lines.
 ///
-/// Cost: one pass; memory of one chunk and of the longest line. A line longer than `longest_line` is an error, since a binary
-/// file could otherwise be one endless line.
+/// Cost: one pass; memory of one chunk and of the longest line. A line longer than `longest_line` is an error, since a
+/// binary file could otherwise be one endless line.
 class line_cutter {
 public:
     /// Cuts `from` into chunks of `chunk_bytes`.
@@ -257,9 +257,9 @@ private:
 
 /// Reads ahead on its own thread, so that reading (and decompressing) overlaps with parsing.
 ///
-/// `produce` fills a chunk and returns false at the end; it runs on that thread only. `take` is thread-safe and returns chunks
-/// in order; return a chunk with `give_back`. At most `chunks` exist. The `take` that would have returned a chunk rethrows the
-/// exception of its `produce`.
+/// `produce` fills a chunk and returns false at the end; it runs on that thread only. `take` is thread-safe and returns
+/// chunks in order; return a chunk with `give_back`. At most `chunks` exist. The `take` that would have returned a
+/// chunk rethrows the exception of its `produce`.
 class read_ahead {
 public:
     /// Reads up to `chunks` chunks ahead.

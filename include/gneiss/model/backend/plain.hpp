@@ -10,11 +10,12 @@
 
 namespace gneiss {
 
-/// The kernels of GNN layers with naive matrix products on the calling thread, in any floating point type: for checks in
-/// double, without regard to speed. Needs no other library.
+/// The kernels of GNN layers with naive matrix products on the calling thread, in any floating point type: for checks
+/// in double, without regard to speed. Needs no other library.
 template <class T>
 struct plain_backend : segment_kernels<T> {
-    static void multiply(matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then, executor_ref /*executor*/) {
+    static void multiply(matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then,
+        executor_ref /*executor*/) {
         for (std::size_t i = 0; i < out.rows(); ++i)
             for (std::size_t j = 0; j < out.columns(); ++j) {
                 if (!then.accumulate) out(i, j) = 0;
@@ -22,7 +23,8 @@ struct plain_backend : segment_kernels<T> {
             }
         segment_kernels<T>::finish(then, out);
     }
-    static void multiply_nt(matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, bool accumulate, executor_ref /*executor*/) {
+    static void multiply_nt(matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, bool accumulate,
+        executor_ref /*executor*/) {
         for (std::size_t i = 0; i < out.rows(); ++i)
             for (std::size_t j = 0; j < out.columns(); ++j) {
                 if (!accumulate) out(i, j) = 0;

@@ -17,8 +17,8 @@
 
 namespace gneiss {
 
-/// The kernels of `gnn_kernels` over the edges of each segment, on a CPU. A segment belongs to one task and its edges are
-/// processed in order, without atomics, so results do not depend on threads. Semantics as there.
+/// The kernels of `gnn_kernels` over the edges of each segment, on a CPU. A segment belongs to one task and its edges
+/// are processed in order, without atomics, so results do not depend on threads. Semantics as there.
 template <class T>
 struct segment_kernels : row_kernels<T> {
     using row_kernels<T>::add_four;
@@ -43,7 +43,8 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void segment_symmetric(const edge_segments& s, std::span<const std::uint32_t> degrees, std::span<T> out, executor_ref executor) {
+    static void segment_symmetric(
+        const edge_segments& s, std::span<const std::uint32_t> degrees, std::span<T> out, executor_ref executor) {
         parallel_for(executor, s.size(), 16 * segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const T length = static_cast<T>(s.offsets[i + 1] - s.offsets[i]);
@@ -55,8 +56,8 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void segment_sum(const edge_segments& s, std::span<const T> weights, std::size_t heads, matrix_view<const T> in,
-        matrix_view<T> out, executor_ref executor) {
+    static void segment_sum(const edge_segments& s, std::span<const T> weights, std::size_t heads,
+        matrix_view<const T> in, matrix_view<T> out, executor_ref executor) {
         const std::size_t width = in.columns() / heads;
         parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             rows_ahead ahead(s, in, i, end, 4 * line); // the processor looks ahead far enough for short rows
@@ -66,10 +67,14 @@ struct segment_kernels : row_kernels<T> {
                 for_rows(s, i, ahead, [&](std::size_t place, std::size_t count) {
                     const bool more = place != s.offsets[i];
                     for (std::size_t h = 0; h < heads; ++h) {
-                        const auto row = [&s, in, place, first = h * width](std::size_t k) { return in[s.rows[s.edge(place + k)]].data() + first; };
-                        const auto weight = [&s, weights, heads, place, h](std::size_t k) { return weights[s.edge(place + k) * heads + h]; };
-                        if (weights.empty()) sum_weighted(count, row, [](std::size_t) { return T{1}; }, more, to + h * width, width);
-                        else sum_weighted(count, row, weight, more, to + h * width, width);
+                        const auto row = [&s, in, place, first = h * width](
+                                             std::size_t k) { return in[s.rows[s.edge(place + k)]].data() + first; };
+                        const auto weight = [&s, weights, heads, place, h](
+                                                std::size_t k) { return weights[s.edge(place + k) * heads + h]; };
+                        if (weights.empty())
+                            sum_weighted(count, row, [](std::size_t) { return T{1}; }, more, to + h * width, width);
+                        else
+                            sum_weighted(count, row, weight, more, to + h * width, width);
                     }
                 });
             }
@@ -84,8 +89,10 @@ struct segment_kernels : row_kernels<T> {
                 std::uint32_t* __restrict const who = winners[i].data();
                 const std::size_t n = out.columns(), first = s.offsets[i], last = s.offsets[i + 1];
                 std::fill_n(who, n, first == last ? no_winner : static_cast<std::uint32_t>(s.edge(first)));
-                if (first == last) std::fill_n(best, n, T{0});
-                else std::copy_n(in[s.rows[s.edge(first)]].data(), n, best);
+                if (first == last)
+                    std::fill_n(best, n, T{0});
+                else
+                    std::copy_n(in[s.rows[s.edge(first)]].data(), n, best);
                 for (std::size_t place = first + 1; place < last; ++place) {
                     const std::size_t e = s.edge(place);
                     const T* const row = in[s.rows[e]].data();
@@ -100,8 +107,8 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void segment_max_backward(const edge_segments& s, matrix_view<const T> g, matrix_view<const std::uint32_t> winners,
-        matrix_view<T> out, executor_ref executor) {
+    static void segment_max_backward(const edge_segments& s, matrix_view<const T> g,
+        matrix_view<const std::uint32_t> winners, matrix_view<T> out, executor_ref executor) {
         parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 T* __restrict const to = out[i].data();
@@ -141,8 +148,8 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void segment_softmax_backward(const edge_segments& s, std::size_t heads, std::span<const T> y, std::span<T> g,
-        executor_ref executor) {
+    static void segment_softmax_backward(
+        const edge_segments& s, std::size_t heads, std::span<const T> y, std::span<T> g, executor_ref executor) {
         parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i)
                 for (std::size_t h = 0; h < heads; ++h) {
@@ -183,14 +190,15 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void edge_scores_backward(std::size_t, T slope, std::span<const T> y, std::span<T> g, executor_ref executor) {
+    static void edge_scores_backward(
+        std::size_t, T slope, std::span<const T> y, std::span<T> g, executor_ref executor) {
         parallel_for(executor, g.size(), 16384, [&](std::size_t k, std::size_t end) {
             for (; k < end; ++k) g[k] *= y[k] > T{0} ? T{1} : slope;
         });
     }
 
-    static void segment_dropout(const dropout_mask& mask, const edge_segments& s, std::size_t heads, std::span<const T> in,
-        std::span<T> out, executor_ref executor) {
+    static void segment_dropout(const dropout_mask& mask, const edge_segments& s, std::size_t heads,
+        std::span<const T> in, std::span<T> out, executor_ref executor) {
         parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const std::size_t first = s.offsets[i] * heads, size = (s.offsets[i + 1] - s.offsets[i]) * heads;
@@ -199,11 +207,13 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void add_segments(const edge_part& part, matrix_view<const T> in, matrix_view<T> out, executor_ref executor) {
+    static void add_segments(
+        const edge_part& part, matrix_view<const T> in, matrix_view<T> out, executor_ref executor) {
         const edge_segments& s = part.edges;
         for_lists(part, in, out, executor, [&](std::size_t i, rows_ahead& ahead) {
             for_rows(s, i, ahead, [&](std::size_t place, std::size_t count) {
-                sum_weighted(count, [&s, in, place](std::size_t k) { return in[s.rows[s.edge(place + k)]].data(); },
+                sum_weighted(
+                    count, [&s, in, place](std::size_t k) { return in[s.rows[s.edge(place + k)]].data(); },
                     [](std::size_t) { return T{1}; }, true, out[part.targets[i]].data(), in.columns());
             });
         });
@@ -225,8 +235,8 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void attend_segments(const edge_part& part, std::size_t heads, T slope, matrix_view<const T> in, matrix_view<T> out,
-        executor_ref executor) {
+    static void attend_segments(const edge_part& part, std::size_t heads, T slope, matrix_view<const T> in,
+        matrix_view<T> out, executor_ref executor) {
         const edge_segments& s = part.edges;
         const std::size_t all = in.columns() - heads, width = all / heads;
         const auto leaky = [slope](T x) { return x > T{0} ? x : slope * x; };
@@ -239,7 +249,8 @@ struct segment_kernels : row_kernels<T> {
             for (std::size_t h = 0; h < heads; ++h) {
                 const T before = total[h] == T{0} ? -std::numeric_limits<T>::infinity() : top[h];
                 top[h] = before;
-                for (std::size_t e = first; e < last; ++e) top[h] = std::max(top[h], leaky(term[h] + in(s.rows[e], all + h)));
+                for (std::size_t e = first; e < last; ++e)
+                    top[h] = std::max(top[h], leaky(term[h] + in(s.rows[e], all + h)));
                 if (total[h] == T{0} || top[h] == before) continue;
                 const T less = detail::exponential(before - top[h]); // earlier terms weigh less
                 total[h] *= less;
@@ -251,7 +262,8 @@ struct segment_kernels : row_kernels<T> {
             std::size_t e = first;
             for (; e + 4 <= last; e += 4) {
                 ahead.reach(e + 4);
-                const T* const row[4] = {in[s.rows[e]].data(), in[s.rows[e + 1]].data(), in[s.rows[e + 2]].data(), in[s.rows[e + 3]].data()};
+                const T* const row[4] = {
+                    in[s.rows[e]].data(), in[s.rows[e + 1]].data(), in[s.rows[e + 2]].data(), in[s.rows[e + 3]].data()};
                 for (std::size_t h = 0; h < heads; ++h) {
                     const T w[4] = {weight(row[0], h), weight(row[1], h), weight(row[2], h), weight(row[3], h)};
                     total[h] += (w[0] + w[1]) + (w[2] + w[3]);
@@ -289,18 +301,23 @@ private:
         for (std::size_t c = 0; c < row.size(); c += line) prefetch_second_level(row.data() + c);
     }
 
-    /// Prefetches the rows of a task's edges, in order, some edges before they are used, into the second-level cache: on an EPYC,
-    /// whole rows of 512 bytes 32 rows ahead take half the time of their beginnings in the first-level one.
+    /// Prefetches the rows of a task's edges, in order, some edges before they are used, into the second-level cache:
+    /// on an EPYC, whole rows of 512 bytes 32 rows ahead take half the time of their beginnings in the first-level one.
     class rows_ahead {
     public:
         /// For the segments `first` … `end`, unless rows have fewer columns than `least`.
-        rows_ahead(const edge_segments& s, matrix_view<const T> in, std::size_t first, std::size_t end, std::size_t least)
-            : s_(s), in_(in), next_(s.offsets[in.columns() < least ? end : first]), end_(s.offsets[end]) {}
+        rows_ahead(
+            const edge_segments& s, matrix_view<const T> in, std::size_t first, std::size_t end, std::size_t least)
+            : s_(s),
+              in_(in),
+              next_(s.offsets[in.columns() < least ? end : first]),
+              end_(s.offsets[end]) {}
 
         /// Announces that edges before `place` are about to be used.
         void reach(std::size_t place) {
             constexpr std::size_t distance = 32;
-            for (const std::size_t known = std::min(place + distance, end_); next_ < known; ++next_) prefetch_row(in_[s_.rows[s_.edge(next_)]]);
+            for (const std::size_t known = std::min(place + distance, end_); next_ < known; ++next_)
+                prefetch_row(in_[s_.rows[s_.edge(next_)]]);
         }
 
     private:
@@ -309,24 +326,26 @@ private:
         std::size_t next_, end_; // places
     };
 
-    /// Calls f(i, ahead) for each list of a part. Lists between two partitions are short, often of one edge, so that reaching sums
-    /// costs as much as reaching rows: with tasks of many lists and both prefetched, an edge of a sum takes .6 of the time at 64 and
-    /// 128 columns, .45 at 16 (EPYC, 1.2 edges a list).
+    /// Calls f(i, ahead) for each list of a part. Lists between two partitions are short, often of one edge, so that
+    /// reaching sums costs as much as reaching rows: with tasks of many lists and both prefetched, an edge of a sum
+    /// takes .6 of the time at 64 and 128 columns, .45 at 16 (EPYC, 1.2 edges a list).
     template <class F>
-    static void for_lists(const edge_part& part, matrix_view<const T> in, matrix_view<T> out, executor_ref executor, F&& f) {
+    static void for_lists(
+        const edge_part& part, matrix_view<const T> in, matrix_view<T> out, executor_ref executor, F&& f) {
         constexpr std::size_t sums_ahead = 16;
         const std::size_t lists = part.edges.size(), each = lists / (4 * executor.concurrency());
-        parallel_for(executor, lists, std::clamp(each, segments_per_task, 16 * segments_per_task), [&](std::size_t i, std::size_t end) {
-            rows_ahead ahead(part.edges, in, i, end, 0);
-            for (; i < end; ++i) {
-                if (i + sums_ahead < end) prefetch_row(out[part.targets[i + sums_ahead]]);
-                f(i, ahead);
-            }
-        });
+        parallel_for(executor, lists, std::clamp(each, segments_per_task, 16 * segments_per_task),
+            [&](std::size_t i, std::size_t end) {
+                rows_ahead ahead(part.edges, in, i, end, 0);
+                for (; i < end; ++i) {
+                    if (i + sums_ahead < end) prefetch_row(out[part.targets[i + sums_ahead]]);
+                    f(i, ahead);
+                }
+            });
     }
 
-    /// Calls f(place, count) for the places of segment i, some at a time, so that rows stay in the cache while their slices are
-    /// used.
+    /// Calls f(place, count) for the places of segment i, some at a time, so that rows stay in the cache while their
+    /// slices are used.
     template <class F>
     static void for_rows(const edge_segments& s, std::size_t i, rows_ahead& ahead, F&& f) {
         constexpr std::size_t at_once = 64;

@@ -18,17 +18,20 @@ struct complex_decoder : detail::decoder_terms<complex_decoder, 2> {
 
     /// The query for a tail is head·relation; for a head it is tail·conj(relation).
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(side corrupt_side, const term<T>& known, const term<T>& relation) noexcept {
+    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(
+        side corrupt_side, const term<T>& known, const term<T>& relation) noexcept {
         return product(known, corrupt_side == side::tail ? relation : conjugate(relation));
     }
     /// Returns the gradient of the known row, for the gradient g of the query.
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(side corrupt_side, const term<T>& relation, const term<T>& g) noexcept {
+    [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(
+        side corrupt_side, const term<T>& relation, const term<T>& g) noexcept {
         return product(g, corrupt_side == side::tail ? conjugate(relation) : relation);
     }
     /// Returns the gradient of the relation, for the gradient g of the query.
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> relation_gradient(side corrupt_side, const term<T>& known, const term<T>& g) noexcept {
+    [[nodiscard]] GNEISS_HD static constexpr term<T> relation_gradient(
+        side corrupt_side, const term<T>& known, const term<T>& g) noexcept {
         const term<T> of = product(g, conjugate(known));
         return corrupt_side == side::tail ? of : conjugate(of);
     }
@@ -39,7 +42,9 @@ private:
         return {{a.part[0] * b.part[0] - a.part[1] * b.part[1], a.part[0] * b.part[1] + a.part[1] * b.part[0]}};
     }
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> conjugate(const term<T>& a) noexcept { return {{a.part[0], -a.part[1]}}; }
+    [[nodiscard]] GNEISS_HD static constexpr term<T> conjugate(const term<T>& a) noexcept {
+        return {{a.part[0], -a.part[1]}};
+    }
 };
 
 static_assert(decoder<complex_decoder>);

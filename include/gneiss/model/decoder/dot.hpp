@@ -6,7 +6,8 @@
 
 namespace gneiss {
 
-/// ⟨head, tail⟩; edges have no relation parameters. Cost: one copy per query, dim additions in backward. Does not throw.
+/// ⟨head, tail⟩; edges have no relation parameters. Cost: one copy per query, dim additions in backward. Does not
+/// throw.
 /// Thread-safe.
 struct dot_decoder : detail::decoder_terms<dot_decoder, 1> {
     static constexpr similarity compare = similarity::inner_product;
@@ -14,10 +15,14 @@ struct dot_decoder : detail::decoder_terms<dot_decoder, 1> {
 
     /// The query is the known row.
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(side, const term<T>& known, const term<T>&) noexcept { return known; }
+    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(side, const term<T>& known, const term<T>&) noexcept {
+        return known;
+    }
     /// Returns the gradient of the known row, for the gradient g of the query.
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(side, const term<T>&, const term<T>& g) noexcept { return g; }
+    [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(side, const term<T>&, const term<T>& g) noexcept {
+        return g;
+    }
 };
 
 static_assert(decoder<dot_decoder>);

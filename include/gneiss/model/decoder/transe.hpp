@@ -14,15 +14,19 @@ struct transe_decoder : detail::decoder_terms<transe_decoder, 1> {
 
     /// The query for a tail is head + relation; for a head it is tail − relation.
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(side corrupt_side, const term<T>& known, const term<T>& relation) noexcept {
+    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(
+        side corrupt_side, const term<T>& known, const term<T>& relation) noexcept {
         return {{corrupt_side == side::tail ? known.part[0] + relation.part[0] : known.part[0] - relation.part[0]}};
     }
     /// Returns the gradient of the known row, for the gradient g of the query.
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(side, const term<T>&, const term<T>& g) noexcept { return g; }
+    [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(side, const term<T>&, const term<T>& g) noexcept {
+        return g;
+    }
     /// Returns the gradient of the relation, for the gradient g of the query.
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> relation_gradient(side corrupt_side, const term<T>&, const term<T>& g) noexcept {
+    [[nodiscard]] GNEISS_HD static constexpr term<T> relation_gradient(
+        side corrupt_side, const term<T>&, const term<T>& g) noexcept {
         return {{corrupt_side == side::tail ? g.part[0] : -g.part[0]}};
     }
 };

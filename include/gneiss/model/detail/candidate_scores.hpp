@@ -14,7 +14,8 @@ namespace gneiss::detail {
 
 /// Scores of queries against candidates and their gradients, for one similarity, by the backend's three products.
 ///
-/// Order of calls for a list of candidates: `begin`, then per tile `forward`, `differentiate`, `backward`, then `finish`.
+/// Order of calls for a list of candidates: `begin`, then per tile `forward`, `differentiate`, `backward`, then
+/// `finish`.
 template <similarity Compare, gemm_backend Backend>
 class candidate_scores;
 
@@ -44,8 +45,8 @@ public:
     }
 
     void backward(matrix_view<const float> queries, matrix_view<const float> candidates,
-        matrix_view<const float> gradients, matrix_view<float> query_gradients,
-        matrix_view<float> candidate_gradients, scratch&) const {
+        matrix_view<const float> gradients, matrix_view<float> query_gradients, matrix_view<float> candidate_gradients,
+        scratch&) const {
         multiply_.multiply_nn(gradients, candidates, query_gradients);
         multiply_.add_tn(gradients, queries, candidate_gradients);
     }
@@ -73,8 +74,8 @@ private:
     Backend multiply_;
 };
 
-/// −‖q − x‖ by ‖q‖² + ‖x‖² − 2⟨q, x⟩, clamped at 0. With W = dS / distance: dQ = W N − diag(W 1) Q and dN += Wᵀ Q − diag(Wᵀ 1)
-/// N. Distances below the resolution of the difference of squares count as 0, with gradient 0.
+/// −‖q − x‖ by ‖q‖² + ‖x‖² − 2⟨q, x⟩, clamped at 0. With W = dS / distance: dQ = W N − diag(W 1) Q and dN += Wᵀ Q −
+/// diag(Wᵀ 1) N. Distances below the resolution of the difference of squares count as 0, with gradient 0.
 template <gemm_backend Backend>
 class candidate_scores<similarity::negative_distance, Backend> {
 public:

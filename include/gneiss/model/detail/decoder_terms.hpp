@@ -50,15 +50,17 @@ struct decoder_terms { // NOLINT(bugprone-crtp-constructor-accessibility): aggre
     }
 
     template <class T>
-    void query_backward(side corrupt_side, vector_in<T> known, vector_in<T> relation, vector_in<T> grad_q, std::span<T> grad_known,
-        std::span<T> grad_relation) const noexcept {
+    void query_backward(side corrupt_side, vector_in<T> known, vector_in<T> relation, vector_in<T> grad_q,
+        std::span<T> grad_known, std::span<T> grad_relation) const noexcept {
         const std::size_t count = grad_q.size() / Parts;
-        const T *const k = known.data(), *const r = has_relation() ? relation.data() : nullptr, *const g = grad_q.data();
+        const T *const k = known.data(), *const r = has_relation() ? relation.data() : nullptr,
+                       *const g = grad_q.data();
         T *const to_known = grad_known.data(), *const to_relation = grad_relation.data();
         for (std::size_t i = 0; i < count; ++i) {
             const term<T> of = term<T>::of(g, count, i);
             D::known_gradient(corrupt_side, term<T>::of(r, count, i), of).add_to(to_known, count, i);
-            if constexpr (has_relation()) D::relation_gradient(corrupt_side, term<T>::of(k, count, i), of).add_to(to_relation, count, i);
+            if constexpr (has_relation())
+                D::relation_gradient(corrupt_side, term<T>::of(k, count, i), of).add_to(to_relation, count, i);
         }
     }
 

@@ -35,8 +35,8 @@ template <class T>
 }
 
 /// Computes out = a w, or a wᵀ, then the epilogue.
-GNEISS_INLINE void multiply_by(matrix_view<const float> w, bool turned, matrix_view<const float> a, matrix_view<float> out,
-    const epilogue<float>& then, executor_ref executor) {
+GNEISS_INLINE void multiply_by(matrix_view<const float> w, bool turned, matrix_view<const float> a,
+    matrix_view<float> out, const epilogue<float>& then, executor_ref executor) {
     constexpr std::size_t of_a_task = 480, of_a_block = 48; // rows; the epilogue finds a block in the cache
     const std::size_t all = a.columns(), step = detail::packed_panels::depth_for(out.columns());
     for (std::size_t first = 0, depth; first < all || first == 0; first += step) {
@@ -56,31 +56,36 @@ GNEISS_INLINE void multiply_by(matrix_view<const float> w, bool turned, matrix_v
 
 } // namespace detail
 
-GNEISS_INLINE void eigen_backend::multiply_nt(matrix_view<const float> a, matrix_view<const float> x, matrix_view<float> out) const {
+GNEISS_INLINE void eigen_backend::multiply_nt(
+    matrix_view<const float> a, matrix_view<const float> x, matrix_view<float> out) const {
     if (!out.empty()) detail::eigen_map(out).noalias() = detail::eigen_map(a) * detail::eigen_map(x).transpose();
 }
-GNEISS_INLINE void eigen_backend::multiply_nn(matrix_view<const float> a, matrix_view<const float> x, matrix_view<float> out) const {
+GNEISS_INLINE void eigen_backend::multiply_nn(
+    matrix_view<const float> a, matrix_view<const float> x, matrix_view<float> out) const {
     if (!out.empty()) detail::eigen_map(out).noalias() = detail::eigen_map(a) * detail::eigen_map(x);
 }
-GNEISS_INLINE void eigen_backend::add_tn(matrix_view<const float> a, matrix_view<const float> x, matrix_view<float> out) const {
-    if (!out.empty() && a.rows() != 0) detail::eigen_map(out).noalias() += detail::eigen_map(a).transpose() * detail::eigen_map(x);
+GNEISS_INLINE void eigen_backend::add_tn(
+    matrix_view<const float> a, matrix_view<const float> x, matrix_view<float> out) const {
+    if (!out.empty() && a.rows() != 0)
+        detail::eigen_map(out).noalias() += detail::eigen_map(a).transpose() * detail::eigen_map(x);
 }
 
-GNEISS_INLINE void eigen_backend::multiply(matrix_view<const float> a, matrix_view<const float> w, matrix_view<float> out,
-    const epilogue<float>& then, executor_ref executor) const {
+GNEISS_INLINE void eigen_backend::multiply(matrix_view<const float> a, matrix_view<const float> w,
+    matrix_view<float> out, const epilogue<float>& then, executor_ref executor) const {
     detail::multiply_by(w, false, a, out, then, executor);
 }
-GNEISS_INLINE void eigen_backend::multiply_nt(matrix_view<const float> a, matrix_view<const float> w, matrix_view<float> out,
-    bool accumulate, executor_ref executor) const {
+GNEISS_INLINE void eigen_backend::multiply_nt(matrix_view<const float> a, matrix_view<const float> w,
+    matrix_view<float> out, bool accumulate, executor_ref executor) const {
     detail::multiply_by(w, true, a, out, {.accumulate = accumulate}, executor);
 }
-GNEISS_INLINE void eigen_backend::add_tn(matrix_view<const float> a, matrix_view<const float> g, matrix_view<float> out,
-    executor_ref executor) const {
+GNEISS_INLINE void eigen_backend::add_tn(
+    matrix_view<const float> a, matrix_view<const float> g, matrix_view<float> out, executor_ref executor) const {
     constexpr std::size_t depth = 512;
     for (std::size_t first = 0; first < a.rows(); first += depth) {
         const std::size_t count = std::min(depth, a.rows() - first);
         parallel_for(executor, out.rows(), 4 * detail::product_tile::rows, [&](std::size_t i, std::size_t end) {
-            detail::add_turned(a.middle_rows(first, count).middle_columns(i, end - i), g.middle_rows(first, count), out.middle_rows(i, end - i));
+            detail::add_turned(a.middle_rows(first, count).middle_columns(i, end - i), g.middle_rows(first, count),
+                out.middle_rows(i, end - i));
         });
     }
 }

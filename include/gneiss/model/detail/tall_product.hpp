@@ -10,8 +10,9 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
 
-// Products with the shapes of layers, of a matrix with many rows and one with few: sums of a small tile stay in registers while
-// the inner dimension passes. Each element is summed over that dimension in order, at any place in the matrix.
+// Products with the shapes of layers, of a matrix with many rows and one with few: sums of a small tile stay in
+// registers while the inner dimension passes. Each element is summed over that dimension in order, at any place in the
+// matrix.
 namespace gneiss::detail {
 
 /// Shape of the tiles. Sums, a row of the right operand and one number of the left fill the registers.
@@ -43,9 +44,9 @@ inline void copy_block(const float* from, float* to, std::size_t count) noexcept
     }
 }
 
-/// Computes out [Rows, columns] = (accumulate ? out : 0) + a b, for more than Blocks − 1 blocks and at most Blocks; a [Rows,
-/// depth], b [depth, Blocks · width]. a_stride is the distance of consecutive rows of `a`; if Turned, of aᵀ, which is passed as
-/// `a`.
+/// Computes out [Rows, columns] = (accumulate ? out : 0) + a b, for more than Blocks − 1 blocks and at most Blocks; a
+/// [Rows, depth], b [depth, Blocks · width]. a_stride is the distance of consecutive rows of `a`; if Turned, of aᵀ,
+/// which is passed as `a`.
 template <bool Turned, std::size_t Rows, std::size_t Blocks>
 inline void multiply_tile(const float* a, std::size_t a_stride, const float* b, std::size_t b_stride, std::size_t depth,
     bool accumulate, float* out, std::size_t out_stride, std::size_t columns) noexcept {
@@ -59,7 +60,8 @@ inline void multiply_tile(const float* a, std::size_t a_stride, const float* b, 
 #pragma GCC unroll 4
             for (std::size_t j = 0; j < Blocks; ++j) {
                 block x{}; // the sums themselves have no address
-                copy_block(out + r * out_stride + j * width, reinterpret_cast<float*>(&x), j + 1 < Blocks ? width : last);
+                copy_block(
+                    out + r * out_stride + j * width, reinterpret_cast<float*>(&x), j + 1 < Blocks ? width : last);
                 sum[r][j] = x;
             }
     }
@@ -79,21 +81,24 @@ inline void multiply_tile(const float* a, std::size_t a_stride, const float* b, 
 #pragma GCC unroll 4
         for (std::size_t j = 0; j < Blocks; ++j) {
             const block x = sum[r][j];
-            copy_block(reinterpret_cast<const float*>(&x), out + r * out_stride + j * width, j + 1 < Blocks ? width : last);
+            copy_block(
+                reinterpret_cast<const float*>(&x), out + r * out_stride + j * width, j + 1 < Blocks ? width : last);
         }
 }
 
 /// The same for any number of rows.
 template <bool Turned, std::size_t Blocks>
-[[gnu::noinline]] void multiply_panel(const float* a, std::size_t a_stride, std::size_t rows, const float* b, std::size_t b_stride,
-    std::size_t depth, bool accumulate, float* out, std::size_t out_stride, std::size_t columns) noexcept {
+[[gnu::noinline]] void multiply_panel(const float* a, std::size_t a_stride, std::size_t rows, const float* b,
+    std::size_t b_stride, std::size_t depth, bool accumulate, float* out, std::size_t out_stride,
+    std::size_t columns) noexcept {
     const std::size_t step = Turned ? 1 : a_stride;
     std::size_t r = 0;
     for (; r + product_tile::rows <= rows; r += product_tile::rows)
         multiply_tile<Turned, product_tile::rows, Blocks>(
             a + r * step, a_stride, b, b_stride, depth, accumulate, out + r * out_stride, out_stride, columns);
     for (; r < rows; ++r)
-        multiply_tile<Turned, 1, Blocks>(a + r * step, a_stride, b, b_stride, depth, accumulate, out + r * out_stride, out_stride, columns);
+        multiply_tile<Turned, 1, Blocks>(
+            a + r * step, a_stride, b, b_stride, depth, accumulate, out + r * out_stride, out_stride, columns);
 }
 
 /// The same for any number of columns up to a tile's, with the fewest registers that hold them.
@@ -114,14 +119,16 @@ void multiply_panel(const float* a, std::size_t a_stride, std::size_t rows, cons
 /// A small matrix [depth, columns], or its transpose, in panels of a tile's columns, padded with zeros.
 class packed_panels {
 public:
-    /// Returns the depth up to which a matrix of `columns` columns is packed at once: panels pass through the first-level
-    /// cache, and all take at most a mebibyte, except for more than 16,384 columns.
+    /// Returns the depth up to which a matrix of `columns` columns is packed at once: panels pass through the
+    /// first-level cache, and all take at most a mebibyte, except for more than 16,384 columns.
     [[nodiscard]] static constexpr std::size_t depth_for(std::size_t columns) noexcept {
-        return std::clamp<std::size_t>((std::size_t{1} << 18) / round_up(std::max<std::size_t>(columns, 1), product_tile::columns), 16, 256);
+        return std::clamp<std::size_t>(
+            (std::size_t{1} << 18) / round_up(std::max<std::size_t>(columns, 1), product_tile::columns), 16, 256);
     }
 
     packed_panels(matrix_view<const float> w, bool turned)
-        : depth_(turned ? w.columns() : w.rows()), columns_(turned ? w.rows() : w.columns()),
+        : depth_(turned ? w.columns() : w.rows()),
+          columns_(turned ? w.rows() : w.columns()),
           memory_(depth_ * round_up(columns_, product_tile::columns)) {
         for (std::size_t first = 0; first < columns_; first += product_tile::columns) {
             const std::size_t count = std::min(product_tile::columns, columns_ - first);
@@ -136,8 +143,9 @@ public:
     /// Computes out = (accumulate ? out : 0) + a · this.
     void multiply(matrix_view<const float> a, bool accumulate, matrix_view<float> out) const noexcept {
         for (std::size_t first = 0; first < columns_; first += product_tile::columns)
-            multiply_panel<false>(a.data(), a.stride(), a.rows(), memory_.data() + first * depth_, product_tile::columns, depth_,
-                accumulate, out.data() + first, out.stride(), std::min(product_tile::columns, columns_ - first));
+            multiply_panel<false>(a.data(), a.stride(), a.rows(), memory_.data() + first * depth_,
+                product_tile::columns, depth_, accumulate, out.data() + first, out.stride(),
+                std::min(product_tile::columns, columns_ - first));
     }
 
 private:
@@ -147,7 +155,8 @@ private:
 
 /// Computes out [k, n] += aᵀ g, where a [m, k] and g [m, n], any n.
 inline void add_turned(matrix_view<const float> a, matrix_view<const float> g, matrix_view<float> out) noexcept {
-    constexpr std::size_t depth = 64; // rows of `a` and of a panel of g that stay in the first-level cache over all tiles
+    constexpr std::size_t depth =
+        64; // rows of `a` and of a panel of g that stay in the first-level cache over all tiles
     for (std::size_t i = 0; i < a.rows(); i += depth) {
         const std::size_t count = std::min(depth, a.rows() - i);
         for (std::size_t c = 0, columns; c < g.columns(); c += columns) {
@@ -159,11 +168,13 @@ inline void add_turned(matrix_view<const float> a, matrix_view<const float> g, m
                 columns -= columns % product_tile::lanes;
             } else if (columns < product_tile::lanes) { // registers are loaded whole
                 std::fill_n(whole, depth * product_tile::lanes, 0.0F);
-                for (std::size_t p = 0; p < count; ++p) copy_block(right + p * stride, whole + p * product_tile::lanes, columns);
+                for (std::size_t p = 0; p < count; ++p)
+                    copy_block(right + p * stride, whole + p * product_tile::lanes, columns);
                 right = whole;
                 stride = product_tile::lanes;
             }
-            multiply_panel<true>(a.data() + i * a.stride(), a.stride(), a.columns(), right, stride, count, true, out.data() + c, out.stride(), columns);
+            multiply_panel<true>(a.data() + i * a.stride(), a.stride(), a.columns(), right, stride, count, true,
+                out.data() + c, out.stride(), columns);
         }
     }
 }

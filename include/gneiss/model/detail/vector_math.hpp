@@ -18,8 +18,8 @@ namespace gneiss::detail {
 
 inline constexpr std::size_t lanes = 32;
 
-/// A register of floats; loops of exponentials use it. Otherwise GCC 12 at -O2 turns the two bounds of `exponential` into
-/// branches where the loop is inlined into a loss, which then takes 3.9 ns per value instead of .5.
+/// A register of floats; loops of exponentials use it. Otherwise GCC 12 at -O2 turns the two bounds of `exponential`
+/// into branches where the loop is inlined into a loss, which then takes 3.9 ns per value instead of .5.
 // nvcc also reads host functions for the device, without compiling them, and does not know such types
 #if defined(__CUDA_ARCH__)
 inline constexpr std::size_t register_bytes = sizeof(float);
@@ -60,9 +60,8 @@ inline constexpr std::size_t lanes_of = sizeof(typename register_of<T>::type) / 
 template <class V>
 using bits_of = std::conditional_t<std::is_same_v<V, float>, std::uint32_t, word_block>;
 
-/// Returns eˣ, of a float or of each in a block. Relative error below 2⁻²² over [−86.5, 88.7]; 0 below, infinity above; NaN
-/// stays NaN.
-/// Cody–Waite reduction by ln 2 and a polynomial of degree 6.
+/// Returns eˣ, of a float or of each in a block. Relative error below 2⁻²² over [−86.5, 88.7]; 0 below, infinity above;
+/// NaN stays NaN. Cody–Waite reduction by ln 2 and a polynomial of degree 6.
 template <class V>
     requires(std::is_same_v<V, float> || std::is_same_v<V, float_block>)
 [[nodiscard]] GNEISS_HD inline V exponential(V x) noexcept {
@@ -87,8 +86,8 @@ template <class V>
 }
 [[nodiscard]] inline double exponential(double x) noexcept { return std::exp(x); }
 
-/// Returns √x for 0 and normal x, within 2 units in the last place, without the errno of `std::sqrt` that stops vectorizers;
-/// too small for subnormal x, not a number for infinity.
+/// Returns √x for 0 and normal x, within 2 units in the last place, without the errno of `std::sqrt` that stops
+/// vectorizers; too small for subnormal x, not a number for infinity.
 [[nodiscard]] GNEISS_HD inline float square_root(float x) noexcept {
     float y = __builtin_bit_cast(float, 0x5f375a86U - (__builtin_bit_cast(std::uint32_t, x) >> 1));
     const float half = 0.5F * x;
@@ -119,8 +118,8 @@ template <std::floating_point T, class Term>
     return sum_of_lanes(lane);
 }
 
-/// Replaces every x[i] by f(x[i]) and returns the sum of the results, in the lanes of `lane_sum`. f is called for blocks of
-/// floats and for single values.
+/// Replaces every x[i] by f(x[i]) and returns the sum of the results, in the lanes of `lane_sum`. f is called for
+/// blocks of floats and for single values.
 template <std::floating_point T, class F>
 inline T replace_and_sum(T* x, std::size_t n, F&& f) noexcept {
     if constexpr (std::is_same_v<T, float>) {

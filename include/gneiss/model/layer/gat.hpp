@@ -26,9 +26,10 @@ struct gat_options {
 /// Graph attention: for each head, out[t] = Σ α(t, s) z[s] over neighbors s and t itself, where z = x W and
 /// α = softmax over them of LeakyReLU(⟨z[t], a_target⟩ + ⟨z[s], a_source⟩); plus b.
 ///
-/// Score: attentions [edges + targets, heads]. Aggregate: the weighted sum of z. Update: heads merged. `width` is per head:
-/// `concat` gives heads · width outputs, the mean `width`. Cost: 2 · sources · inputs · heads · width operations and one row of
-/// z read per edge; in backward twice the operations (three times with an input gradient) and two rows per edge.
+/// Score: attentions [edges + targets, heads]. Aggregate: the weighted sum of z. Update: heads merged. `width` is per
+/// head: `concat` gives heads · width outputs, the mean `width`. Cost: 2 · sources · inputs · heads · width operations
+/// and one row of z read per edge; in backward twice the operations (three times with an input gradient) and two rows
+/// per edge.
 /// Source: Veličković et al., ICLR 2018, equations (1) to (6).
 template <class T, gnn_kernels<T> Backend>
 class gat_layer final : public graph_layer<T> {
@@ -36,8 +37,13 @@ public:
     /// Adds its arrays to `weights`. Throws `invalid_argument` without a head or for a rate outside [0, 1).
     gat_layer(dense_parameters<T>& weights, const std::string& name, input_columns in, std::size_t width,
         const gat_options& options, Backend by = {})
-        : by_(by), options_(options), in_(in), width_(width), heads_(options.heads) {
-        if (heads_ == 0 || width == 0) throw error(errc::invalid_argument, "an attention layer needs heads and a width");
+        : by_(by),
+          options_(options),
+          in_(in),
+          width_(width),
+          heads_(options.heads) {
+        if (heads_ == 0 || width == 0)
+            throw error(errc::invalid_argument, "an attention layer needs heads and a width");
         if (!(options.dropout >= 0 && options.dropout < 1))
             throw error(errc::invalid_argument, "a dropout rate must lie in [0, 1)");
         weight_ = weights.add(name + ".weight", in.total(), all(), initializer::glorot(in.total(), all()));
@@ -48,7 +54,8 @@ public:
 
     [[nodiscard]] std::size_t outputs() const override { return options_.concat ? all() : width_; }
 
-    void forward(const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
+    void forward(
+        const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
         loops_.assign(in.view, in.on);
         z_ = {z_memory_.at_least(in.view.sources * all()), in.view.sources, all()};
         in.rows.multiply(by_, weights.value(weight_), z_, {}, in.on);
@@ -58,12 +65,13 @@ public:
 
     void release() override {
         loops_ = {};
-        for (reusable_buffer<T>* memory : {&z_memory_, &grad_z_memory_, &merge_memory_, &target_memory_, &source_memory_, &attention_memory_, &dropped_memory_,
-                &score_memory_, &grad_score_memory_})
+        for (reusable_buffer<T>* memory : {&z_memory_, &grad_z_memory_, &merge_memory_, &target_memory_,
+                 &source_memory_, &attention_memory_, &dropped_memory_, &score_memory_, &grad_score_memory_})
             *memory = {};
     }
 
-    void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
+    void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g,
+        matrix_view<T> grad_in) override {
         if (bias_) by_.add_column_sums(g, weights.gradient_list(*bias_), in.on);
         matrix_view<const T> by_head = g;
         if (!options_.concat) {
@@ -83,8 +91,8 @@ public:
     [[nodiscard]] part_columns parts() const override {
         return {.messages = all() + heads_, .own = heads_, .sums = all() + 3 * heads_, .loops = true, .begins = true};
     }
-    void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T> messages,
-        matrix_view<T> own, executor_ref executor) override {
+    void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>,
+        matrix_view<T> messages, matrix_view<T> own, executor_ref executor) override {
         const bool sends = messages.columns() != 0;
         const matrix_view<T> z = sends ? messages.middle_columns(0, all())
                                        : matrix_view<T>(z_memory_.at_least(rows.rows() * all()), rows.rows(), all());
@@ -99,12 +107,14 @@ public:
         executor_ref executor) override {
         by_.attend_segments(edges, heads_, slope(), messages, sums, executor);
     }
-    void finish(const dense_parameters<T>& weights, matrix_view<const T>, std::span<const std::uint32_t>, matrix_view<T> sums,
-        activation then, matrix_view<T> out, executor_ref executor) override {
+    void finish(const dense_parameters<T>& weights, matrix_view<const T>, std::span<const std::uint32_t>,
+        matrix_view<T> sums, activation then, matrix_view<T> out, executor_ref executor) override {
         const matrix_view<T> by_head = sums.middle_columns(0, all());
         by_.divide_rows(sums.middle_columns(all() + heads_, heads_), by_head, executor);
-        if (options_.concat) detail::copy_rows<T>(by_head, out, executor);
-        else by_.head_mean(by_head, heads_, out, executor);
+        if (options_.concat)
+            detail::copy_rows<T>(by_head, out, executor);
+        else
+            by_.head_mean(by_head, heads_, out, executor);
         by_.bias_activate(bias_ ? weights.list(*bias_) : std::span<const T>{}, then, out, executor);
     }
 
@@ -134,16 +144,18 @@ private:
         by_.segment_dropout(mask(in), incoming(), heads_, attention_, dropped_, in.on);
     }
 
-    void aggregate_and_update(const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) {
-        const matrix_view<T> sums = options_.concat ? out
-            : matrix_view<T>(merge_memory_.at_least(out.rows() * all()), out.rows(), all());
+    void aggregate_and_update(
+        const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) {
+        const matrix_view<T> sums =
+            options_.concat ? out : matrix_view<T>(merge_memory_.at_least(out.rows() * all()), out.rows(), all());
         by_.segment_sum(incoming(), dropped_, heads_, z_, sums, in.on);
         if (!options_.concat) by_.head_mean(sums, heads_, out, in.on);
         by_.bias_activate(bias_ ? weights.list(*bias_) : std::span<const T>{}, then, out, in.on);
     }
 
     /// Computes the gradients of both attention vectors from that of the sums, and of z through them.
-    void score_backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> by_head, matrix_view<T> grad_z) {
+    void score_backward(
+        dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> by_head, matrix_view<T> grad_z) {
         const std::size_t size = attention_.size();
         const std::span<T> g(grad_score_memory_.at_least(size), size), scores(score_memory_.at_least(size), size);
         by_.edge_dots(incoming(), heads_, by_head, z_, g, in.on);
@@ -155,8 +167,8 @@ private:
         by_.segment_total(outgoing(loops_.view()), heads_, g, source_terms_, in.on);
         by_.head_dots_backward(own(z_, in), weights.list(of_target_), heads_, target_terms_, own(grad_z, in),
             weights.gradient_list(of_target_), in.on);
-        by_.head_dots_backward(z_, weights.list(of_source_), heads_, source_terms_, grad_z,
-            weights.gradient_list(of_source_), in.on);
+        by_.head_dots_backward(
+            z_, weights.list(of_source_), heads_, source_terms_, grad_z, weights.gradient_list(of_source_), in.on);
     }
 
     [[nodiscard]] T slope() const noexcept { return static_cast<T>(options_.slope); }

@@ -31,11 +31,11 @@ struct gcn_options {
 
 /// Graph convolution: out[t] = Σ over neighbors and t itself of weight · row, times W, plus b.
 ///
-/// Score: the normalization. Degrees are those of the sample, including the own edge: a target's sampled neighbors + 1, a
-/// source's sampled edges (+ 1 if it is a target). The rows sampled last have few of their edges in the sample, so `symmetric`
-/// trains with other weights than those of the whole graph, unless the sample is the whole graph: Cora reaches .76 with it and
-/// .82 with `row`. Aggregate and update: `linear_aggregation`. Cost: one row read per edge and 2 · targets · inputs · outputs
-/// operations, twice that in backward (three times with an input gradient).
+/// Score: the normalization. Degrees are those of the sample, including the own edge: a target's sampled neighbors + 1,
+/// a source's sampled edges (+ 1 if it is a target). The rows sampled last have few of their edges in the sample, so
+/// `symmetric` trains with other weights than those of the whole graph, unless the sample is the whole graph: Cora
+/// reaches .76 with it and .82 with `row`. Aggregate and update: `linear_aggregation`. Cost: one row read per edge and
+/// 2 · targets · inputs · outputs operations, twice that in backward (three times with an input gradient).
 /// Source: Kipf and Welling, ICLR 2017, equation (2).
 template <class T, gnn_kernels<T> Backend>
 class gcn_layer final : public graph_layer<T> {
@@ -43,14 +43,18 @@ public:
     /// Adds its arrays to `weights`.
     gcn_layer(dense_parameters<T>& weights, const std::string& name, input_columns in, std::size_t width,
         const gcn_options& options, Backend by = {})
-        : by_(by), options_(options), in_(in), width_(width),
+        : by_(by),
+          options_(options),
+          in_(in),
+          width_(width),
           weight_(weights.add(name + ".weight", in.total(), width, initializer::glorot(in.total(), width))) {
         if (options.bias) bias_ = weights.add_constant(name + ".bias", width);
     }
 
     [[nodiscard]] std::size_t outputs() const override { return width_; }
 
-    void forward(const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
+    void forward(
+        const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
         loops_.assign(in.view, in.on);
         score(in);
         linear_.forward(by_, in, loops_.view(), edge_weights_, weights.value(weight_), out,
@@ -64,15 +68,20 @@ public:
         memory_ = {};
     }
 
-    void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
+    void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g,
+        matrix_view<T> grad_in) override {
         if (bias_) by_.add_column_sums(g, weights.gradient_list(*bias_), in.on);
-        linear_.backward(by_, in, loops_.view(), edge_weights_, weights.value(weight_), g, weights.gradient(weight_), grad_in);
+        linear_.backward(
+            by_, in, loops_.view(), edge_weights_, weights.value(weight_), g, weights.gradient(weight_), grad_in);
     }
 
     [[nodiscard]] part_columns parts() const override {
         const std::size_t columns = linear::message_columns(in_, width_);
         const bool symmetric = options_.normalize == gcn_normalization::symmetric;
-        return {.messages = columns, .sums = columns, .loops = true, .source_degrees = symmetric,
+        return {.messages = columns,
+            .sums = columns,
+            .loops = true,
+            .source_degrees = symmetric,
             .copies = !symmetric && !linear::sends_products(in_, width_)};
     }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float> source_degrees,
@@ -85,8 +94,8 @@ public:
         executor_ref executor) override {
         by_.add_segments(edges, messages, sums, executor);
     }
-    void finish(const dense_parameters<T>& weights, matrix_view<const T>, std::span<const std::uint32_t> seen, matrix_view<T> sums,
-        activation then, matrix_view<T> out, executor_ref executor) override {
+    void finish(const dense_parameters<T>& weights, matrix_view<const T>, std::span<const std::uint32_t> seen,
+        matrix_view<T> sums, activation then, matrix_view<T> out, executor_ref executor) override {
         divide(sums, seen, executor);
         linear::finish(by_, in_, sums, weights.value(weight_), out,
             {false, bias_ ? weights.list(*bias_) : std::span<const T>{}, then}, executor);
@@ -95,8 +104,8 @@ public:
 private:
     using linear = linear_aggregation<T, Backend>;
 
-    /// Divides each row by its degree, including the own edge, or by the root of it: each end of an edge contributes its
-    /// factor.
+    /// Divides each row by its degree, including the own edge, or by the root of it: each end of an edge contributes
+    /// its factor.
     template <class Degree>
     void divide(matrix_view<T> rows, std::span<const Degree> degrees, executor_ref executor) {
         T* const by = memory_.at_least(degrees.size());

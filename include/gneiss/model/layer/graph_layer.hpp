@@ -54,9 +54,9 @@ void copy_rows(matrix_view<const T> in, matrix_view<T> out, executor_ref on) {
 
 /// Columns of a node's rows in a layer's pass in parts, and its requirements.
 struct part_columns {
-    std::size_t messages = 0; ///< read by neighbors; 0: none
-    std::size_t own = 0;      ///< used by the node's own result
-    std::size_t sums = 0;     ///< summed over neighbors
+    std::size_t messages = 0;    ///< read by neighbors; 0: none
+    std::size_t own = 0;         ///< used by the node's own result
+    std::size_t sums = 0;        ///< summed over neighbors
     bool loops = false;          ///< add an edge from each node to itself
     bool begins = false;         ///< call `begin`
     bool source_degrees = false; ///< pass degrees to `prepare`
@@ -69,9 +69,9 @@ struct part_columns {
 ///     aggregate  one row per target from its neighbors' rows
 ///     update     the target's new row from that and its own
 ///
-/// Meaning: `forward` writes out = then(…). `backward` gets the gradient g of the input of `then`, *adds* to the parameters'
-/// gradients, and writes every row of grad_in [sources, dense inputs]; an empty grad_in skips that work. It uses data of the
-/// last `forward` of this object.
+/// Meaning: `forward` writes out = then(…). `backward` gets the gradient g of the input of `then`, *adds* to the
+/// parameters' gradients, and writes every row of grad_in [sources, dense inputs]; an empty grad_in skips that work. It
+/// uses data of the last `forward` of this object.
 /// Cost: see each layer; memory is reused between batches. One batch at a time per object; results do not depend on the
 /// executor.
 template <class T>
@@ -92,8 +92,9 @@ public:
     /// Frees memory kept for the next batch; called between batches. A layer without it keeps its memory.
     virtual void release() {}
 
-    // The forward pass in parts, without dropout: sources and edges come some at a time, so that they need not fit in memory.
-    // For nodes with all edges added it gives the result of `forward`, up to rounding. Rows belong to nodes throughout:
+    // The forward pass in parts, without dropout: sources and edges come some at a time, so that they need not fit in
+    // memory. For nodes with all edges added it gives the result of `forward`, up to rounding. Rows belong to nodes
+    // throughout:
     //
     //     prepare   every node once: its message to neighbors, and the data for its own result
     //     begin     targets with sums of 0
@@ -105,21 +106,28 @@ public:
 
     /// Returns the columns of the pass in parts. Throws errc::unsupported without one.
     [[nodiscard]] virtual part_columns parts() const { refuse_parts(); }
-    /// Writes messages and own data of `rows`, each row from its input row alone; either may have no columns and is then not
-    /// computed. `source_degrees` [n]: number of edges from each node to targets; only if parts().source_degrees.
-    virtual void prepare(const dense_parameters<T>& /*weights*/, const input_rows<T>& /*rows*/, std::span<const float> /*source_degrees*/,
-        matrix_view<T> /*messages*/, matrix_view<T> /*own*/, executor_ref) { refuse_parts(); }
+    /// Writes messages and own data of `rows`, each row from its input row alone; either may have no columns and is
+    /// then not computed. `source_degrees` [n]: number of edges from each node to targets; only if
+    /// parts().source_degrees.
+    virtual void prepare(const dense_parameters<T>& /*weights*/, const input_rows<T>& /*rows*/,
+        std::span<const float> /*source_degrees*/, matrix_view<T> /*messages*/, matrix_view<T> /*own*/, executor_ref) {
+        refuse_parts();
+    }
     virtual void begin(matrix_view<const T> /*own*/, matrix_view<T> /*sums*/, executor_ref) {}
     /// `seen` [targets]: edges added before.
-    virtual void add(const edge_part& /*edges*/, std::span<const std::uint32_t> /*seen*/, matrix_view<const T> /*messages*/,
-        matrix_view<T> /*sums*/, executor_ref) {}
+    virtual void add(const edge_part& /*edges*/, std::span<const std::uint32_t> /*seen*/,
+        matrix_view<const T> /*messages*/, matrix_view<T> /*sums*/, executor_ref) {}
     /// Overwrites the sums. `seen`: all edges, without those of `loops`.
-    virtual void finish(const dense_parameters<T>& /*weights*/, matrix_view<const T> /*own*/, std::span<const std::uint32_t> /*seen*/,
-        matrix_view<T> /*sums*/, activation /*then*/, matrix_view<T> /*out*/, executor_ref) { refuse_parts(); }
+    virtual void finish(const dense_parameters<T>& /*weights*/, matrix_view<const T> /*own*/,
+        std::span<const std::uint32_t> /*seen*/, matrix_view<T> /*sums*/, activation /*then*/, matrix_view<T> /*out*/,
+        executor_ref) {
+        refuse_parts();
+    }
 
 private:
     [[noreturn]] static void refuse_parts() {
-        throw error(errc::unsupported, "a layer without a pass in parts (parts, prepare, add, finish) is not run over whole graphs");
+        throw error(errc::unsupported,
+            "a layer without a pass in parts (parts, prepare, add, finish) is not run over whole graphs");
     }
 };
 

@@ -11,22 +11,23 @@ namespace gneiss {
 
 namespace detail {
 
-/// Returns true if A (x W) takes fewer operations than (A x) W, for `in` columns that W maps to `out`. A gathered value counts
-/// as `operations_per_gathered_value` operations.
-[[nodiscard]] constexpr bool projecting_is_cheaper(std::size_t in, std::size_t out, std::size_t sources, std::size_t targets, std::size_t edges,
-    double operations_per_gathered_value) noexcept {
+/// Returns true if A (x W) takes fewer operations than (A x) W, for `in` columns that W maps to `out`. A gathered value
+/// counts as `operations_per_gathered_value` operations.
+[[nodiscard]] constexpr bool projecting_is_cheaper(std::size_t in, std::size_t out, std::size_t sources,
+    std::size_t targets, std::size_t edges, double operations_per_gathered_value) noexcept {
     const double gathered = static_cast<double>(edges) * operations_per_gathered_value;
     const double before = static_cast<double>(in), after = static_cast<double>(out);
     return gathered * after + 2 * before * after * static_cast<double>(sources) <
-           gathered * before + 2 * before * after * static_cast<double>(targets);
+        gathered * before + 2 * before * after * static_cast<double>(targets);
 }
 
 } // namespace detail
 
 /// A x W, where A [targets, sources] holds a weight for each edge: shared by layers with linear aggregation.
 ///
-/// Computes the cheaper of (A x) W and A (x W): sparse rows are always multiplied first, dense ones if W shortens them so much
-/// that the saved bytes of neighbors outweigh the products of all sources. The choice depends on the sizes alone.
+/// Computes the cheaper of (A x) W and A (x W): sparse rows are always multiplied first, dense ones if W shortens them
+/// so much that the saved bytes of neighbors outweigh the products of all sources. The choice depends on the sizes
+/// alone.
 template <class T, gnn_kernels<T> Backend>
 class linear_aggregation {
 public:
@@ -54,8 +55,7 @@ public:
             const matrix_view<T> projected(buffer_.at_least(view.sources * w.columns()), view.sources, w.columns());
             by.segment_sum(outgoing(view), edge_weights, 1, g, projected, in.on);
             in.rows.add_weight_gradient(by, projected, grad_w, in.on);
-            if (!grad_in.empty())
-                by.multiply_nt(projected, w.middle_rows(0, grad_in.columns()), grad_in, false, in.on);
+            if (!grad_in.empty()) by.multiply_nt(projected, w.middle_rows(0, grad_in.columns()), grad_in, false, in.on);
         } else {
             by.add_tn(aggregated_, g, grad_w, in.on);
             if (grad_in.empty()) return;
@@ -64,8 +64,8 @@ public:
         }
     }
 
-    /// In the pass in parts: returns true if messages are rows times W, which is the case if those are shorter, or the rows
-    /// sparse.
+    /// In the pass in parts: returns true if messages are rows times W, which is the case if those are shorter, or the
+    /// rows sparse.
     [[nodiscard]] static bool sends_products(input_columns in, std::size_t width) noexcept {
         return in.sparse != 0 || width < in.total();
     }
@@ -81,19 +81,23 @@ public:
         detail::copy_rows<T>(rows.dense, messages, executor);
     }
     /// Computes out = sums, times W if the messages were not, and the epilogue.
-    static void finish(const Backend& by, input_columns in, matrix_view<const T> sums, matrix_view<const T> w, matrix_view<T> out,
-        const epilogue<T>& then, executor_ref executor) {
+    static void finish(const Backend& by, input_columns in, matrix_view<const T> sums, matrix_view<const T> w,
+        matrix_view<T> out, const epilogue<T>& then, executor_ref executor) {
         if (!sends_products(in, w.columns())) return by.multiply(sums, w, out, then, executor);
-        if (then.accumulate) by.add_rows(sums, out, executor);
-        else detail::copy_rows<T>(sums, out, executor);
+        if (then.accumulate)
+            by.add_rows(sums, out, executor);
+        else
+            detail::copy_rows<T>(sums, out, executor);
         by.bias_activate(then.bias, then.then, out, executor);
     }
 
 private:
-    [[nodiscard]] static bool projecting_is_cheaper(const input_rows<T>& rows, const layer_view& view, std::size_t width) noexcept {
+    [[nodiscard]] static bool projecting_is_cheaper(
+        const input_rows<T>& rows, const layer_view& view, std::size_t width) noexcept {
         if (rows.has_sparse()) return true;
         constexpr double operations_per_gathered_value = 16; // for a core with neighbors' rows in memory
-        return detail::projecting_is_cheaper(rows.columns(), width, view.sources, view.targets, view.edges(), operations_per_gathered_value);
+        return detail::projecting_is_cheaper(
+            rows.columns(), width, view.sources, view.targets, view.edges(), operations_per_gathered_value);
     }
 
     bool project_first_ = false;

@@ -19,8 +19,8 @@
 
 namespace gneiss {
 
-/// Interface of a batch for the functions of a message passing layer: weights by the number that adding them returned, memory,
-/// and the kernels of `gnn_kernels` on the batch's executor. One thread calls at a time.
+/// Interface of a batch for the functions of a message passing layer: weights by the number that adding them returned,
+/// memory, and the kernels of `gnn_kernels` on the batch's executor. One thread calls at a time.
 template <class T, gnn_kernels<T> Backend>
 class layer_context {
 public:
@@ -36,7 +36,9 @@ public:
     /// Gradients are accumulated. Precondition: in backward.
     [[nodiscard]] matrix_view<T> gradient(std::size_t array) const noexcept { return gradients_->gradient(array); }
     /// Returns the gradients of an array as a list.
-    [[nodiscard]] std::span<T> gradient_list(std::size_t array) const noexcept { return gradients_->gradient_list(array); }
+    [[nodiscard]] std::span<T> gradient_list(std::size_t array) const noexcept {
+        return gradients_->gradient_list(array);
+    }
 
     /// Returns memory by number; in backward it holds the data of forward. Throws `invalid_argument` beyond the layer's
     /// `kept_floats`, which memory plans use.
@@ -47,7 +49,9 @@ public:
         std::uint64_t sum = 0;
         for (const buffer& b : kept_) sum += b.used;
         if (sum > limit_)
-            throw error(errc::invalid_argument, "a layer keeps " + std::to_string(sum) + " floats where its kept_floats says " + std::to_string(limit_));
+            throw error(errc::invalid_argument,
+                "a layer keeps " + std::to_string(sum) + " floats where its kept_floats says " +
+                    std::to_string(limit_));
         return {kept.memory.at_least(rows * columns), rows, columns};
     }
 
@@ -55,16 +59,28 @@ public:
     void release() noexcept { kept_.clear(); }
 
     /// Writes out = a w, then the epilogue.
-    void multiply(matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then = {}) const { by_.multiply(a, w, out, then, *executor_); }
-    void multiply_nt(matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, bool accumulate = false) const { by_.multiply_nt(a, w, out, accumulate, *executor_); }
-    void add_tn(matrix_view<const T> a, matrix_view<const T> g, matrix_view<T> out) const { by_.add_tn(a, g, out, *executor_); }
+    void multiply(
+        matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then = {}) const {
+        by_.multiply(a, w, out, then, *executor_);
+    }
+    void multiply_nt(
+        matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, bool accumulate = false) const {
+        by_.multiply_nt(a, w, out, accumulate, *executor_);
+    }
+    void add_tn(matrix_view<const T> a, matrix_view<const T> g, matrix_view<T> out) const {
+        by_.add_tn(a, g, out, *executor_);
+    }
     /// Adds the column sums of g to `out`.
     void add_column_sums(matrix_view<const T> g, std::span<T> out) const { by_.add_column_sums(g, out, *executor_); }
     /// g *= act'(x), where y = act(x).
-    void activate_backward(activation act, matrix_view<const T> y, matrix_view<T> g) const { by_.activate_backward(act, y, g, *executor_); }
+    void activate_backward(activation act, matrix_view<const T> y, matrix_view<T> g) const {
+        by_.activate_backward(act, y, g, *executor_);
+    }
     /// Calls `f` for each row, in parallel.
     template <class F>
-    void apply_nodes(std::size_t rows, F&& f) const { gneiss::apply_nodes(rows, *executor_, f); }
+    void apply_nodes(std::size_t rows, F&& f) const {
+        gneiss::apply_nodes(rows, *executor_, f);
+    }
 
     /// Context with the kernels of a backend.
     explicit layer_context(const Backend& by) : by_(by) {}
@@ -96,8 +112,8 @@ private:
     std::vector<buffer> kept_;
 };
 
-/// A custom GNN layer, written as message, reduce, update, as in PyTorch Geometric's MessagePassing. A value, copied into each
-/// encoder; functions are templates over their matrices (`auto`), so that gradients are checked in double.
+/// A custom GNN layer, written as message, reduce, update, as in PyTorch Geometric's MessagePassing. A value, copied
+/// into each encoder; functions are templates over their matrices (`auto`), so that gradients are checked in double.
 ///
 /// Meaning:
 ///
@@ -139,7 +155,8 @@ namespace detail {
 
 /// Adds the message of edge e to the target's row; `first` for the first edge of its target.
 template <class T>
-void reduce_message(message_reduction reduce, bool first, std::span<const T> message, std::size_t e, std::span<T> out, std::span<std::uint32_t> winners) noexcept {
+void reduce_message(message_reduction reduce, bool first, std::span<const T> message, std::size_t e, std::span<T> out,
+    std::span<std::uint32_t> winners) noexcept {
     if (reduce != message_reduction::max) {
         for (std::size_t c = 0; c < out.size(); ++c) out[c] += message[c];
         return;
@@ -153,8 +170,8 @@ void reduce_message(message_reduction reduce, bool first, std::span<const T> mes
 
 /// Computes the gradient of an edge's message from that of its target's reduced row.
 template <class T>
-void message_gradient(const layer_view& view, message_reduction reduce, std::size_t e, std::size_t t, matrix_view<const T> g,
-    matrix_view<const std::uint32_t> winners, std::span<T> out) noexcept {
+void message_gradient(const layer_view& view, message_reduction reduce, std::size_t e, std::size_t t,
+    matrix_view<const T> g, matrix_view<const std::uint32_t> winners, std::span<T> out) noexcept {
     const T share = reduce == message_reduction::mean ? share_of<T>(view, t) : T{1};
     for (std::size_t c = 0; c < out.size(); ++c)
         out[c] = reduce == message_reduction::max ? (winners(t, c) == e ? g(t, c) : T{0}) : share * g(t, c);
@@ -181,14 +198,19 @@ static_assert(message_passing_layer<neighbor_mean>);
 template <class T, gnn_kernels<T> Backend, class Layer>
 class message_layer final : public graph_layer<T> {
     static constexpr bool sends = requires(const Layer& l) { l.message_columns(std::size_t{}); };
-    static constexpr bool looks_at_edges = requires(const Layer& l, std::span<const T> in, std::span<T> out) { l.edge(in, in, out); };
+    static constexpr bool looks_at_edges =
+        requires(const Layer& l, std::span<const T> in, std::span<T> out) { l.edge(in, in, out); };
 
 public:
     /// Throws `invalid_argument` for sparse rows.
-    message_layer(Layer layer, dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by = {})
-        : layer_(std::move(layer)), in_(in), context_(by) {
+    message_layer(
+        Layer layer, dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by = {})
+        : layer_(std::move(layer)),
+          in_(in),
+          context_(by) {
         if (in.sparse != 0)
-            throw error(errc::invalid_argument, "a message passing layer takes no sparse rows: put a linear layer in front");
+            throw error(
+                errc::invalid_argument, "a message passing layer takes no sparse rows: put a linear layer in front");
         layer_.allocate(weights, name, in.dense);
     }
 
@@ -202,7 +224,8 @@ public:
         return floats * sizeof(T);
     }
 
-    void forward(const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
+    void forward(
+        const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
         context_.begin(weights, kept_floats(layer_, sizes_of(in.view)), in.on);
         messages_ = in.rows.dense;
         if constexpr (sends) {
@@ -215,66 +238,82 @@ public:
         if (layer_.reduce == message_reduction::max) winners_ = rows_of(winner_memory_, in.view.targets, columns());
         if constexpr (looks_at_edges)
             pull_edges(in);
-        else pull(context_.kernels(), in.view, layer_.reduce, messages_, reduced_, winners_, in.on);
+        else
+            pull(context_.kernels(), in.view, layer_.reduce, messages_, reduced_, winners_, in.on);
         layer_.update(context_, in.own_rows().dense, matrix_view<const T>(reduced_), out);
         context_.kernels().bias_activate({}, then, out, in.on);
     }
 
     void release() override {
         context_.release();
-        for (reusable_buffer<T>* memory : {&message_memory_, &message_gradient_memory_, &reduced_memory_, &reduced_gradient_memory_, &own_gradient_memory_})
+        for (reusable_buffer<T>* memory : {&message_memory_, &message_gradient_memory_, &reduced_memory_,
+                 &reduced_gradient_memory_, &own_gradient_memory_})
             *memory = {};
         winner_memory_ = {};
     }
 
-    void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
+    void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g,
+        matrix_view<T> grad_in) override {
         context_.begin_backward(weights, in.on);
         const bool wanted = !grad_in.empty();
         matrix_view<T> grad_own{}, grad_reduced{};
         if (wanted) grad_own = rows_of(own_gradient_memory_, in.view.targets, in_.dense);
         if (wanted || sends) grad_reduced = rows_of(reduced_gradient_memory_, in.view.targets, columns());
-        layer_.update_backward(context_, in.own_rows().dense, matrix_view<const T>(reduced_), g, grad_own, grad_reduced);
+        layer_.update_backward(
+            context_, in.own_rows().dense, matrix_view<const T>(reduced_), g, grad_own, grad_reduced);
         if (!wanted && !sends) return;
         matrix_view<T> grad_messages = grad_in;
         if constexpr (sends) grad_messages = rows_of(message_gradient_memory_, in.view.sources, messages_.columns());
         push_back(in, grad_reduced, grad_messages);
-        if constexpr (sends) layer_.message_backward(context_, in.rows.dense, messages_, matrix_view<const T>(grad_messages), grad_in);
-        if (wanted) context_.kernels().add_rows(grad_own, grad_in.middle_rows(in.view.first_target, in.view.targets), in.on);
+        if constexpr (sends)
+            layer_.message_backward(context_, in.rows.dense, messages_, matrix_view<const T>(grad_messages), grad_in);
+        if (wanted)
+            context_.kernels().add_rows(grad_own, grad_in.middle_rows(in.view.first_target, in.view.targets), in.on);
     }
 
     /// Messages; own [rows, messages if edges use the target's]; sums [reduced, the same].
     [[nodiscard]] part_columns parts() const override {
         const std::size_t sent = sent_columns(layer_, in_.dense), of_target = looks_at_edges ? sent : 0;
-        return {.messages = sent, .own = in_.dense + of_target, .sums = columns() + of_target, .begins = looks_at_edges, .copies = !sends};
+        return {.messages = sent,
+            .own = in_.dense + of_target,
+            .sums = columns() + of_target,
+            .begins = looks_at_edges,
+            .copies = !sends};
     }
-    void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T> messages,
-        matrix_view<T> own, executor_ref executor) override {
+    void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>,
+        matrix_view<T> messages, matrix_view<T> own, executor_ref executor) override {
         begin_part(weights, rows.rows(), executor);
         const auto send = [&](matrix_view<T> to) {
-            if constexpr (sends) layer_.message(context_, rows.dense, to);
-            else detail::copy_rows<T>(rows.dense, to, executor);
+            if constexpr (sends)
+                layer_.message(context_, rows.dense, to);
+            else
+                detail::copy_rows<T>(rows.dense, to, executor);
         };
         if (messages.columns() != 0) send(messages);
         if (own.columns() == 0) return;
         detail::copy_rows<T>(rows.dense, own.middle_columns(0, in_.dense), executor);
         if (!looks_at_edges) return;
         const matrix_view<T> of_target = own.middle_columns(in_.dense, own.columns() - in_.dense);
-        if (messages.columns() != 0) detail::copy_rows<T>(messages, of_target, executor);
-        else send(of_target);
+        if (messages.columns() != 0)
+            detail::copy_rows<T>(messages, of_target, executor);
+        else
+            send(of_target);
     }
     void begin(matrix_view<const T> own, matrix_view<T> sums, executor_ref executor) override {
         if (looks_at_edges)
-            detail::copy_rows<T>(own.middle_columns(in_.dense, own.columns() - in_.dense), sums.middle_columns(columns(), sums.columns() - columns()), executor);
+            detail::copy_rows<T>(own.middle_columns(in_.dense, own.columns() - in_.dense),
+                sums.middle_columns(columns(), sums.columns() - columns()), executor);
     }
-    void add(const edge_part& part, std::span<const std::uint32_t> seen, matrix_view<const T> messages, matrix_view<T> sums,
-        executor_ref executor) override {
+    void add(const edge_part& part, std::span<const std::uint32_t> seen, matrix_view<const T> messages,
+        matrix_view<T> sums, executor_ref executor) override {
         if constexpr (looks_at_edges) {
             parallel_for(executor, part.edges.size(), 64, [&](std::size_t i, std::size_t end) {
                 std::vector<T> message(columns());
                 for (; i < end; ++i) {
                     const std::span<T> row = sums[part.targets[i]], reduced = row.first(columns());
                     for (std::size_t e = part.edges.offsets[i]; e < part.edges.offsets[i + 1]; ++e) {
-                        layer_.edge(messages[part.edges.rows[e]], std::span<const T>(row.subspan(columns())), std::span(message));
+                        layer_.edge(messages[part.edges.rows[e]], std::span<const T>(row.subspan(columns())),
+                            std::span(message));
                         const bool first = seen[part.targets[i]] == 0 && e == part.edges.offsets[i];
                         detail::reduce_message<T>(layer_.reduce, first, message, e, reduced, {});
                     }
@@ -286,8 +325,8 @@ public:
             context_.kernels().add_segments(part, messages, sums, executor);
         }
     }
-    void finish(const dense_parameters<T>& weights, matrix_view<const T> own, std::span<const std::uint32_t> seen, matrix_view<T> sums,
-        activation then, matrix_view<T> out, executor_ref executor) override {
+    void finish(const dense_parameters<T>& weights, matrix_view<const T> own, std::span<const std::uint32_t> seen,
+        matrix_view<T> sums, activation then, matrix_view<T> out, executor_ref executor) override {
         begin_part(weights, seen.size(), executor);
         const matrix_view<T> reduced = sums.middle_columns(0, columns());
         if (layer_.reduce == message_reduction::mean)
@@ -300,16 +339,22 @@ public:
 
 private:
     [[nodiscard]] static std::uint64_t kept_floats(const Layer& layer, const layer_sizes& of) {
-        if constexpr (requires { layer.kept_floats(of); }) return layer.kept_floats(of);
-        else return 0;
+        if constexpr (requires { layer.kept_floats(of); })
+            return layer.kept_floats(of);
+        else
+            return 0;
     }
     [[nodiscard]] static std::size_t sent_columns(const Layer& layer, std::size_t inputs) {
-        if constexpr (sends) return layer.message_columns(inputs);
-        else return inputs;
+        if constexpr (sends)
+            return layer.message_columns(inputs);
+        else
+            return inputs;
     }
     [[nodiscard]] static std::size_t edge_columns(const Layer& layer, std::size_t inputs) {
-        if constexpr (looks_at_edges && requires { layer.edge_columns(inputs); }) return layer.edge_columns(inputs);
-        else return sent_columns(layer, inputs);
+        if constexpr (looks_at_edges && requires { layer.edge_columns(inputs); })
+            return layer.edge_columns(inputs);
+        else
+            return sent_columns(layer, inputs);
     }
     [[nodiscard]] std::size_t columns() const { return edge_columns(layer_, in_.dense); }
     [[nodiscard]] layer_sizes sizes_of(const layer_view& view) const {
@@ -319,7 +364,8 @@ private:
         context_.begin(weights, kept_floats(layer_, {.in = in_, .sources = rows, .targets = rows}), executor);
     }
     template <class Value>
-    [[nodiscard]] static matrix_view<Value> rows_of(reusable_buffer<Value>& memory, std::size_t rows, std::size_t columns) {
+    [[nodiscard]] static matrix_view<Value> rows_of(
+        reusable_buffer<Value>& memory, std::size_t rows, std::size_t columns) {
         return {memory.at_least(rows * columns), rows, columns};
     }
 
@@ -329,10 +375,12 @@ private:
             std::ranges::fill(reduced_[t], T{0});
             if (!winners_.empty()) std::ranges::fill(winners_[t], 0U);
         });
-        apply_edges(in.view, in.on, [&, message = std::vector<T>(columns())](std::size_t e, std::size_t s, std::size_t t) mutable {
-            layer_.edge(messages_[s], messages_[in.view.first_target + t], std::span(message));
-            detail::reduce_message<T>(layer_.reduce, e == in.view.offsets[t], message, e, reduced_[t], winners_.empty() ? std::span<std::uint32_t>{} : winners_[t]);
-        });
+        apply_edges(in.view, in.on,
+            [&, message = std::vector<T>(columns())](std::size_t e, std::size_t s, std::size_t t) mutable {
+                layer_.edge(messages_[s], messages_[in.view.first_target + t], std::span(message));
+                detail::reduce_message<T>(layer_.reduce, e == in.view.offsets[t], message, e, reduced_[t],
+                    winners_.empty() ? std::span<std::uint32_t>{} : winners_[t]);
+            });
         if (layer_.reduce != message_reduction::mean) return;
         apply_nodes(in.view.targets, in.on, [&](std::size_t t) {
             for (T& x : reduced_[t]) x *= detail::share_of<T>(in.view, t);
@@ -344,16 +392,20 @@ private:
             const std::size_t first = in.view.first_target;
             apply_nodes(out.rows(), in.on, [&](std::size_t i) { std::ranges::fill(out[i], T{0}); });
             // Each pass adds to one end; gradients of the other are discarded.
-            apply_edges_by_source(in.view, in.on, [&, message = std::vector<T>(columns()), unused = std::vector<T>(out.columns())](
-                std::size_t e, std::size_t s, std::size_t t) mutable {
-                detail::message_gradient<T>(in.view, layer_.reduce, e, t, g, winners_, message);
-                layer_.edge_backward(messages_[s], messages_[first + t], std::span<const T>(message), out[s], std::span(unused));
-            });
-            apply_edges(in.view, in.on, [&, message = std::vector<T>(columns()), unused = std::vector<T>(out.columns())](
-                std::size_t e, std::size_t s, std::size_t t) mutable {
-                detail::message_gradient<T>(in.view, layer_.reduce, e, t, g, winners_, message);
-                layer_.edge_backward(messages_[s], messages_[first + t], std::span<const T>(message), std::span(unused), out[first + t]);
-            });
+            apply_edges_by_source(in.view, in.on,
+                [&, message = std::vector<T>(columns()), unused = std::vector<T>(out.columns())](
+                    std::size_t e, std::size_t s, std::size_t t) mutable {
+                    detail::message_gradient<T>(in.view, layer_.reduce, e, t, g, winners_, message);
+                    layer_.edge_backward(
+                        messages_[s], messages_[first + t], std::span<const T>(message), out[s], std::span(unused));
+                });
+            apply_edges(in.view, in.on,
+                [&, message = std::vector<T>(columns()), unused = std::vector<T>(out.columns())](
+                    std::size_t e, std::size_t s, std::size_t t) mutable {
+                    detail::message_gradient<T>(in.view, layer_.reduce, e, t, g, winners_, message);
+                    layer_.edge_backward(messages_[s], messages_[first + t], std::span<const T>(message),
+                        std::span(unused), out[first + t]);
+                });
         } else {
             push(context_.kernels(), in.view, layer_.reduce, g, winners_, out, in.on);
         }
@@ -362,7 +414,8 @@ private:
     Layer layer_;
     input_columns in_;
     layer_context<T, Backend> context_;
-    reusable_buffer<T> message_memory_, message_gradient_memory_, reduced_memory_, reduced_gradient_memory_, own_gradient_memory_;
+    reusable_buffer<T> message_memory_, message_gradient_memory_, reduced_memory_, reduced_gradient_memory_,
+        own_gradient_memory_;
     reusable_buffer<std::uint32_t> winner_memory_;
     matrix_view<const T> messages_{};
     matrix_view<T> reduced_{};

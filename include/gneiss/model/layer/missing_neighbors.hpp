@@ -18,13 +18,14 @@ namespace gneiss {
 
 /// Imputes neighbors that a sample cannot contain, because they are not resident, by the batch's average neighbor.
 ///
-/// A target whose neighbors are resident with the chance c, its coverage, has an estimated k / c of them if k are present. The
-/// missing k / c − k count as the average of the means in the batch. So a mean m becomes c · m + (1 − c) · average: the
-/// inverse-chance estimate, shrunk by 1 − c. Without it weights are fitted to the means of few neighbors, which say little, and
-/// an evaluation with all neighbors, which say more, counts them as little.
+/// A target whose neighbors are resident with the chance c, its coverage, has an estimated k / c of them if k are
+/// present. The missing k / c − k count as the average of the means in the batch. So a mean m becomes c · m + (1 − c) ·
+/// average: the inverse-chance estimate, shrunk by 1 − c. Without it weights are fitted to the means of few neighbors,
+/// which say little, and an evaluation with all neighbors, which say more, counts them as little.
 ///
-/// Linear in the rows, with two weights a row and one weighted sum of rows: row[t] ← keep[t] · row[t] + give[t] · Σ take[s] ·
-/// row[s]. The backward pass is the transpose. Cost: two passes over [targets, columns]. Results do not depend on the executor.
+/// Linear in the rows, with two weights a row and one weighted sum of rows: row[t] ← keep[t] · row[t] + give[t] · Σ
+/// take[s] · row[s]. The backward pass is the transpose. Cost: two passes over [targets, columns]. Results do not
+/// depend on the executor.
 /// Source: coverage correction, Grappa (arXiv 2602.01872); the shrinkage of each target is ours.
 template <class T>
 class missing_neighbors {
@@ -70,10 +71,11 @@ private:
         take_.resize(targets);
     }
     template <gnn_kernels<T> Backend>
-    void blend(const Backend& by, matrix_view<const T> in, matrix_view<T> out, std::span<const T> take, std::span<const T> give,
-        executor_ref executor) {
+    void blend(const Backend& by, matrix_view<const T> in, matrix_view<T> out, std::span<const T> take,
+        std::span<const T> give, executor_ref executor) {
         sum_.assign(in.columns(), T(0));
-        by.add_tn(matrix_view<const T>(take.data(), take.size(), 1), in, matrix_view<T>(sum_.data(), 1, sum_.size()), executor);
+        by.add_tn(matrix_view<const T>(take.data(), take.size(), 1), in, matrix_view<T>(sum_.data(), 1, sum_.size()),
+            executor);
         parallel_for(executor, in.rows(), 256, [&](std::size_t t, std::size_t end) {
             for (; t < end; ++t) {
                 const T *const from = in[t].data(), *const sum = sum_.data();

@@ -13,9 +13,9 @@
 
 namespace gneiss {
 
-/// A view with one more edge per target, the last of its list, from the target's own row: layers that treat a node as its own
-/// neighbor need no special case, and isolated nodes have a neighbor. Drops relations; makes the transposed lists if the view
-/// has them. O(edges); memory is reused between batches.
+/// A view with one more edge per target, the last of its list, from the target's own row: layers that treat a node as
+/// its own neighbor need no special case, and isolated nodes have a neighbor. Drops relations; makes the transposed
+/// lists if the view has them. O(edges); memory is reused between batches.
 class self_loops {
 public:
     /// Makes the view with self-loops of `view`, which must outlive it.
@@ -34,14 +34,20 @@ public:
             for (; t < end; ++t) {
                 const std::size_t from = view.offsets[t], to = view.offsets[t + 1];
                 std::copy(view.neighbors.begin() + static_cast<std::ptrdiff_t>(from),
-                    view.neighbors.begin() + static_cast<std::ptrdiff_t>(to), neighbors_.begin() + static_cast<std::ptrdiff_t>(from + t));
+                    view.neighbors.begin() + static_cast<std::ptrdiff_t>(to),
+                    neighbors_.begin() + static_cast<std::ptrdiff_t>(from + t));
                 neighbors_[to + t] = static_cast<std::uint32_t>(view.first_target + t);
                 offsets_[t + 1] = static_cast<std::uint32_t>(to + t + 1);
-                if (both) std::fill_n(edge_target_.begin() + static_cast<std::ptrdiff_t>(from + t), to - from + 1, static_cast<std::uint32_t>(t));
+                if (both)
+                    std::fill_n(edge_target_.begin() + static_cast<std::ptrdiff_t>(from + t), to - from + 1,
+                        static_cast<std::uint32_t>(t));
             }
         });
         if (both) transpose(view, executor);
-        view_ = {.targets = view.targets, .sources = view.sources, .offsets = offsets_, .neighbors = neighbors_,
+        view_ = {.targets = view.targets,
+            .sources = view.sources,
+            .offsets = offsets_,
+            .neighbors = neighbors_,
             .first_target = view.first_target};
         if (both) {
             view_.by_source_offsets = by_source_offsets_;
@@ -59,7 +65,8 @@ private:
         by_source_offsets_[0] = 0;
         parallel_for(executor, view.sources, 4096, [&](std::size_t s, std::size_t end) {
             for (; s < end; ++s) {
-                const std::size_t loops_before = std::clamp(s, view.first_target, view.first_target + view.targets) - view.first_target;
+                const std::size_t loops_before =
+                    std::clamp(s, view.first_target, view.first_target + view.targets) - view.first_target;
                 std::size_t at = view.by_source_offsets[s] + loops_before;
                 std::size_t own = s - view.first_target; // wraps for sources in front of the targets
                 bool loop = own < view.targets;

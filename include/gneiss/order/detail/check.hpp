@@ -16,11 +16,13 @@ inline constexpr std::uint32_t max_partitions = 1U << 12;
 inline void check_buffer(std::uint32_t partitions, std::uint32_t resident_partitions) {
     if (partitions == 0) throw error(errc::invalid_argument, "an order needs at least one partition");
     if (partitions > max_partitions)
-        throw error(errc::invalid_argument, "an order has at most " + std::to_string(max_partitions) +
-                                                " partitions, not " + std::to_string(partitions));
+        throw error(errc::invalid_argument,
+            "an order has at most " + std::to_string(max_partitions) + " partitions, not " +
+                std::to_string(partitions));
     if (resident_partitions == 0 || (resident_partitions < 2 && partitions > 1))
-        throw error(errc::invalid_argument, "a buffer of " + std::to_string(resident_partitions) + " slots cannot hold two of " +
-                                                std::to_string(partitions) + " partitions: at least 2 are needed");
+        throw error(errc::invalid_argument,
+            "a buffer of " + std::to_string(resident_partitions) + " slots cannot hold two of " +
+                std::to_string(partitions) + " partitions: at least 2 are needed");
 }
 
 /// Formats an edge bucket for errors: "edge bucket (i, j)".

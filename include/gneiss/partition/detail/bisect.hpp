@@ -45,9 +45,9 @@ public:
     [[nodiscard]] std::vector<std::uint8_t>& sides() noexcept { return side_; }
     [[nodiscard]] const weights& weight() const noexcept { return weight_; }
 
-    /// Grows side 1 from `seed` until it is full, starting with all nodes in side 0, then undoes the moves after the best
-    /// state. Always moves the node that adds least to the cut or, if `dense`, the node with the heaviest edges to side 1: that
-    /// collects the core of a graph with hubs and leaves loosely attached nodes behind.
+    /// Grows side 1 from `seed` until it is full, starting with all nodes in side 0, then undoes the moves after the
+    /// best state. Always moves the node that adds least to the cut or, if `dense`, the node with the heaviest edges to
+    /// side 1: that collects the core of a graph with hubs and leaves loosely attached nodes behind.
     void grow(node_id seed, bool dense, random_key key) {
         const std::size_t n = graph_->nodes();
         gain_queue queue(n);
@@ -89,7 +89,8 @@ public:
         }
     }
 
-    /// Makes passes of moves, each the movable node of highest gain, even if negative; keeps the best state of each pass.
+    /// Makes passes of moves, each the movable node of highest gain, even if negative; keeps the best state of each
+    /// pass.
     /// Source: Fiduccia and Mattheyses, DAC 1982.
     void refine(std::uint32_t passes, std::size_t patience) {
         const std::size_t n = graph_->nodes();

@@ -27,8 +27,9 @@ public:
     /// Adds an edge to the next chunk. Ignores self loops.
     void add(node_id u, node_id v) {
         if (u >= nodes() || v >= nodes())
-            throw error(errc::out_of_range, "edge " + std::to_string(u) + " - " + std::to_string(v) + " of a graph of " +
-                                                std::to_string(nodes()) + " nodes");
+            throw error(errc::out_of_range,
+                "edge " + std::to_string(u) + " - " + std::to_string(v) + " of a graph of " + std::to_string(nodes()) +
+                    " nodes");
         if (u != v) ends_.emplace_back(u, v);
     }
     /// Builds the lists of the edges added since the last call. O(nodes + edges).

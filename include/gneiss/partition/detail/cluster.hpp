@@ -19,8 +19,8 @@
 
 namespace gneiss::detail {
 
-/// Saturating sums of nonzero weights by key: a dense array that resets only touched entries. O(1) per addition, O(touched) per
-/// reset.
+/// Saturating sums of nonzero weights by key: a dense array that resets only touched entries. O(1) per addition,
+/// O(touched) per reset.
 template <std::unsigned_integral T>
 class sparse_sums {
 public:
@@ -75,10 +75,10 @@ struct clustering {
     std::size_t clusters = 0;
 };
 
-/// Size-constrained label propagation: each node repeatedly joins the cluster with room to which it has the heaviest edges.
-/// Nodes left alone then join others that prefer the same full cluster (leaves of a hub); isolated nodes join each other.
-/// O(passes · arcs); 25 bytes per node. Pure function of its arguments. Source: Meyerhenke, Sanders and Schulz, ESA 2014;
-/// two-hop: LaSalle et al., IA3 2015.
+/// Size-constrained label propagation: each node repeatedly joins the cluster with room to which it has the heaviest
+/// edges. Nodes left alone then join others that prefer the same full cluster (leaves of a hub); isolated nodes join
+/// each other. O(passes · arcs); 25 bytes per node. Pure function of its arguments. Source: Meyerhenke, Sanders and
+/// Schulz, ESA 2014; two-hop: LaSalle et al., IA3 2015.
 class cluster_maker {
 public:
     cluster_maker(const weighted_graph& graph, const cluster_options& options, random_key key)

@@ -13,8 +13,8 @@
 
 namespace gneiss::detail {
 
-/// Counts the neighbors of one node per cluster. Like `neighbor_counts`, but a hash table, because clusters may number up to
-/// the nodes. Cost: O(neighbors). Memory: 16 to 32 bytes per neighbor of the longest list seen.
+/// Counts the neighbors of one node per cluster. Like `neighbor_counts`, but a hash table, because clusters may number
+/// up to the nodes. Cost: O(neighbors). Memory: 16 to 32 bytes per neighbor of the longest list seen.
 class cluster_counts {
 public:
     cluster_counts() { grow(64); }
@@ -36,7 +36,8 @@ public:
             }
         }
     }
-    /// Calls visit(cluster, count) for each cluster with a neighbor, in the order of first neighbors, and resets the counts.
+    /// Calls visit(cluster, count) for each cluster with a neighbor, in the order of first neighbors, and resets the
+    /// counts.
     template <class Visit>
     void take(Visit&& visit) {
         for (const std::uint32_t at : touched_) {

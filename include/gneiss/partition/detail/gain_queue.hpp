@@ -9,8 +9,8 @@
 
 namespace gneiss::detail {
 
-/// Priority queue of nodes by gain, highest first; the order of equal gains is fixed by history. An indexed heap. O(log) per
-/// change; 4 bytes per node and 16 per entry.
+/// Priority queue of nodes by gain, highest first; the order of equal gains is fixed by history. An indexed heap.
+/// O(log) per change; 4 bytes per node and 16 per entry.
 class gain_queue {
 public:
     explicit gain_queue(std::size_t nodes) : place_(nodes) {}

@@ -26,13 +26,14 @@ namespace gneiss::detail {
 /// Trade-off between neighbors and balance in a streaming partitioner.
 ///
 /// Meaning: `r.load_penalty(group, load)` is the penalty of a part with that load and rises with the load. `r.score(n,
-/// load_penalty)` is the score of a part with n of the node's neighbors: it rises with n, falls or stays with the penalty, and
-/// is −∞ for an infinite penalty and n > 0.
+/// load_penalty)` is the score of a part with n of the node's neighbors: it rises with n, falls or stays with the
+/// penalty, and is −∞ for an infinite penalty and n > 0.
 template <class R>
-concept greedy_rule = requires(const R& r, std::size_t group, std::uint64_t load, std::uint32_t n, double load_penalty) {
-    { r.load_penalty(group, load) } -> std::same_as<double>;
-    { r.score(n, load_penalty) } -> std::same_as<double>;
-};
+concept greedy_rule =
+    requires(const R& r, std::size_t group, std::uint64_t load, std::uint32_t n, double load_penalty) {
+        { r.load_penalty(group, load) } -> std::same_as<double>;
+        { r.score(n, load_penalty) } -> std::same_as<double>;
+    };
 
 /// Groups of nodes that are balanced separately, and the caps of parts.
 struct greedy_limits {
@@ -46,20 +47,20 @@ struct greedy_limits {
 
 /// Engine of the streaming partitioners: places each node where its score is highest.
 ///
-/// Among the parts that the node fits into, it chooses the highest score, then the lowest penalty, then the lowest number. The
-/// result is that of a scan of all parts, but only the parts of the neighbors and the part of lowest penalty are examined; no
-/// other part can be better than the latter. In later passes a node first leaves its part.
+/// Among the parts that the node fits into, it chooses the highest score, then the lowest penalty, then the lowest
+/// number. The result is that of a scan of all parts, but only the parts of the neighbors and the part of lowest
+/// penalty are examined; no other part can be better than the latter. In later passes a node first leaves its part.
 ///
-/// Caps are exact. If every node weighs 1 and labels are also capped, each part reserves ⌊n/k⌋ or ⌈n/k⌉ places per label, dealt
-/// round-robin so that they sum to at most ⌈N/k⌉; the rest of the cap is shared. So a node always finds a part that is open to
-/// its label and has room. If nodes weigh their lists, a node may fit nowhere (never one that weighs at most imbalance · W/k).
-/// It then goes to the lightest part open to its label.
+/// Caps are exact. If every node weighs 1 and labels are also capped, each part reserves ⌊n/k⌋ or ⌈n/k⌉ places per
+/// label, dealt round-robin so that they sum to at most ⌈N/k⌉; the rest of the cap is shared. So a node always finds a
+/// part that is open to its label and has room. If nodes weigh their lists, a node may fit nowhere (never one that
+/// weighs at most imbalance · W/k). It then goes to the lightest part open to its label.
 ///
-/// A full part is removed from the set of a group when it is found at its head, and restored to those sets when a node leaves
-/// it for good.
+/// A full part is removed from the set of a group when it is found at its head, and restored to those sets when a node
+/// leaves it for good.
 ///
-/// Cost of a pass: O(arcs + nodes log parts). With caps and many labels, a node that leaves a full part pays O(log parts) for
-/// each label that met it. With weights, O(parts) if the part of lowest penalty has too little room.
+/// Cost of a pass: O(arcs + nodes log parts). With caps and many labels, a node that leaves a full part pays O(log
+/// parts) for each label that met it. With weights, O(parts) if the part of lowest penalty has too little room.
 /// Memory: `greedy_bytes`. One thread.
 template <greedy_rule Rule>
 class greedy_engine {
@@ -84,8 +85,8 @@ public:
         }
     }
 
-    /// Starts from these parts instead of none. They may exceed caps; one pass repairs that. One pass of the stream if nodes
-    /// weigh their lists. Precondition: [nodes], below the number of parts.
+    /// Starts from these parts instead of none. They may exceed caps; one pass repairs that. One pass of the stream if
+    /// nodes weigh their lists. Precondition: [nodes], below the number of parts.
     template <adjacency_stream Stream>
     void start_from(Stream& stream, std::span<const partition_id16> parts) {
         std::ranges::copy(parts, part_.begin());
@@ -137,10 +138,15 @@ private:
 
     [[nodiscard]] std::size_t group_of(std::size_t v) const noexcept {
         if (limits_.labels.empty()) return 0;
-        return std::min<std::size_t>(limits_.labels[v], limits_.counts.size() - 1); // `unlabeled` is greater than all labels
+        return std::min<std::size_t>(
+            limits_.labels[v], limits_.counts.size() - 1); // `unlabeled` is greater than all labels
     }
-    [[nodiscard]] std::uint64_t& load(std::size_t group, partition_id16 p) noexcept { return loads_[group * parts_ + p]; }
-    [[nodiscard]] std::uint64_t load(std::size_t group, partition_id16 p) const noexcept { return loads_[group * parts_ + p]; }
+    [[nodiscard]] std::uint64_t& load(std::size_t group, partition_id16 p) noexcept {
+        return loads_[group * parts_ + p];
+    }
+    [[nodiscard]] std::uint64_t load(std::size_t group, partition_id16 p) const noexcept {
+        return loads_[group * parts_ + p];
+    }
 
     /// Places that part p reserves for a group, whose nodes are dealt round-robin from where the previous group ended.
     [[nodiscard]] std::uint64_t reserved(std::size_t group, partition_id16 p) const noexcept {
@@ -176,7 +182,9 @@ private:
             const candidate c{rule_.score(neighbors, load_penalty), load_penalty, p};
             if (c.better_than(best) && fits(group, p, weight)) best = c;
         });
-        if (const candidate c = least_loaded(group, weight, was_parked ? from : no_partition); best.part == no_partition || c.better_than(best)) best = c;
+        if (const candidate c = least_loaded(group, weight, was_parked ? from : no_partition);
+            best.part == no_partition || c.better_than(best))
+            best = c;
 
         const partition_id16 to = best.part;
         part_[v] = to;
@@ -205,8 +213,10 @@ private:
         partition_id16 least = no_partition, lightest = no_partition;
         for (std::uint32_t i = 0; i < parts_; ++i) {
             const auto p = static_cast<partition_id16>(i);
-            if (fits(group, p, weight) && (least == no_partition || load_table_(group, p) < load_table_(group, least))) least = p;
-            if (open_to_label(group, p) && (lightest == no_partition || occupied_[p] < occupied_[lightest])) lightest = p;
+            if (fits(group, p, weight) && (least == no_partition || load_table_(group, p) < load_table_(group, least)))
+                least = p;
+            if (open_to_label(group, p) && (lightest == no_partition || occupied_[p] < occupied_[lightest]))
+                lightest = p;
         }
         return least != no_partition ? least : lightest;
     }
@@ -229,12 +239,12 @@ private:
     Rule rule_;
     greedy_limits limits_;
     bool reserving_ = false;
-    std::vector<partition_id16> part_;              // [nodes]
-    std::vector<std::uint64_t> loads_;       // [groups, parts] nodes; weight if there is one group
-    std::vector<std::uint64_t> occupied_;    // [parts] weight, plus places reserved and not yet taken
-    std::vector<std::uint32_t> dealt_from_;  // [groups] first part that receives a place; if places are reserved
+    std::vector<partition_id16> part_;      // [nodes]
+    std::vector<std::uint64_t> loads_;      // [groups, parts] nodes; weight if there is one group
+    std::vector<std::uint64_t> occupied_;   // [parts] weight, plus places reserved and not yet taken
+    std::vector<std::uint32_t> dealt_from_; // [groups] first part that receives a place; if places are reserved
     std::vector<std::vector<std::uint32_t>> parked_; // [parts] groups whose set lacks the part
-    load_table load_table_;                   // infinite: not in the set
+    load_table load_table_;                          // infinite: not in the set
     neighbor_counts counts_;
 };
 
@@ -243,7 +253,7 @@ private:
     std::uint64_t nodes, std::uint64_t groups, const partition_request& request) noexcept {
     const std::uint32_t parts = request.parts;
     return (request.journal == nullptr ? 2 : 6) * nodes + 8 * groups * parts + load_table::bytes(groups, parts) +
-           40 * std::uint64_t{parts} + neighbor_counts::bytes(parts) + 32 * groups;
+        40 * std::uint64_t{parts} + neighbor_counts::bytes(parts) + 32 * groups;
 }
 
 /// Runs `passes` of the engine, from the journal's state, `initial` or nothing; saves after each pass. Throws

@@ -16,7 +16,8 @@
 
 namespace gneiss::detail {
 
-/// Algorithm 1 of Armada, one chunk at a time: two sides, and for each node a running estimate of its neighbors on both.
+/// Algorithm 1 of Armada, one chunk at a time: two sides, and for each node a running estimate of its neighbors on
+/// both.
 class grem_bisection {
 public:
     static constexpr std::uint8_t no_side = 2;
@@ -25,8 +26,12 @@ public:
     /// \param counts  [2 · nodes] neighbors of node v by side at 2v and 2v + 1, if v has a side; in place as well
     /// \param most    maximum nodes per side; together at least all nodes
     /// \param older   weight of earlier chunks in an estimate; 1: a node keeps its first side
-    grem_bisection(std::span<std::uint8_t> sides, std::span<float> counts, std::array<std::uint64_t, 2> most, float older)
-        : sides_(sides), counts_(counts), most_(most), older_(older) {}
+    grem_bisection(
+        std::span<std::uint8_t> sides, std::span<float> counts, std::array<std::uint64_t, 2> most, float older)
+        : sides_(sides),
+          counts_(counts),
+          most_(most),
+          older_(older) {}
 
     /// Starts without sides. `resume` instead continues an interrupted bisection with these sizes, sides and counts.
     void begin() { std::ranges::fill(sides_, no_side); }
@@ -34,8 +39,8 @@ public:
 
     [[nodiscard]] std::array<std::uint64_t, 2> sizes() const noexcept { return sizes_; }
 
-    /// Takes the sides that a seed partitioner assigned to the nodes of the first chunk. Nodes beyond a cap change sides, those
-    /// that lose the fewest neighbors first.
+    /// Takes the sides that a seed partitioner assigned to the nodes of the first chunk. Nodes beyond a cap change
+    /// sides, those that lose the fewest neighbors first.
     void take_seed(const chunk_lists& chunk, std::span<const node_id> members, std::span<const partition_id16> given) {
         if (given.size() != members.size() || std::ranges::any_of(given, [](partition_id16 p) { return p > 1; }))
             throw error(errc::invalid_argument, "the seed partitioner did not return two sides");
@@ -52,8 +57,8 @@ public:
         }
     }
 
-    /// Assigns each node of the chunk, ascending, to the side with most of its neighbors, by this chunk and earlier ones. A
-    /// node leaves its side before it chooses; otherwise a full side would lose all its nodes one by one.
+    /// Assigns each node of the chunk, ascending, to the side with most of its neighbors, by this chunk and earlier
+    /// ones. A node leaves its side before it chooses; otherwise a full side would lose all its nodes one by one.
     void take(const chunk_lists& chunk) {
         for (std::size_t v = 0; v < sides_.size(); ++v) {
             const std::span<const node_id> list = chunk.list(static_cast<node_id>(v));
@@ -101,7 +106,9 @@ private:
     }
     /// Side that is filled less, relative to its own size.
     [[nodiscard]] std::uint8_t emptier() const noexcept {
-        const auto filled = [&](std::size_t i) { return static_cast<double>(sizes_[i]) / static_cast<double>(most_[i]); };
+        const auto filled = [&](std::size_t i) {
+            return static_cast<double>(sizes_[i]) / static_cast<double>(most_[i]);
+        };
         return sizes_[0] >= most_[0] || (sizes_[1] < most_[1] && filled(1) < filled(0)) ? 1 : 0;
     }
     void lighten(const chunk_lists& chunk, std::span<const node_id> members, std::uint8_t side) {

@@ -20,8 +20,8 @@ namespace gneiss::detail {
 
 /// Improves a k-way partition by moving nodes between parts, under caps.
 ///
-/// A move never makes a part heavier than its cap. Serial; a pure function of its arguments. Memory: 4 to 9 bytes per node, 24
-/// per part, and the queue of a search.
+/// A move never makes a part heavier than its cap. Serial; a pure function of its arguments. Memory: 4 to 9 bytes per
+/// node, 24 per part, and the queue of a search.
 class kway_refiner {
 public:
     kway_refiner(const weighted_graph& graph, std::span<partition_id16> parts, std::span<const std::uint64_t> caps)
@@ -39,7 +39,8 @@ public:
         return sum;
     }
 
-    /// Moves each node to the part with its heaviest edges, in passes over nodes whose neighbors moved. Returns the gain.
+    /// Moves each node to the part with its heaviest edges, in passes over nodes whose neighbors moved. Returns the
+    /// gain.
     std::uint64_t propagate(std::uint32_t passes, random_key key) {
         std::uint64_t gained = 0;
         std::vector<std::uint8_t> active(graph_.nodes(), 1);
@@ -65,9 +66,9 @@ public:
         return gained;
     }
 
-    /// Runs local searches, each from one border node. It and nodes around it move in order of gain, even negative, until the
-    /// search stalls; moves after the best state are undone. A node moves once per round. Returns the gain. Source: Sanders and
-    /// Schulz, ESA 2011 (multi-try FM).
+    /// Runs local searches, each from one border node. It and nodes around it move in order of gain, even negative,
+    /// until the search stalls; moves after the best state are undone. A node moves once per round. Returns the gain.
+    /// Source: Sanders and Schulz, ESA 2011 (multi-try FM).
     /// \param patience  moves without a new best state that end a search
     std::uint64_t search(std::uint32_t rounds, std::size_t patience, random_key key) {
         const std::size_t n = graph_.nodes();
@@ -145,8 +146,8 @@ public:
         return total;
     }
 
-    /// Moves nodes out of overweight parts, lowest loss per weight first, into parts with room. Returns false if a part is
-    /// still too heavy; with nodes of weight 1 and sufficient caps that does not happen.
+    /// Moves nodes out of overweight parts, lowest loss per weight first, into parts with room. Returns false if a part
+    /// is still too heavy; with nodes of weight 1 and sufficient caps that does not happen.
     bool balance() {
         if (excess() == 0) return true;
         gain_queue queue(graph_.nodes());
@@ -170,7 +171,8 @@ public:
     }
 
 private:
-    /// Maximum number of arcs that a round may read. Gains allow more, which bounds the work on graphs that are all border.
+    /// Maximum number of arcs that a round may read. Gains allow more, which bounds the work on graphs that are all
+    /// border.
     [[nodiscard]] double allowed_work(std::uint64_t gained, std::uint64_t twice_cut) const noexcept {
         const double share =
             2 * static_cast<double>(gained) / static_cast<double>(std::max<std::uint64_t>(twice_cut, 1));
@@ -181,14 +183,16 @@ private:
         partition_id16 to; ///< no_partition: none has room
     };
 
-    [[nodiscard]] bool fits(node_id v, partition_id16 p) const noexcept { return weight_[p] + graph_.weight(v) <= caps_[p]; }
+    [[nodiscard]] bool fits(node_id v, partition_id16 p) const noexcept {
+        return weight_[p] + graph_.weight(v) <= caps_[p];
+    }
     void apply(node_id v, partition_id16 to) noexcept {
         weight_[part_[v]] -= graph_.weight(v);
         weight_[to] += graph_.weight(v);
         part_[v] = to;
     }
-    /// Best move to another part: among its neighbors' parts with room, the one with the heaviest edges to `v`, then the
-    /// lighter one.
+    /// Best move to another part: among its neighbors' parts with room, the one with the heaviest edges to `v`, then
+    /// the lighter one.
     [[nodiscard]] move best_move(node_id v) {
         const partition_id16 own = part_[v];
         read_ += graph_.degree(v);

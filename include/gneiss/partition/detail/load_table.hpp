@@ -10,8 +10,8 @@
 
 namespace gneiss::detail {
 
-/// Load penalty per (group, part), and the part of lowest penalty per group. An ordered set by (penalty, part) of which only
-/// the first is needed: a tournament tree.
+/// Load penalty per (group, part), and the part of lowest penalty per group. An ordered set by (penalty, part) of which
+/// only the first is needed: a tournament tree.
 ///
 /// Cost: `first` O(1); `set` O(log parts), less if a winner stays. Memory: 12 bytes per (group, part).
 class load_table {
@@ -20,7 +20,9 @@ public:
 
     /// Starts with all penalties 0. Precondition: parts > 0.
     load_table(std::size_t groups, std::uint32_t parts)
-        : parts_(parts), loads_(groups * parts), winners_(2 * groups * parts) {
+        : parts_(parts),
+          loads_(groups * parts),
+          winners_(2 * groups * parts) {
         for (std::size_t g = 0; g < groups; ++g) {
             partition_id16* const winner = winners_.data() + 2 * g * parts;
             for (std::uint32_t p = 0; p < parts; ++p) winner[parts + p] = static_cast<partition_id16>(p);
@@ -28,7 +30,9 @@ public:
         }
     }
 
-    [[nodiscard]] double operator()(std::size_t group, partition_id16 p) const noexcept { return loads_[group * parts_ + p]; }
+    [[nodiscard]] double operator()(std::size_t group, partition_id16 p) const noexcept {
+        return loads_[group * parts_ + p];
+    }
 
     /// Part of lowest penalty, then of lowest number.
     [[nodiscard]] partition_id16 first(std::size_t group) const noexcept { return winners_[2 * group * parts_ + 1]; }
@@ -56,8 +60,9 @@ private:
     }
 
     std::uint32_t parts_;
-    std::vector<double> loads_;  // [groups, parts]
-    std::vector<partition_id16> winners_; // [groups, 2 parts] winner of match i from 1 on; the parts themselves from `parts` on
+    std::vector<double> loads_; // [groups, parts]
+    std::vector<partition_id16>
+        winners_; // [groups, 2 parts] winner of match i from 1 on; the parts themselves from `parts` on
 };
 
 } // namespace gneiss::detail

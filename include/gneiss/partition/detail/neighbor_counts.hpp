@@ -21,15 +21,17 @@ namespace gneiss::detail {
 /// Cost: O(neighbors), independent of the number of parts. Memory: 256 KiB, of which `parts` counters are touched.
 class neighbor_counts {
 public:
-    explicit neighbor_counts(std::uint32_t parts) : counts_(no_partition + std::size_t{1}), touched_(parts + std::size_t{1}) {
+    explicit neighbor_counts(std::uint32_t parts)
+        : counts_(no_partition + std::size_t{1}),
+          touched_(parts + std::size_t{1}) {
         counts_[no_partition] = 1; // never 0, so never listed
     }
 
     /// Starts a chunk; the lists that follow are its lists.
     void begin(const adjacency_chunk& chunk) noexcept { lists_.begin(chunk); }
 
-    /// Counts list `i` of the chunk. `part`: [nodes], below the number of parts, or `no_partition`: not counted. Precondition:
-    /// previous counts were taken.
+    /// Counts list `i` of the chunk. `part`: [nodes], below the number of parts, or `no_partition`: not counted.
+    /// Precondition: previous counts were taken.
     void count(std::size_t i, std::span<const partition_id16> part) noexcept {
         for (const node_id u : lists_.take(i, part)) {
             const partition_id16 p = part[u];
@@ -56,8 +58,8 @@ public:
     }
 
 private:
-    std::vector<std::uint32_t> counts_; // [every partition_id16]
-    std::vector<partition_id16> touched_;      // parts with a nonzero counter, and room for one more
+    std::vector<std::uint32_t> counts_;   // [every partition_id16]
+    std::vector<partition_id16> touched_; // parts with a nonzero counter, and room for one more
     std::size_t size_ = 0;
     prefetched_adjacency lists_;
 };

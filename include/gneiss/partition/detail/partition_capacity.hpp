@@ -13,8 +13,8 @@
 
 namespace gneiss::detail {
 
-/// Contents and free room of each part: weight, and nodes of each label if labels have caps. Memory: 8 bytes per part, and 8
-/// per part and label. Reading is thread-safe.
+/// Contents and free room of each part: weight, and nodes of each label if labels have caps. Memory: 8 bytes per part,
+/// and 8 per part and label. Reading is thread-safe.
 class partition_capacity {
 public:
     /// Starts with empty parts. `arcs`: of the graph to be partitioned.

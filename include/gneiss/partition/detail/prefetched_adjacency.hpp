@@ -11,8 +11,8 @@
 
 namespace gneiss::detail {
 
-/// Lists of a chunk for loops that look up each neighbor in an array. The random reads of its entries bound such loops, so
-/// entries of upcoming neighbors are prefetched, across lists.
+/// Lists of a chunk for loops that look up each neighbor in an array. The random reads of its entries bound such loops,
+/// so entries of upcoming neighbors are prefetched, across lists.
 class prefetched_adjacency {
 public:
     /// Starts a chunk; the lists that follow are its lists.

@@ -48,9 +48,9 @@ struct kept_lists {
 
 inline constexpr std::size_t proposal_block = 8192; ///< nodes
 
-/// Runs one pass in which few nodes change. Several threads examine blocks of consecutive nodes against the state at the start
-/// of the block. Nodes that want a change are then examined again, one by one in order, after all changes before theirs. So the
-/// result depends neither on threads nor on chunk borders.
+/// Runs one pass in which few nodes change. Several threads examine blocks of consecutive nodes against the state at
+/// the start of the block. Nodes that want a change are then examined again, one by one in order, after all changes
+/// before theirs. So the result depends neither on threads nor on chunk borders.
 ///
 ///     wants(counts, chunk, i) -> bool      read-only; concurrent, for the lists i of a chunk in order
 ///     change(counts, lists, i, v)          second look at the list of node v, on one thread

@@ -20,7 +20,9 @@ namespace gneiss::detail {
 
 /// Rule that prefers the part with most neighbors, then the lightest.
 struct majority_rule {
-    [[nodiscard]] double load_penalty(std::size_t, std::uint64_t load) const noexcept { return static_cast<double>(load); }
+    [[nodiscard]] double load_penalty(std::size_t, std::uint64_t load) const noexcept {
+        return static_cast<double>(load);
+    }
     [[nodiscard]] static double score(std::uint32_t neighbors, double load_penalty) noexcept {
         return neighbors != 0 && load_penalty == load_table::infinite ? -load_penalty : neighbors;
     }

@@ -36,8 +36,8 @@ struct bisection_effort {
     std::size_t patience = 60;  ///< moves without a new best state that end a pass of refinement there
 };
 
-/// Bisects a graph: coarsens it, grows a side from several nodes, and refines on every level back to the finest. Isolated nodes
-/// are left out and fill the remaining room.
+/// Bisects a graph: coarsens it, grows a side from several nodes, and refines on every level back to the finest.
+/// Isolated nodes are left out and fill the remaining room.
 class bisector {
 public:
     bisector(bisection::weights caps, const bisection_effort& effort, random_key key)
@@ -96,7 +96,8 @@ private:
     }
 
     [[nodiscard]] bisection once(const weighted_graph& graph, random_key key) const {
-        std::vector<std::pair<std::vector<node_id>, weighted_graph>> levels; // clusters of the finer graph, and their graph
+        std::vector<std::pair<std::vector<node_id>, weighted_graph>>
+            levels; // clusters of the finer graph, and their graph
         const auto coarsest = [&]() -> const weighted_graph& { return levels.empty() ? graph : levels.back().second; };
         const std::uint64_t heaviest = std::max<std::uint64_t>(graph.total_node_weight() / 50, 1);
         while (coarsest().nodes() > effort_.coarsest) {
@@ -215,7 +216,8 @@ void split_blocks(const weighted_graph& graph, std::span<partition_id16> parts, 
     });
     for (std::size_t b = 0; b < blocks.size(); ++b)
         for (std::size_t i = first[b]; i < first[b + 1]; ++i)
-            parts[members[i]] = static_cast<partition_id16>(number[b] + (sides[b].empty() ? 0 : sides[b][i - first[b]]));
+            parts[members[i]] =
+                static_cast<partition_id16>(number[b] + (sides[b].empty() ? 0 : sides[b][i - first[b]]));
     blocks = std::move(halves);
 }
 

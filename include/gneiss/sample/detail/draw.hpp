@@ -24,14 +24,16 @@ namespace gneiss::detail {
 }
 
 /// Number of edges drawn from a list of `size`.
-[[nodiscard]] GNEISS_HD constexpr std::uint32_t drawn_edges(std::uint32_t size, std::uint32_t fanout, bool replace) noexcept {
+[[nodiscard]] GNEISS_HD constexpr std::uint32_t drawn_edges(
+    std::uint32_t size, std::uint32_t fanout, bool replace) noexcept {
     if (size == 0 || fanout == all_neighbors) return size;
     return replace || fanout < size ? fanout : size;
 }
 
-/// First try of a draw in Floyd's sampling: a position at most `last`, from the draw's word of the key. If an earlier draw has
-/// taken it, the draw takes `last` itself, which grows by one per draw and ends at the list's last position.
-[[nodiscard]] GNEISS_HD constexpr std::uint32_t tried_position(random_key key, std::uint64_t word, std::uint32_t last) noexcept {
+/// First try of a draw in Floyd's sampling: a position at most `last`, from the draw's word of the key. If an earlier
+/// draw has taken it, the draw takes `last` itself, which grows by one per draw and ends at the list's last position.
+[[nodiscard]] GNEISS_HD constexpr std::uint32_t tried_position(
+    random_key key, std::uint64_t word, std::uint32_t last) noexcept {
     return below_32(key[word], last + 1);
 }
 
@@ -41,7 +43,8 @@ inline void draw_repeating(
     for (std::size_t j = 0; j < out.size(); ++j) out[j] = below_32(key[first + j], degree);
 }
 
-/// Draws a uniform set of out.size() positions below `degree`. Word first + j of the key gives draw j. Precondition: out.size()
+/// Draws a uniform set of out.size() positions below `degree`. Word first + j of the key gives draw j. Precondition:
+/// out.size()
 /// < degree. O(out²) up to 32 draws, O(out) beyond; grows `scratch` when needed.
 /// Source: Floyd's sampling, in Bentley, "A sample of brilliance", CACM 1987: draw j takes a position at most degree −
 /// out.size() + j, or that last one itself if the drawn position is taken. No draw is rejected.
@@ -57,7 +60,8 @@ inline void draw_distinct(random_key key, std::uint64_t first, std::uint32_t deg
         for (std::size_t j = 0; j < out.size(); ++j) {
             bool taken = false;
             for (std::size_t i = 0; i < j; ++i) taken |= out[i] == drawn[j];
-            out[j] = taken ? least + static_cast<std::uint32_t>(j) : drawn[j]; // NOLINT(clang-analyzer-core.uninitialized.Assign): drawn above
+            out[j] = taken ? least + static_cast<std::uint32_t>(j)
+                           : drawn[j]; // NOLINT(clang-analyzer-core.uninitialized.Assign): drawn above
         }
         return;
     }
@@ -78,17 +82,18 @@ inline void draw_distinct(random_key key, std::uint64_t first, std::uint32_t deg
     }
 }
 
-/// Draws positions in proportion to their weights, never those of weight 0. Returns the number of elements of `out` written:
-/// with replacement all or none, else at most the number of positive weights. Throws errc::not_finite for a weight that is
-/// negative, infinite or NaN. O(weights).
+/// Draws positions in proportion to their weights, never those of weight 0. Returns the number of elements of `out`
+/// written: with replacement all or none, else at most the number of positive weights. Throws errc::not_finite for a
+/// weight that is negative, infinite or NaN. O(weights).
 ///
-/// Without replacement each position waits for an exponential time with its weight as rate, from word first + position, and the
-/// earliest win: equivalent to successive draws in proportion to the remaining weights.
+/// Without replacement each position waits for an exponential time with its weight as rate, from word first + position,
+/// and the earliest win: equivalent to successive draws in proportion to the remaining weights.
 /// Source: Efraimidis and Spirakis, "Weighted random sampling with a reservoir", IPL 2006.
-inline std::size_t draw_weighted(random_key key, std::uint64_t first, std::span<const float> weights, bool replace,
-    std::span<std::uint32_t> out) {
+inline std::size_t draw_weighted(
+    random_key key, std::uint64_t first, std::span<const float> weights, bool replace, std::span<std::uint32_t> out) {
     for (const float w : weights)
-        if (!(w >= 0) || std::isinf(w)) throw error(errc::not_finite, "the weight of an edge is negative or not finite");
+        if (!(w >= 0) || std::isinf(w))
+            throw error(errc::not_finite, "the weight of an edge is negative or not finite");
     if (replace) {
         std::vector<double> sums(weights.size());
         double total = 0;

@@ -19,9 +19,9 @@ namespace gneiss::detail {
 template <node_id_type NodeId>
 class excluded_positions {
 public:
-    /// Finds the edges in the lists of `direction`; edges that the graph lacks are ignored. The graph must store edge ids.
-    /// O(edges · (log edges + log degree + m)) if two nodes have at most m edges; makes one request for all edges per bit of
-    /// the longest list's length, and m more.
+    /// Finds the edges in the lists of `direction`; edges that the graph lacks are ignored. The graph must store edge
+    /// ids. O(edges · (log edges + log degree + m)) if two nodes have at most m edges; makes one request for all edges
+    /// per bit of the longest list's length, and m more.
     template <neighbor_source G>
     void find(const G& graph, std::span<const excluded_edge<NodeId>> edges, neighbor_direction direction) {
         at_.clear();
@@ -37,9 +37,8 @@ public:
 
     /// Excluded positions of a node, ascending: a range of (node, position). O(log edges).
     [[nodiscard]] std::span<const std::pair<NodeId, std::uint32_t>> of(NodeId node) const noexcept {
-        const auto [first, last] =
-            std::equal_range(at_.begin(), at_.end(), std::pair(node, std::uint32_t{0}),
-                [](const auto& a, const auto& b) { return a.first < b.first; });
+        const auto [first, last] = std::equal_range(at_.begin(), at_.end(), std::pair(node, std::uint32_t{0}),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
         return {first, last};
     }
 
@@ -50,13 +49,14 @@ private:
         std::uint32_t low = 0, high = 0, degree = 0; // the neighbor's first position is in [low, high]
     };
 
-    /// Binary search of all edges at once for the first position of the neighbor, then a scan through repeated edges. Edges of
-    /// one list are requested together, in list order: a batch searches the lists of a few hubs thousands of times, and a graph
-    /// in blocks locates the pieces of a list again for each requested node.
+    /// Binary search of all edges at once for the first position of the neighbor, then a scan through repeated edges.
+    /// Edges of one list are requested together, in list order: a batch searches the lists of a few hubs thousands of
+    /// times, and a graph in blocks locates the pieces of a list again for each requested node.
     ///
     /// \param after_outgoing  positions follow those of the owner's outgoing edges
     template <neighbor_source G>
-    void find_in_lists(const G& graph, std::span<const excluded_edge<NodeId>> edges, neighbor_direction direction, bool after_outgoing) {
+    void find_in_lists(const G& graph, std::span<const excluded_edge<NodeId>> edges, neighbor_direction direction,
+        bool after_outgoing) {
         open_.clear();
         for (const excluded_edge<NodeId>& e : edges) {
             if (direction == neighbor_direction::in)
@@ -64,8 +64,9 @@ private:
             else
                 open_.push_back({e.source, e.destination, e.id});
         }
-        std::sort(open_.begin(), open_.end(),
-            [](const wanted& a, const wanted& b) { return a.owner != b.owner ? a.owner < b.owner : a.other < b.other; });
+        std::sort(open_.begin(), open_.end(), [](const wanted& a, const wanted& b) {
+            return a.owner != b.owner ? a.owner < b.owner : a.other < b.other;
+        });
         name_owners();
         const auto degrees_of = [&](neighbor_direction of, std::vector<std::uint32_t>& to) {
             to.resize(ids_.size());
@@ -79,7 +80,8 @@ private:
             degrees_of(neighbor_direction::out, degrees_);
             degrees_of(neighbor_direction::both, both);
             shifts_.clear();
-            for (std::size_t i = 0; i < ids_.size(); ++i) shifts_.push_back({ids_[i], degrees_[i], in[i] + degrees_[i] - both[i]});
+            for (std::size_t i = 0; i < ids_.size(); ++i)
+                shifts_.push_back({ids_[i], degrees_[i], in[i] + degrees_[i] - both[i]});
             // Self loops are among the outgoing edges alone.
             std::erase_if(open_, [](const wanted& w) { return w.owner == w.other; });
         }
@@ -129,8 +131,8 @@ private:
         }
     }
 
-    /// Returns the distance, modulo 2³², from the position of an incoming edge to that in the list of both directions: it follows
-    /// the outgoing edges, and self loops before it are not there.
+    /// Returns the distance, modulo 2³², from the position of an incoming edge to that in the list of both directions:
+    /// it follows the outgoing edges, and self loops before it are not there.
     [[nodiscard]] std::uint32_t shift_of(const wanted& w) const noexcept {
         const shift& by = *std::ranges::lower_bound(shifts_, w.owner, {}, &shift::owner);
         return by.outgoing - (w.other > w.owner ? by.loops : 0);

@@ -27,12 +27,15 @@ namespace gneiss {
 
 namespace detail {
 
-/// Key of a batch's draws: random_key{seed, neighbor}, then epoch, state, pass and batch; a hop adds its number, from 0 at the
-/// seeds, and each node its dataset id. Words 0, 1, … draw from the only list, or the outgoing one of two; words 2³², 2³² + 1,
-/// … from the incoming one.
+/// Key of a batch's draws: random_key{seed, neighbor}, then epoch, state, pass and batch; a hop adds its number, from 0
+/// at the seeds, and each node its dataset id. Words 0, 1, … draw from the only list, or the outgoing one of two; words
+/// 2³², 2³² + 1, … from the incoming one.
 [[nodiscard]] GNEISS_HD constexpr random_key neighbor_key(std::uint64_t seed, const batch_key& batch) noexcept {
-    return random_key{seed, random_domain::neighbor}.with(batch.epoch).with(batch.number.state)
-        .with(batch.number.pass).with(batch.number.index);
+    return random_key{seed, random_domain::neighbor}
+        .with(batch.epoch)
+        .with(batch.number.state)
+        .with(batch.number.pass)
+        .with(batch.number.index);
 }
 
 /// Exclusive upper bound on the edges of a hop.
@@ -45,7 +48,7 @@ inline constexpr std::uint64_t words_of_a_list = std::uint64_t{1} << 32;
 template <node_id_type NodeId>
 struct hop_edges {
     std::vector<std::uint32_t> offsets; ///< [nodes + 1]
-    std::vector<NodeId> neighbors;     ///< [edges]
+    std::vector<NodeId> neighbors;      ///< [edges]
     std::vector<std::uint32_t> numbers; ///< [edges] of the neighbors
     std::vector<relation_id> relations; ///< [edges], if wanted
     std::vector<edge_index> edge_ids;   ///< [edges], if wanted
@@ -53,16 +56,16 @@ struct hop_edges {
 
 /// Draws one hop for many nodes: degrees, positions, neighbors and their numbers. Keeps its scratch.
 ///
-/// Work is split by nodes into the graph's preferred request size; O(edges) in total, O(degrees) for weighted draws. The
-/// neighbors of one request are numbered while others are drawn. The result does not depend on the executor.
+/// Work is split by nodes into the graph's preferred request size; O(edges) in total, O(degrees) for weighted draws.
+/// The neighbors of one request are numbered while others are drawn. The result does not depend on the executor.
 template <node_id_type NodeId>
 class hop_sampler {
 public:
     /// Draws the neighbors of nodes `first_node`, `first_node` + 1, … of `numbering`, and numbers them.
     template <neighbor_source G, executor E, class Weight>
     void sample(const G& graph, std::size_t first_node, const hop_fanout& fanout, random_key key,
-        const neighbor_options& options, const excluded_positions<NodeId>& excluded, const Weight& weight, const E& executor,
-        node_numbering<NodeId>& numbering, hop_edges<NodeId>& to) {
+        const neighbor_options& options, const excluded_positions<NodeId>& excluded, const Weight& weight,
+        const E& executor, node_numbering<NodeId>& numbering, hop_edges<NodeId>& to) {
         const auto known = numbering.nodes().subspan(first_node);
         targets_.assign(known.begin(), known.end()); // numbering moves its own
         const std::span<const NodeId> ids(targets_);
@@ -75,7 +78,8 @@ public:
             const auto part = ids.subspan(begin, end - begin);
             graph.degrees(part, direction, std::span(degrees_).subspan(begin, end - begin));
             if (split) graph.degrees(part, neighbor_direction::out, std::span(outgoing_).subspan(begin, end - begin));
-            for (std::size_t i = begin; i < end; ++i) to.offsets[i + 1] = count_of(node(i, ids, fanout, excluded), options);
+            for (std::size_t i = begin; i < end; ++i)
+                to.offsets[i + 1] = count_of(node(i, ids, fanout, excluded), options);
         });
         to.offsets[0] = 0;
         scan(to.offsets);
@@ -95,15 +99,18 @@ public:
         };
         const auto ask = [&](std::size_t begin, std::size_t end) {
             const std::size_t first = to.offsets[begin], count = to.offsets[end] - first;
-            const auto part = [&](auto& array) { return array.empty() ? std::span(array) : std::span(array).subspan(first, count); };
+            const auto part = [&](auto& array) {
+                return array.empty() ? std::span(array) : std::span(array).subspan(first, count);
+            };
             graph.neighbors_at({ids.subspan(begin, end - begin), direction,
-                                    std::span<const std::uint32_t>(to.offsets).subspan(begin, end - begin + 1),
-                                    std::span<const std::uint32_t>(positions_).subspan(first, count)},
+                                   std::span<const std::uint32_t>(to.offsets).subspan(begin, end - begin + 1),
+                                   std::span<const std::uint32_t>(positions_).subspan(first, count)},
                 {part(to.neighbors), part(to.relations), part(to.edge_ids)});
         };
         const auto number = [&](std::size_t begin, std::size_t end, const auto& on) {
             const std::size_t first = to.offsets[begin], count = to.offsets[end] - first;
-            numbering.number(std::span<const NodeId>(to.neighbors).subspan(first, count), std::span(to.numbers).subspan(first, count), on);
+            numbering.number(std::span<const NodeId>(to.neighbors).subspan(first, count),
+                std::span(to.numbers).subspan(first, count), on);
         };
         const auto answer_and_number = [&](const auto& answer) {
             if (executor.concurrency() == 1) { // all answers, then all numbers: either has the caches for itself
@@ -165,7 +172,9 @@ private:
         return result;
     }
 
-    [[nodiscard]] static std::uint32_t count_of(const list& l, bool replace) noexcept { return drawn_edges(l.size, l.fanout, replace); }
+    [[nodiscard]] static std::uint32_t count_of(const list& l, bool replace) noexcept {
+        return drawn_edges(l.size, l.fanout, replace);
+    }
     [[nodiscard]] static std::uint32_t count_of(const lists& of, const neighbor_options& options) {
         const std::uint64_t count =
             std::uint64_t{count_of(of.of[0], options.replace)} + count_of(of.of[1], options.replace);
@@ -181,8 +190,8 @@ private:
         }
     }
 
-    static void draw_of(const lists& of, random_key key, const neighbor_options& options,
-        std::span<std::uint32_t> out, std::vector<std::uint32_t>& scratch) {
+    static void draw_of(const lists& of, random_key key, const neighbor_options& options, std::span<std::uint32_t> out,
+        std::vector<std::uint32_t>& scratch) {
         std::uint64_t word = 0;
         for (const list& l : of.of) {
             const auto mine = out.first(count_of(l, options.replace));
@@ -214,11 +223,12 @@ private:
         std::vector<float> weights;           // [edges]
     };
 
-    /// Weighs the edges of nodes from `first` on: those of one node at least, and of further ones below `end` while there are
-    /// fewer than `weighed_at_once`. Returns the node after the last.
+    /// Weighs the edges of nodes from `first` on: those of one node at least, and of further ones below `end` while
+    /// there are fewer than `weighed_at_once`. Returns the node after the last.
     template <neighbor_source G, class Weight>
     [[nodiscard]] std::size_t weigh(const G& graph, std::span<const NodeId> ids, std::size_t first, std::size_t end,
-        const hop_fanout& fanout, const excluded_positions<NodeId>& excluded, const Weight& weight, weighed_edges& to) const {
+        const hop_fanout& fanout, const excluded_positions<NodeId>& excluded, const Weight& weight,
+        weighed_edges& to) const {
         to.offsets.assign(1, 0);
         to.positions.clear();
         std::size_t last = first;
@@ -230,13 +240,13 @@ private:
         to.neighbors.resize(to.positions.size());
         to.edge_ids.resize(to.positions.size());
         to.weights.resize(to.positions.size());
-        graph.neighbors_at(
-            {ids.subspan(first, last - first), fanout.direction(), to.offsets, to.positions}, {to.neighbors, {}, to.edge_ids});
+        graph.neighbors_at({ids.subspan(first, last - first), fanout.direction(), to.offsets, to.positions},
+            {to.neighbors, {}, to.edge_ids});
         for (std::size_t k = 0; k < to.weights.size(); ++k) to.weights[k] = static_cast<float>(weight(to.edge_ids[k]));
         return last;
     }
-    /// Draws from the lists of a node by the weights of its edges, which begin at `at` of `from`. Returns the number of positions
-    /// written: edges of weight 0 are never drawn.
+    /// Draws from the lists of a node by the weights of its edges, which begin at `at` of `from`. Returns the number of
+    /// positions written: edges of weight 0 are never drawn.
     [[nodiscard]] static std::uint32_t draw_weighed(const lists& of, random_key key, const neighbor_options& options,
         const weighed_edges& from, std::size_t at, std::span<std::uint32_t> out) {
         std::size_t written = 0;
@@ -253,24 +263,26 @@ private:
         return static_cast<std::uint32_t>(written);
     }
 
-    /// Draws within the bounds of uniform draws, then closes the gaps left by edges of weight 0. Memory: 20 bytes per edge that a
-    /// task weighs at once, `weighed_at_once` and those of a node.
+    /// Draws within the bounds of uniform draws, then closes the gaps left by edges of weight 0. Memory: 20 bytes per
+    /// edge that a task weighs at once, `weighed_at_once` and those of a node.
     template <neighbor_source G, executor E, class Weight>
     void draw_by_weight(const G& graph, std::span<const NodeId> ids, const hop_fanout& fanout, random_key key,
-        const neighbor_options& options, const excluded_positions<NodeId>& excluded, const Weight& weight, const E& executor,
-        hop_edges<NodeId>& to) {
+        const neighbor_options& options, const excluded_positions<NodeId>& excluded, const Weight& weight,
+        const E& executor, hop_edges<NodeId>& to) {
         counts_.resize(ids.size());
-        parallel_for(executor, ids.size(), std::min(G::neighbor_batch, draw_grain), [&](std::size_t begin, std::size_t end) {
-            weighed_edges some;
-            for (std::size_t first = begin, last = begin; first < end; first = last) {
-                last = weigh(graph, ids, first, end, fanout, excluded, weight, some);
-                for (std::size_t i = first; i < last; ++i) {
-                    const auto out = std::span(positions_).subspan(to.offsets[i], to.offsets[i + 1] - to.offsets[i]);
-                    counts_[i] = draw_weighed(
-                        node(i, ids, fanout, excluded), key.with(graph.id_of(ids[i])), options, some, some.offsets[i - first], out);
+        parallel_for(
+            executor, ids.size(), std::min(G::neighbor_batch, draw_grain), [&](std::size_t begin, std::size_t end) {
+                weighed_edges some;
+                for (std::size_t first = begin, last = begin; first < end; first = last) {
+                    last = weigh(graph, ids, first, end, fanout, excluded, weight, some);
+                    for (std::size_t i = first; i < last; ++i) {
+                        const auto out =
+                            std::span(positions_).subspan(to.offsets[i], to.offsets[i + 1] - to.offsets[i]);
+                        counts_[i] = draw_weighed(node(i, ids, fanout, excluded), key.with(graph.id_of(ids[i])),
+                            options, some, some.offsets[i - first], out);
+                    }
                 }
-            }
-        });
+            });
         std::uint32_t kept = 0;
         for (std::size_t i = 0; i < ids.size(); ++i) {
             const std::uint32_t from = to.offsets[i];

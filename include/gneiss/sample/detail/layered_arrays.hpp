@@ -37,9 +37,7 @@ public:
     /// Numbers all nodes; a hop's neighbors are numbered before its end.
     [[nodiscard]] node_numbering<NodeId>& numbering() noexcept { return numbering_; }
     /// Ends the next hop, whose neighbors are numbered.
-    void end_hop() {
-        node_counts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
-    }
+    void end_hop() { node_counts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size())); }
 
     /// Number of bytes that `write` adds to a mini-batch.
     [[nodiscard]] std::size_t bytes_needed(bool relations, bool edge_ids) const noexcept {
@@ -49,8 +47,9 @@ public:
             edges += hop.neighbors.size();
         }
         const auto bytes = [](std::size_t count, std::size_t width) { return mini_batch::array_bytes(count, width); };
-        return bytes(nodes().size(), sizeof(NodeId)) + 2 * bytes(node_counts_.size(), 4) + bytes(offsets, 4) + bytes(edges, 4) +
-               bytes(relations ? edges : 0, sizeof(relation_id)) + bytes(edge_ids ? edges : 0, sizeof(edge_index));
+        return bytes(nodes().size(), sizeof(NodeId)) + 2 * bytes(node_counts_.size(), 4) + bytes(offsets, 4) +
+            bytes(edges, 4) + bytes(relations ? edges : 0, sizeof(relation_id)) +
+            bytes(edge_ids ? edges : 0, sizeof(edge_index));
     }
 
     /// Adds the arrays of `neighbor_sample`. Throws `out_of_range` if they do not fit.

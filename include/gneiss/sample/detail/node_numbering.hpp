@@ -24,9 +24,9 @@ namespace gneiss::detail {
 
 /// Numbers distinct ids 0, 1, … in the order of first appearance, independent of the executor.
 ///
-/// An open-addressing table with linear probing, about a quarter and at most half full, so most lookups end at the first slot.
-/// One thread inserts in order. Several threads share the table by hash and record the first position of each new id; ids are
-/// then numbered in the order of those positions.
+/// An open-addressing table with linear probing, about a quarter and at most half full, so most lookups end at the
+/// first slot. One thread inserts in order. Several threads share the table by hash and record the first position of
+/// each new id; ids are then numbered in the order of those positions.
 /// Memory and time, including clearing: O(ids numbered since `begin`), independent of earlier batches.
 template <node_id_type NodeId>
 class node_numbering {
@@ -37,8 +37,8 @@ public:
     /// \param limit  exclusive upper bound on the distinct ids, at most `most_ids`
     explicit node_numbering(std::size_t limit) : limit_(std::min(limit, most_ids)) {}
 
-    /// Resets the numbering. `expected`: estimated number of ids, not binding. `most`: maximum number of distinct ids; bounds
-    /// the table.
+    /// Resets the numbering. `expected`: estimated number of ids, not binding. `most`: maximum number of distinct ids;
+    /// bounds the table.
     void begin(std::size_t expected, std::size_t most) {
         nodes_.clear();
         most_ = most;
@@ -48,8 +48,8 @@ public:
     /// Ids by number.
     [[nodiscard]] std::span<const NodeId> nodes() const noexcept { return nodes_; }
 
-    /// Writes the number of each of `ids`, numbering new ones. Throws errc::out_of_range for 2³¹ ids in a call, or distinct ones
-    /// since `begin`, on any executor; then only `begin` is allowed.
+    /// Writes the number of each of `ids`, numbering new ones. Throws errc::out_of_range for 2³¹ ids in a call, or
+    /// distinct ones since `begin`, on any executor; then only `begin` is allowed.
     template <executor E>
     void number(std::span<const NodeId> ids, std::span<std::uint32_t> numbers, const E& executor) {
         if (ids.size() >= most_ids) throw error(errc::out_of_range, "a hop of a sample has 2^31 edges or more");
@@ -62,14 +62,15 @@ public:
 
 private:
     static constexpr NodeId no_node = std::numeric_limits<NodeId>::max(); // not a node: node counts fit the type
-    static constexpr std::uint32_t pending = std::uint32_t{1} << 31;        // not a number: there are fewer
+    static constexpr std::uint32_t pending = std::uint32_t{1} << 31;      // not a number: there are fewer
     struct slot {
         NodeId key;
         std::uint32_t number;
     };
 
     void check_count(std::size_t count) const {
-        if (count >= limit_) throw error(errc::out_of_range, "a sample has " + std::to_string(limit_) + " nodes or more");
+        if (count >= limit_)
+            throw error(errc::out_of_range, "a sample has " + std::to_string(limit_) + " nodes or more");
     }
 
     [[nodiscard]] std::size_t home(NodeId id) const noexcept {
@@ -137,16 +138,17 @@ private:
         }
     }
 
-    /// Each shard takes the ids whose home is in its part of the table, in order, so it sees the first position of each; ids
-    /// that would probe beyond its part wait until the end. A new id holds `pending` and that position until its number is
-    /// known.
+    /// Each shard takes the ids whose home is in its part of the table, in order, so it sees the first position of
+    /// each; ids that would probe beyond its part wait until the end. A new id holds `pending` and that position until
+    /// its number is known.
     template <executor E>
     void number_together(std::span<const NodeId> ids, std::span<std::uint32_t> numbers, const E& executor) {
         constexpr std::size_t grain = 4096, ahead = 16, most_shards = 8; // each shard scans all ids
         reserve(nodes_.size() + ids.size(), 2, executor); // most ids repeat: a larger table would miss the cache
         const std::size_t shards = std::bit_floor(std::min(executor.concurrency(), most_shards));
         beyond_.resize(std::max(beyond_.size(), shards));
-        parallel_for(executor, shards, 1, [&](std::size_t shard, std::size_t) { insert_shard(shard, shards, ids, numbers); });
+        parallel_for(
+            executor, shards, 1, [&](std::size_t shard, std::size_t) { insert_shard(shard, shards, ids, numbers); });
         for (std::size_t shard = 0; shard < shards; ++shard)
             for (const std::uint32_t e : beyond_[shard]) { // few
                 slot& at = table_[place_of(ids[e])];
@@ -161,7 +163,8 @@ private:
             starts_[begin / grain] = firsts;
         });
         auto count = static_cast<std::uint32_t>(nodes_.size());
-        for (std::uint32_t& start : starts_) count += std::exchange(start, count); // below 2^32: either part is below 2^31
+        for (std::uint32_t& start : starts_)
+            count += std::exchange(start, count); // below 2^32: either part is below 2^31
         check_count(count);
         nodes_.resize(count);
         parallel_for(executor, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
@@ -186,7 +189,8 @@ private:
         });
     }
 
-    void insert_shard(std::size_t shard, std::size_t shards, std::span<const NodeId> ids, std::span<std::uint32_t> numbers) {
+    void insert_shard(
+        std::size_t shard, std::size_t shards, std::span<const NodeId> ids, std::span<std::uint32_t> numbers) {
         constexpr std::size_t block = 2048, ahead = 16;
         std::vector<std::uint32_t>& beyond = beyond_[shard];
         beyond.clear();
@@ -228,8 +232,8 @@ private:
     std::vector<std::vector<std::uint32_t>> beyond_; // per shard: positions of ids whose slots may be beyond its part
 };
 
-/// Starts a batch by numbering the seeds 0, 1, …. Throws `invalid_argument` for a repeated seed, `out_of_range` for one beyond
-/// the graph.
+/// Starts a batch by numbering the seeds 0, 1, …. Throws `invalid_argument` for a repeated seed, `out_of_range` for one
+/// beyond the graph.
 template <node_id_type NodeId, class G>
 void number_seeds(node_numbering<NodeId>& numbering, const G& graph, std::span<const NodeId> seeds) {
     for (const NodeId seed : seeds)

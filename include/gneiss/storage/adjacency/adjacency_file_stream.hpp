@@ -53,8 +53,7 @@ public:
         for (const auto& directory : {files.out, files.in}) {
             const auto indptr = directory / "indptr.npy", neighbors = directory / "neighbours.npy";
             from_.add(indptr, array_checksums(indptr, in_.nodes + 1, sizeof(edge_index)), how.direct);
-            from_.add(
-                neighbors, array_checksums(neighbors, in_.edges, sizeof(node_id), csc_block_bytes), how.direct);
+            from_.add(neighbors, array_checksums(neighbors, in_.edges, sizeof(node_id), csc_block_bytes), how.direct);
         }
     }
 
@@ -149,20 +148,21 @@ private:
 
 } // namespace detail
 
-/// The lists of a graph on disk as an `adjacency_stream`: the outgoing neighbors of each node, then the incoming ones, without
-/// self loops. Neither lists nor offsets stay in memory.
+/// The lists of a graph on disk as an `adjacency_stream`: the outgoing neighbors of each node, then the incoming ones,
+/// without self loops. Neither lists nor offsets stay in memory.
 ///
 ///     memory_budget budget(std::uint64_t{64} << 20);
 ///     adjacency_file_stream graph({"data/csc-in", "data/csc-out"}, engines, budget);
 ///     for (auto chunk = graph.next(); !chunk.empty(); chunk = graph.next()) …
 ///
-/// Cost: a pass reads 8 bytes per edge and 16 per node, in order; a thread reads, verifies and assembles the next chunk while
-/// the consumer uses one. The constructor reads offsets and outgoing neighbors once, to count self loops and to find the
-/// longest list.
-/// Memory, charged: `memory(nodes, edges, options)`; if the longest list, of in- and outgoing neighbors together, is longer
-/// than a chunk, two such lists replace two chunks.
-/// Errors: io_error; errc::corrupt with path and offset; `over_budget`; errc::invalid_argument for files that are swapped or
-/// belong to different graphs. After an error `next` throws it again, until `rewind`. One thread at a time; movable.
+/// Cost: a pass reads 8 bytes per edge and 16 per node, in order; a thread reads, verifies and assembles the next chunk
+/// while the consumer uses one. The constructor reads offsets and outgoing neighbors once, to count self loops and to
+/// find the longest list.
+/// Memory, charged: `memory(nodes, edges, options)`; if the longest list, of in- and outgoing neighbors together, is
+/// longer than a chunk, two such lists replace two chunks.
+/// Errors: io_error; errc::corrupt with path and offset; `over_budget`; errc::invalid_argument for files that are
+/// swapped or belong to different graphs. After an error `next` throws it again, until `rewind`. One thread at a time;
+/// movable.
 class adjacency_file_stream {
 public:
     /// Opens the lists, and reads offsets and outgoing neighbors once.
@@ -184,9 +184,9 @@ public:
     [[nodiscard]] static std::uint64_t memory(
         std::uint64_t nodes, edge_index edges, const adjacency_file_stream_options& how = {}) noexcept {
         const std::uint64_t blocks = ceil_div(edges * sizeof(node_id), std::uint64_t{csc_block_bytes}) +
-                                     ceil_div((nodes + 1) * sizeof(edge_index), std::uint64_t{checksum_block_bytes});
+            ceil_div((nodes + 1) * sizeof(edge_index), std::uint64_t{checksum_block_bytes});
         return 2 * (how.chunk_arcs * sizeof(node_id) + (how.chunk_nodes + 1) * sizeof(std::uint32_t)) +
-               8 * how.piece_bytes + 2 * blocks * sizeof(checked_block);
+            8 * how.piece_bytes + 2 * blocks * sizeof(checked_block);
     }
 
 private:
@@ -197,7 +197,8 @@ private:
     };
 
     struct body {
-        body(const csc_files& files, const engine_factory& engines, memory_budget& budget, const adjacency_file_stream_options& wanted)
+        body(const csc_files& files, const engine_factory& engines, memory_budget& budget,
+            const adjacency_file_stream_options& wanted)
             : how(checked(files, wanted)),
               charge(charge_for(files, how, budget)),
               from(files, make_engine(engines), how) {
@@ -222,7 +223,8 @@ private:
         }
         ~body() { stop(); }
 
-        [[nodiscard]] static adjacency_file_stream_options checked(const csc_files& files, const adjacency_file_stream_options& how) {
+        [[nodiscard]] static adjacency_file_stream_options checked(
+            const csc_files& files, const adjacency_file_stream_options& how) {
             if (files.in.empty() || files.out.empty())
                 throw error(errc::invalid_argument, "incoming and outgoing neighbors are needed");
             if (how.chunk_arcs == 0 || how.chunk_nodes == 0 || how.chunk_nodes >= UINT32_MAX || how.piece_bytes == 0 ||
@@ -301,8 +303,9 @@ private:
             std::size_t size = 0;
             const std::uint64_t nodes = from.nodes();
             while (from.node() < nodes && c.offsets.size() <= how.chunk_nodes &&
-                   (size + from.degree() <= how.chunk_arcs || c.offsets.size() == 1)) {
-                if (from.degree() > capacity - size) throw error(errc::corrupt, "lists of neighbors changed while they were read");
+                (size + from.degree() <= how.chunk_arcs || c.offsets.size() == 1)) {
+                if (from.degree() > capacity - size)
+                    throw error(errc::corrupt, "lists of neighbors changed while they were read");
                 const auto v = static_cast<node_id>(from.node());
                 from.lists(true, token, [&](std::span<const node_id> piece) {
                     node_id* const to = c.neighbors.data() + size;

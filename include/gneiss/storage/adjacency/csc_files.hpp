@@ -34,7 +34,8 @@ struct csc_stamp {
 
     /// Returns the stamp of the lists of `edges`. Throws errc::invalid_argument for both directions.
     [[nodiscard]] static csc_stamp of(const bucket_store& edges, neighbor_direction d) {
-        if (d == neighbor_direction::both) throw error(errc::invalid_argument, "lists on disk are of one direction: in or out");
+        if (d == neighbor_direction::both)
+            throw error(errc::invalid_argument, "lists on disk are of one direction: in or out");
         const bool in = d == neighbor_direction::in;
         return {
             in, edges.rows().nodes, edges.edges(), edges.fingerprint(in ? edge_direction::in : edge_direction::out)};
@@ -57,9 +58,9 @@ inline constexpr const char* csc_loops_name = "loops.npy";
 
 /// The self loops of a node in a list of incoming edges: a row of `csc_loops_name`.
 struct csc_loops {
-    node_id node = 0;            ///< the node
-    std::uint32_t first = 0;     ///< position of the first in its list
-    std::uint32_t count = 0;     ///< their number
+    node_id node = 0;        ///< the node
+    std::uint32_t first = 0; ///< position of the first in its list
+    std::uint32_t count = 0; ///< their number
 };
 
 namespace detail {
@@ -85,11 +86,12 @@ namespace detail {
 
 /// The lists of one direction on disk, open: offsets in memory; owners of this object read the neighbors.
 ///
-/// A directory has `indptr.npy`, u64 [nodes + 1]; `neighbours.npy`, u32 [edges], each list ascending by (neighbor, relation,
-/// edge id); `stamp.npy`, u64 [4]; of incoming lists `loops.npy`, u32 [k, 3]: nodes with self loops, ascending, with the position of
-/// the first in their list and their number; and their checksums. `build_csc` (io/csc_builder.hpp) makes it.
-/// Memory: 8 bytes per node, and 16 for each 1024 edges. Immutable, thread-safe. Calls for a node check nothing: it is below
-/// nodes(), else they read out of bounds.
+/// A directory has `indptr.npy`, u64 [nodes + 1]; `neighbours.npy`, u32 [edges], each list ascending by (neighbor,
+/// relation, edge id); `stamp.npy`, u64 [4]; of incoming lists `loops.npy`, u32 [k, 3]: nodes with self loops,
+/// ascending, with the position of the first in their list and their number; and their checksums. `build_csc`
+/// (io/csc_builder.hpp) makes it.
+/// Memory: 8 bytes per node, and 16 for each 1024 edges. Immutable, thread-safe. Calls for a node check nothing: it is
+/// below nodes(), else they read out of bounds.
 /// Errors: io_error; errc::corrupt for damage and for offsets out of order.
 class csc_lists {
 public:
@@ -114,7 +116,8 @@ public:
     [[nodiscard]] static csc_stamp read_stamp(const std::filesystem::path& directory) {
         const auto path = directory / "stamp.npy";
         csc_stamp stamp;
-        const checksum_table sums = detail::array_checksums(path, sizeof stamp / sizeof(std::uint64_t), sizeof(std::uint64_t));
+        const checksum_table sums =
+            detail::array_checksums(path, sizeof stamp / sizeof(std::uint64_t), sizeof(std::uint64_t));
         sums.read(plain_file::open(path), 0, std::as_writable_bytes(std::span(&stamp, 1)));
         if (stamp.incoming > 1 || stamp.nodes >> 32 != 0)
             throw error(errc::corrupt, "impossible counts", {.path = path});
@@ -124,26 +127,30 @@ public:
     [[nodiscard]] static std::uint64_t memory_of(const std::filesystem::path& directory) {
         const csc_stamp stamp = read_stamp(directory);
         return (stamp.nodes + 1) * sizeof(edge_index) +
-               ceil_div(stamp.edges * sizeof(node_id), std::uint64_t{csc_block_bytes}) * sizeof(checked_block);
+            ceil_div(stamp.edges * sizeof(node_id), std::uint64_t{csc_block_bytes}) * sizeof(checked_block);
     }
 
     /// Returns the memory of the self loops of a directory of incoming lists [bytes]; 0 if it has no file of them.
     [[nodiscard]] static std::uint64_t memory_of_loops(const std::filesystem::path& directory) {
         if (!std::filesystem::exists(directory / csc_loops_name)) return 0;
         const std::uint64_t bytes = checksum_table::load(directory / csc_loops_name).data_bytes();
-        return bytes == 0 ? 0 : ranked_bitmap::memory_of(read_stamp(directory).nodes) + bytes / sizeof(csc_loops) * (sizeof(csc_loops) + sizeof(node_id));
+        return bytes == 0 ? 0
+                          : ranked_bitmap::memory_of(read_stamp(directory).nodes) +
+                bytes / sizeof(csc_loops) * (sizeof(csc_loops) + sizeof(node_id));
     }
-    /// Reads the self loops of a directory of incoming lists, ascending by node, in one sequential read. Throws `not_found` for lists of
-    /// an earlier version, errc::corrupt, io_error.
+    /// Reads the self loops of a directory of incoming lists, ascending by node, in one sequential read. Throws
+    /// `not_found` for lists of an earlier version, errc::corrupt, io_error.
     [[nodiscard]] static std::vector<csc_loops> read_loops(const std::filesystem::path& directory) {
         const auto path = directory / csc_loops_name;
         if (!std::filesystem::exists(path))
-            throw error(errc::not_found, "does not exist, and both directions need it: build the lists again", {.path = path});
+            throw error(
+                errc::not_found, "does not exist, and both directions need it: build the lists again", {.path = path});
         const std::uint64_t nodes = read_stamp(directory).nodes;
         const checksum_table sums = checksum_table::load(path);
         const plain_file file = plain_file::open(path);
         sums.verify_header(file);
-        if (sums.data_bytes() % sizeof(csc_loops) != 0) throw error(errc::corrupt, "has a row of another size", {.path = path});
+        if (sums.data_bytes() % sizeof(csc_loops) != 0)
+            throw error(errc::corrupt, "has a row of another size", {.path = path});
         std::vector<csc_loops> loops(static_cast<std::size_t>(sums.data_bytes() / sizeof(csc_loops)));
         sums.read(file, 0, std::as_writable_bytes(std::span(loops)));
         for (std::size_t i = 0; i < loops.size(); ++i)
@@ -151,7 +158,8 @@ public:
                 throw error(errc::corrupt, "self loops out of order", {.path = path});
         return loops;
     }
-    /// Reads the self loops, which `self_loops` needs. Errors: those of `read_loops`; errc::corrupt for one beyond its list.
+    /// Reads the self loops, which `self_loops` needs. Errors: those of `read_loops`; errc::corrupt for one beyond its
+    /// list.
     void load_loops() {
         const std::filesystem::path directory = path_.parent_path();
         loops_ = read_loops(directory);
@@ -232,7 +240,7 @@ public:
         check((!sides_[0] || sides_[0]->stamp().incoming == 1) && (!sides_[1] || sides_[1]->stamp().incoming == 0),
             "incoming and outgoing neighbors are exchanged");
         check(!sides_[0] || !sides_[1] ||
-                  (sides_[0]->nodes() == sides_[1]->nodes() && sides_[0]->edges() == sides_[1]->edges()),
+                (sides_[0]->nodes() == sides_[1]->nodes() && sides_[0]->edges() == sides_[1]->edges()),
             "incoming and outgoing neighbors are of different graphs");
         if (sides_[0] && sides_[1]) sides_[0]->load_loops();
     }

@@ -30,12 +30,11 @@ namespace gneiss {
 
 /// Options of a `disk_csc`.
 struct disk_csc_options {
-    std::uint64_t coalesce_bytes = 8 << 10;          ///< unneeded bytes that are read rather than split a request
-    std::size_t request_bytes = 64 << 10; ///< longest request; a multiple of csc_block_bytes
-    std::size_t requests = 128;           ///< maximum in flight, per call
-    std::size_t wave =
-        std::size_t{1} << 20; ///< maximum places sorted at once: a larger call makes several waves
-    std::size_t engines = 1;  ///< calls that read at once; others wait for them
+    std::uint64_t coalesce_bytes = 8 << 10;  ///< unneeded bytes that are read rather than split a request
+    std::size_t request_bytes = 64 << 10;    ///< longest request; a multiple of csc_block_bytes
+    std::size_t requests = 128;              ///< maximum in flight, per call
+    std::size_t wave = std::size_t{1} << 20; ///< maximum places sorted at once: a larger call makes several waves
+    std::size_t engines = 1;                 ///< calls that read at once; others wait for them
 };
 
 /// Rule by which blocks of neighbors share a request.
@@ -46,9 +45,9 @@ struct block_coalescing {
 
 /// A block of neighbors in memory, verified.
 struct csc_block {
-    const csc_lists* lists = nullptr;  ///< lists that it is of
-    const node_id* entries = nullptr;  ///< neighbors in the block
-    edge_index first = 0;              ///< place of the first of them among all neighbors of the lists
+    const csc_lists* lists = nullptr; ///< lists that it is of
+    const node_id* entries = nullptr; ///< neighbors in the block
+    edge_index first = 0;             ///< place of the first of them among all neighbors of the lists
 
     /// Returns a neighbor. Throws errc::corrupt for one beyond the nodes.
     [[nodiscard]] node_id at(std::uint32_t entry) const {
@@ -76,16 +75,16 @@ struct disk_csc_stats {
     }
 };
 
-/// A graph whose neighbors stay on disk: offsets in memory, lists of chosen nodes in a cache, and for the rest reads of the
-/// 4 KiB blocks that hold drawn positions. A `neighbor_source`; samples equal those of the same graph in memory.
+/// A graph whose neighbors stay on disk: offsets in memory, lists of chosen nodes in a cache, and for the rest reads of
+/// the 4 KiB blocks that hold drawn positions. A `neighbor_source`; samples equal those of the same graph in memory.
 ///
 ///     disk_csc graph({"data/csc-in", "data/csc-out"}, engines, budget);
 ///     graph.set_cache(&cache);   // optional: a neighbor_cache
 ///     auto batch = sampler.sample(key, graph, seeds, executor, arena);
 ///
-/// A call is one wave: blocks are sorted, nearby ones read together, requests kept in flight, and answers written as blocks
-/// arrive, in any order. Every block is verified before use. Degrees need no read.
-/// `locate` and `read_blocks` are the two halves of a call, for those who read the blocks of many calls together.
+/// A call is one wave: blocks are sorted, nearby ones read together, requests kept in flight, and answers written as
+/// blocks arrive, in any order. Every block is verified before use. Degrees need no read. `locate` and `read_blocks`
+/// are the two halves of a call, for those who read the blocks of many calls together.
 /// Memory, charged: that of `csc_lists`, and `engine_bytes` per engine. Thread-safe, except `set_cache`.
 /// Errors: those of csc_lists; io_error; errc::corrupt with path and offset. The graph remains usable after an error.
 /// Source: Ginex, section 3.2 (choice of cached lists); coalescing as measured in docs/architecture/conventions.md.
@@ -95,7 +94,8 @@ public:
     static constexpr std::size_t neighbor_batch = std::size_t{1} << 31; ///< all requests of a hop
 
     /// Opens the lists. Throws errc::invalid_argument for options out of range; errors as `csc_lists`.
-    disk_csc(const csc_files& files, engine_factory engines, memory_budget& budget, const disk_csc_options& options = {})
+    disk_csc(
+        const csc_files& files, engine_factory engines, memory_budget& budget, const disk_csc_options& options = {})
         : sides_(files, budget),
           engines_(std::move(engines)),
           options_(options),
@@ -115,15 +115,16 @@ public:
     [[nodiscard]] std::uint64_t nodes() const noexcept { return sides_.any().nodes(); }
     [[nodiscard]] edge_index edges() const noexcept { return sides_.any().edges(); }
     [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return v; }
-    /// Returns the fingerprint of the lists of a direction; of the outgoing ones for both, changed where self loops count once. A
-    /// neighbor cache is tied to it.
+    /// Returns the fingerprint of the lists of a direction; of the outgoing ones for both, changed where self loops
+    /// count once. A neighbor cache is tied to it.
     [[nodiscard]] std::uint64_t fingerprint(neighbor_direction d) const {
         const auto lists = sides_.lists(d);
         return lists.first->stamp().fingerprint + (lists.second != nullptr && lists.second->has_self_loops() ? 1 : 0);
     }
 
-    /// Serves lists of the cache's direction from it from now on; null: no cache. The cache may be loaded and released while no
-    /// sampling runs, and must outlive this or be reset. Throws `invalid_argument` for a cache of another graph.
+    /// Serves lists of the cache's direction from it from now on; null: no cache. The cache may be loaded and released
+    /// while no sampling runs, and must outlive this or be reset. Throws `invalid_argument` for a cache of another
+    /// graph.
     void set_cache(const neighbor_cache* cache) {
         if (cache != nullptr && cache->nodes() != nodes())
             throw error(errc::invalid_argument, "a neighbor cache of another graph");
@@ -149,7 +150,8 @@ public:
     static constexpr std::uint64_t number_end = std::uint64_t{1} << 31;
 
     /// Finds the neighbors of a request without reading: calls cached(k, neighbor) for each position k of a list in the
-    /// cache, stored(k, block, entry) for the others. Blocks are numbered in the order of the files. Returns the counts.
+    /// cache, stored(k, block, entry) for the others. Blocks are numbered in the order of the files. Returns the
+    /// counts.
     template <class Cached, class Stored>
     disk_csc_stats locate(const neighbor_request<>& request, Cached&& cached_at, Stored&& stored_at) const {
         constexpr std::size_t group = 256;
@@ -181,17 +183,21 @@ public:
         return asked;
     }
 
-    /// Reads blocks in ascending order and calls visit(number, block) for each key, as blocks arrive. A key is block · 2³¹ +
-    /// number. Returns the I/O; nothing if a stop was requested before all keys were visited. Errors as `neighbors_at`.
+    /// Reads blocks in ascending order and calls visit(number, block) for each key, as blocks arrive. A key is block ·
+    /// 2³¹ + number. Returns the I/O; nothing if a stop was requested before all keys were visited. Errors as
+    /// `neighbors_at`.
     /// \param keys   ascending, of blocks that `locate` named: that is not checked, and others are read out of bounds
-    /// \param how    request_bytes: a multiple of csc_block_bytes, at most `most_request_bytes()`; else errc::invalid_argument
+    /// \param how    request_bytes: a multiple of csc_block_bytes, at most `most_request_bytes()`; else
+    /// errc::invalid_argument
     /// \param asked  counts of the keys, added to the statistics
     template <class Visit>
     [[nodiscard]] std::optional<io_stats> read_blocks(std::span<const std::uint64_t> keys, const block_coalescing& how,
         const disk_csc_stats& asked, const std::stop_token& stop, Visit&& visit) const {
-        if (how.request_bytes == 0 || how.request_bytes % csc_block_bytes != 0 || how.request_bytes > most_request_bytes())
-            throw error(errc::invalid_argument, "requests of " + std::to_string(how.request_bytes) + " bytes are not multiples of 4 KiB of at most " +
-                                                    std::to_string(most_request_bytes()));
+        if (how.request_bytes == 0 || how.request_bytes % csc_block_bytes != 0 ||
+            how.request_bytes > most_request_bytes())
+            throw error(errc::invalid_argument,
+                "requests of " + std::to_string(how.request_bytes) + " bytes are not multiples of 4 KiB of at most " +
+                    std::to_string(most_request_bytes()));
         bool whole = true;
         disk_csc_stats done = asked;
         with_lane([&](lane& mine) {
@@ -227,7 +233,8 @@ public:
     }
 
 private:
-    /// Requested neighbors in one block: answers [first, first + count). Until the block arrives they hold places in it.
+    /// Requested neighbors in one block: answers [first, first + count). Until the block arrives they hold places in
+    /// it.
     struct wanted {
         std::uint32_t first, count;
     };
@@ -329,7 +336,8 @@ private:
         const std::uint32_t outgoing = lists.second == nullptr ? ~std::uint32_t{0} : lists.first->degree(v);
         const std::uint64_t base = lists.first->begin(v),
                             other = lists.second == nullptr ? 0 : lists.second->begin(v) - outgoing; // modulo 2⁶⁴
-        const detail::self_loop_run loops = lists.second == nullptr ? detail::self_loop_run{} : lists.second->self_loops(v);
+        const detail::self_loop_run loops =
+            lists.second == nullptr ? detail::self_loop_run{} : lists.second->self_loops(v);
         for (; k < end; ++k) {
             const bool second = positions[k] >= outgoing;
             const std::uint64_t place =
@@ -358,8 +366,9 @@ private:
         std::uint64_t last = run.block;
         for (; next < keys.size(); ++next) {
             const std::uint64_t block = keys[next] >> 31;
-            if (block > last && ((block - last - 1) * csc_block_bytes > how.gap_bytes ||
-                                    (block + 1 - run.block) * csc_block_bytes > how.request_bytes))
+            if (block > last &&
+                ((block - last - 1) * csc_block_bytes > how.gap_bytes ||
+                    (block + 1 - run.block) * csc_block_bytes > how.request_bytes))
                 break;
             last = block;
         }

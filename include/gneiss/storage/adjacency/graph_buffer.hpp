@@ -39,24 +39,24 @@ struct graph_buffer_options {
     /// `blocks` if a swap replaces few partitions, as with BETA; `csr` if it replaces half or more, as with COMET and
     /// macro-batches, or if all states are the same. A single partition's block is its CSR: it is never merged.
     graph_form form = graph_form::blocks;
-    csr_options columns{}; ///< columns of a `csr` besides neighbors; blocks have all that is stored
+    csr_options columns{};           ///< columns of a `csr` besides neighbors; blocks have all that is stored
     trace_recorder* trace = nullptr; ///< gets a track of the loading thread; outlives the buffer
 };
 
-/// Holds the graph of the current state and loads that of the next one in the background: all buckets among the resident
-/// partitions, trained in that state or not.
+/// Holds the graph of the current state and loads that of the next one in the background: all buckets among the
+/// resident partitions, trained in that state or not.
 ///
 ///     const auto both = neighbor_direction::both;
 ///     graph_buffer graphs(store, engines, both, graph_buffer::bytes_needed(plan, store, both), budget);
 ///     graphs.begin_epoch(plan);
 ///     for (std::uint32_t i = 0; i < plan.size(); ++i) { auto graph = graphs.acquire(i); … }   // a neighbor_source
 ///
-/// A swap reads the blocks of new buckets and drops those without a user; the others are shared or copied, also from the last
-/// state of an epoch to the first of the next. With all partitions resident, each block is read once. Batches of two states may
-/// be in flight together, each with its own graph. Merging keeps the blocks of one partition in memory while those of the next
-/// are read; O(edges), and O(log degree) per node of a partition that both states have.
-/// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread acquires states; graphs may be dropped on any.
-/// Errors of the background thread are rethrown by `acquire`: io_error; errc::corrupt with path and offset.
+/// A swap reads the blocks of new buckets and drops those without a user; the others are shared or copied, also from
+/// the last state of an epoch to the first of the next. With all partitions resident, each block is read once. Batches
+/// of two states may be in flight together, each with its own graph. Merging keeps the blocks of one partition in
+/// memory while those of the next are read; O(edges), and O(log degree) per node of a partition that both states have.
+/// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread acquires states; graphs may be dropped on
+/// any. Errors of the background thread are rethrown by `acquire`: io_error; errc::corrupt with path and offset.
 ///
 /// From examples/16_graph_network.cpp:
 /// \snippet 16_graph_network.cpp buffers
@@ -64,7 +64,8 @@ class graph_buffer {
 public:
     /// \param store  outlives this
     /// \param keeps  lists to load; blocks of the other direction are not read
-    /// \param bytes  `bytes_needed` of the plans to come; a plan with a state that takes more charges the difference when it
+    /// \param bytes  `bytes_needed` of the plans to come; a plan with a state that takes more charges the difference
+    /// when it
     ///               begins. Throws over_budget
     graph_buffer(const bucket_store& store, engine_factory engines, neighbor_direction keeps, std::uint64_t bytes,
         memory_budget& budget, const graph_buffer_options& options = {})
@@ -74,15 +75,17 @@ public:
           charge_(budget, "graph", bytes),
           first_edge_(static_cast<std::size_t>(store.layout().buckets()) + 1, 0),
           reader_(store, std::move(engines)) {
-        for (std::size_t i = 0; i < store.table().size(); ++i) first_edge_[i + 1] = first_edge_[i] + store.table()[i].edges;
-        loader_.emplace([this](const buffer_state& s) { return make_counted(s); }, [this](const buffer_state& s) { return fits_beside_last(s); },
-            open_track(options_.trace, "graph loader"), "load graph");
+        for (std::size_t i = 0; i < store.table().size(); ++i)
+            first_edge_[i + 1] = first_edge_[i] + store.table()[i].edges;
+        loader_.emplace([this](const buffer_state& s) { return make_counted(s); },
+            [this](const buffer_state& s) { return fits_beside_last(s); }, open_track(options_.trace, "graph loader"),
+            "load graph");
     }
 
-    /// Returns the memory of a plan: the most that two consecutive states take together, including the merge of the second
-    /// [bytes]. O(c²) per state. Throws errc::invalid_argument for a plan of other partitions.
-    [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const bucket_store& store, neighbor_direction keeps,
-        const graph_buffer_options& options = {}) {
+    /// Returns the memory of a plan: the most that two consecutive states take together, including the merge of the
+    /// second [bytes]. O(c²) per state. Throws errc::invalid_argument for a plan of other partitions.
+    [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const bucket_store& store,
+        neighbor_direction keeps, const graph_buffer_options& options = {}) {
         detail::check_plan(states, store.rows().partitions);
         std::uint64_t most = 0;
         for (std::size_t s = 0; s < states.size(); ++s) {
@@ -111,23 +114,25 @@ public:
     }
 
     /// Starts an epoch at `first_state`; loading begins at once, or when no graph of an earlier epoch is held.
-    /// Throws errc::invalid_argument for a plan of other partitions; over_budget, with the bytes of all charges, for a state
-    /// that the budget has no room for.
+    /// Throws errc::invalid_argument for a plan of other partitions; over_budget, with the bytes of all charges, for a
+    /// state that the budget has no room for.
     void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
         detail::check_plan(states, store_.rows().partitions);
-        for (std::size_t s = first_state; s < states.size(); ++s) charge_.at_least(bytes_beside(states[s].resident, {}));
+        for (std::size_t s = first_state; s < states.size(); ++s)
+            charge_.at_least(bytes_beside(states[s].resident, {}));
         loader_->begin(states, first_state);
     }
 
-    /// Returns the graph of state `index`. States are acquired in order, once each; it waits while the graphs of two states are
-    /// held. Rethrows errors of loading; throws errc::canceled; errc::invalid_argument for another state than the next one.
+    /// Returns the graph of state `index`. States are acquired in order, once each; it waits while the graphs of two
+    /// states are held. Rethrows errors of loading; throws errc::canceled; errc::invalid_argument for another state
+    /// than the next one.
     /// Precondition, not checked: the graph is dropped before this.
     [[nodiscard]] std::shared_ptr<const resident_graph> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         return loader_->acquire(index, stop);
     }
 
-    /// Frees the memory but keeps the budget charge, so the owner may reuse it until the next epoch begins. Waits until no graph
-    /// is held.
+    /// Frees the memory but keeps the budget charge, so the owner may reuse it until the next epoch begins. Waits until
+    /// no graph is held.
     void release() {
         loader_->forget([this] {
             last_.clear();
@@ -158,7 +163,7 @@ private:
                     if (store.extent({i, j}).edges != 0 && !(among(except, i) && among(except, j)))
                         for_each_side(keeps, [&](edge_direction d) {
                             sum += block_reader::memory_of(store, {{i, j}, d}) +
-                                   resident_block::memory_of_ranks(own_size(store, {i, j}, d));
+                                resident_block::memory_of_ranks(own_size(store, {i, j}, d));
                         });
         };
         add(these, {});
@@ -173,7 +178,8 @@ private:
     [[nodiscard]] static edge_index edges_of(const bucket_store& store, edge_bucket b) noexcept {
         return store.table()[static_cast<std::size_t>(store.layout().index(b))].edges;
     }
-    [[nodiscard]] static edge_index edges_among(const bucket_store& store, std::span<const partition_id> resident) noexcept {
+    [[nodiscard]] static edge_index edges_among(
+        const bucket_store& store, std::span<const partition_id> resident) noexcept {
         edge_index sum = 0;
         for (const partition_id i : resident)
             for (const partition_id j : resident) sum += edges_of(store, {i, j});
@@ -183,11 +189,12 @@ private:
         const csr_options& columns, std::span<const partition_id> resident) {
         std::uint64_t nodes = 0;
         for (const partition_id i : resident) nodes += store.rows().size(i);
-        return resident_csr::bytes_needed(nodes, edges_among(store, resident), columns) * (keeps == neighbor_direction::both ? 2 : 1);
+        return resident_csr::bytes_needed(nodes, edges_among(store, resident), columns) *
+            (keeps == neighbor_direction::both ? 2 : 1);
     }
 
-    /// Returns the bytes of the lists among the partitions `now`, while those of `before` are in memory, and of the blocks that
-    /// are in memory at once during the merge.
+    /// Returns the bytes of the lists among the partitions `now`, while those of `before` are in memory, and of the
+    /// blocks that are in memory at once during the merge.
     [[nodiscard]] static std::uint64_t bytes_of_merging(const bucket_store& store, neighbor_direction keeps,
         const csr_options& columns, std::span<const partition_id> now, std::span<const partition_id> before) {
         const std::uint64_t lists = bytes_of_lists(store, keeps, columns, now);
@@ -197,7 +204,8 @@ private:
             for (const partition_id own : now) {
                 std::uint64_t sum = 0;
                 for (const partition_id other : now)
-                    if (const edge_bucket b = bucket_of(own, other, d); edges_of(store, b) != 0 && !(among(before, own) && among(before, other)))
+                    if (const edge_bucket b = bucket_of(own, other, d);
+                        edges_of(store, b) != 0 && !(among(before, own) && among(before, other)))
                         sum += block_reader::memory_of(store, {b, d});
                 most = std::max(most, last + sum);
                 last = sum;
@@ -207,7 +215,8 @@ private:
     }
 
     /// Returns the bytes of a state's graph, made while that of another is in memory.
-    [[nodiscard]] std::uint64_t bytes_beside(std::span<const partition_id> now, std::span<const partition_id> before) const {
+    [[nodiscard]] std::uint64_t bytes_beside(
+        std::span<const partition_id> now, std::span<const partition_id> before) const {
         return merges(store_, options_) ? bytes_of_merging(store_, keeps_, options_.columns, now, before)
                                         : bytes_of_both(store_, keeps_, now, before);
     }
@@ -218,7 +227,9 @@ private:
 
     // The functions below are called by the loading thread.
 
-    [[nodiscard]] bool fits_beside_last(const buffer_state& s) const { return bytes_beside(s.resident, resident_) <= charge_.bytes(); }
+    [[nodiscard]] bool fits_beside_last(const buffer_state& s) const {
+        return bytes_beside(s.resident, resident_) <= charge_.bytes();
+    }
 
     /// Returns the lists of a state. After an error no read is in flight: another thread destroys the reader.
     [[nodiscard]] std::unique_ptr<resident_graph> make_merged(const buffer_state& s) {
@@ -235,7 +246,8 @@ private:
         return std::make_unique<resident_graph>(store_.rows(), lists_[0], lists_[1]);
     }
 
-    /// Sets lists_ to those of a state, partition by partition: blocks of the next one are read while those of one are merged.
+    /// Sets lists_ to those of a state, partition by partition: blocks of the next one are read while those of one are
+    /// merged.
     void merge(const buffer_state& s) {
         const edge_index edges = edges_among(store_, s.resident);
         std::shared_ptr<resident_csr> result[2];
@@ -244,7 +256,8 @@ private:
             result[side(d)] = std::make_shared<resident_csr>(store_.rows(), s.resident, edges, options_.columns);
             for (const partition_id own : s.resident) all.emplace_back(d, own);
         });
-        std::vector<resident_csr::part> parts, next = all.empty() ? parts : begin_partition(s, all[0].first, all[0].second);
+        std::vector<resident_csr::part> parts,
+            next = all.empty() ? parts : begin_partition(s, all[0].first, all[0].second);
         for (std::size_t i = 0; i < all.size(); ++i) {
             parts.swap(next);
             if (i + 1 < all.size()) next = begin_partition(s, all[i + 1].first, all[i + 1].second);
@@ -261,7 +274,8 @@ private:
     }
 
     /// Returns the parts of a partition's lists, by partner; starts reading the blocks of those that are not copied.
-    [[nodiscard]] std::vector<resident_csr::part> begin_partition(const buffer_state& s, edge_direction d, partition_id own) {
+    [[nodiscard]] std::vector<resident_csr::part> begin_partition(
+        const buffer_state& s, edge_direction d, partition_id own) {
         std::vector<resident_csr::part> parts;
         std::vector<block_place> wanted;
         for (const partition_id other : s.resident) {
@@ -277,7 +291,9 @@ private:
     [[nodiscard]] bool copied(edge_direction d, partition_id own, partition_id other) const noexcept {
         return lists_[side(d)] && among(resident_, own) && among(resident_, other);
     }
-    [[nodiscard]] static constexpr std::size_t side(edge_direction d) noexcept { return d == edge_direction::out ? 0 : 1; }
+    [[nodiscard]] static constexpr std::size_t side(edge_direction d) noexcept {
+        return d == edge_direction::out ? 0 : 1;
+    }
 
     [[nodiscard]] std::unique_ptr<resident_graph> make_counted(const buffer_state& s) {
         const std::uint64_t before = reader_.statistics().read_bytes;
@@ -303,9 +319,11 @@ private:
         std::vector<loaded_block> loaded = reader_.read(missing);
         for (std::size_t i = 0; i < missing.size(); ++i) {
             const edge_bucket from = missing[i].bucket;
-            auto block = std::make_shared<resident_block>(
-                std::move(loaded[i].bytes), loaded[i].block, own_size(store_, from, missing[i].direction), first_edge(from));
-            if (missing[i].direction == edge_direction::in && from.first == from.second && keeps_ == neighbor_direction::both) block->find_self_loops();
+            auto block = std::make_shared<resident_block>(std::move(loaded[i].bytes), loaded[i].block,
+                own_size(store_, from, missing[i].direction), first_edge(from));
+            if (missing[i].direction == edge_direction::in && from.first == from.second &&
+                keeps_ == neighbor_direction::both)
+                block->find_self_loops();
             now[missing[i]] = std::move(block);
         }
         std::vector<resident_graph::block> sides[2];
@@ -329,10 +347,10 @@ private:
     detail::growing_charge charge_;
     std::vector<edge_index> first_edge_; // first edge of each bucket, among all edges
 
-    block_reader reader_; // loading thread only, with the members below
-    blocks last_;                        // blocks of the state made last
+    block_reader reader_;                          // loading thread only, with the members below
+    blocks last_;                                  // blocks of the state made last
     std::shared_ptr<const resident_csr> lists_[2]; // the same, merged: out, in
-    std::vector<partition_id> resident_; // its partitions
+    std::vector<partition_id> resident_;           // its partitions
 
     std::optional<detail::state_prefetcher<resident_graph>> loader_; // last: its thread uses the rest
 };

@@ -56,16 +56,16 @@ protected:
 
 } // namespace detail
 
-/// A graph whose neighbors are mapped from files: the operating system reads pages of 4 KiB on access and decides what to keep.
-/// The baseline that Ginex is compared with; a `neighbor_source`.
+/// A graph whose neighbors are mapped from files: the operating system reads pages of 4 KiB on access and decides what
+/// to keep. The baseline that Ginex is compared with; a `neighbor_source`.
 ///
 ///     const mapped_csc graph({.in = dataset / "csc-in", .out = {}}, budget);
 ///     neighbor_sampler<> sampler({.fanout = {{.in = 10}}}, seed);
 ///     const auto sample = sampler.sample(key, graph, seeds, executor, arena);
 ///
-/// Each sampler thread waits for its own page faults: use more threads than cores. Memory: that of `csc_lists`, charged, and
-/// page cache. Immutable, thread-safe. Neighbors are checked to be nodes, without verification of checksums; `verify` reads
-/// all.
+/// Each sampler thread waits for its own page faults: use more threads than cores. Memory: that of `csc_lists`,
+/// charged, and page cache. Immutable, thread-safe. Neighbors are checked to be nodes, without verification of
+/// checksums; `verify` reads all.
 /// Errors: as csc_lists; a file that is truncated while mapped kills the process.
 class mapped_csc : public detail::addressed_csc {
 public:
@@ -77,8 +77,7 @@ public:
             maps_[i] = mapped_file(
                 plain_file::open(lists.path()), lists.checksums().data_offset() + lists.checksums().data_bytes());
             maps_[i].expect_random();
-            neighbors_[i] =
-                reinterpret_cast<const node_id*>(maps_[i].bytes().data() + lists.checksums().data_offset());
+            neighbors_[i] = reinterpret_cast<const node_id*>(maps_[i].bytes().data() + lists.checksums().data_offset());
         }
     }
 

@@ -45,8 +45,8 @@ public:
     /// Memory of a list without its neighbors [bytes].
     static constexpr std::uint64_t list_bytes = sizeof(std::uint64_t);
 
-    /// Chooses lists by rank until `bytes` are full, reads them from `graph` in ascending order and writes them to a file at
-    /// `path`, atomically. Memory: 4 bytes per node and 16 per list, plus that of the graph.
+    /// Chooses lists by rank until `bytes` are full, reads them from `graph` in ascending order and writes them to a
+    /// file at `path`, atomically. Memory: 4 bytes per node and 16 per list, plus that of the graph.
     /// \param ranked       nodes of the graph; errc::out_of_range for others
     /// \param fingerprint  of the graph; loading requires the same one
     template <neighbor_source G>
@@ -88,7 +88,8 @@ public:
         file.close();
         // The sidecar comes first: a crash between the two leaves a pair that does not verify, and is rebuilt.
         sums.finish(std::as_bytes(std::span(head))).store(temporary);
-        for (const auto& [from, to] : {std::pair(sidecar_path(temporary), sidecar_path(path)), std::pair(temporary, path)})
+        for (const auto& [from, to] :
+            {std::pair(sidecar_path(temporary), sidecar_path(path)), std::pair(temporary, path)})
             rename_into_place(from, to);
         sync_directory(path.parent_path());
     }
@@ -168,9 +169,10 @@ public:
         const memory_charge gone = std::move(charge_);
     }
 
-    /// Returns in `to` the list of each node, nullptr if it is not cached, and prefetches the first cache lines of cached ones.
-    /// Precondition, not checked: ids below nodes(); `to` has the size of `ids`; else it reads or writes out of bounds. O(ids), no
-    /// allocation.
+    /// Returns in `to` the list of each node, nullptr if it is not cached, and prefetches the first cache lines of
+    /// cached ones.
+    /// Precondition, not checked: ids below nodes(); `to` has the size of `ids`; else it reads or writes out of bounds.
+    /// O(ids), no allocation.
     void find(std::span<const node_id> ids, std::span<const node_id*> to) const noexcept {
         if (!loaded()) {
             std::ranges::fill(to, nullptr);

@@ -20,8 +20,8 @@
 
 namespace gneiss {
 
-/// Graph on disk for a group of batches that are sampled hop by hop: one pass over the blocks that hold the neighbors of a
-/// hop reads them for all batches.
+/// Graph on disk for a group of batches that are sampled hop by hop: one pass over the blocks that hold the neighbors
+/// of a hop reads them for all batches.
 ///
 ///     neighbor_pass pass(graph);                     // of a disk_csc
 ///     pass.begin(batches, hops, memory);
@@ -36,15 +36,16 @@ namespace gneiss {
 ///     pass.replay(b);                                // each sample finds its answers
 ///     sample = sampler.sample(key_of(b), pass, seeds_of(b), executor, arena);
 ///
-/// Meaning: a sample is a pure function of its key and of the graph's answers, so it repeats its requests when it is drawn
-/// again, up to the first that had no answer. Samples equal those drawn from the graph itself, in any groups. A request that
-/// was not collected is answered by the graph.
-/// Cost: a block is read once for a hop, whatever the number of batches that need it; the positions of a hop are drawn twice.
-/// Memory: that given to `begin`: 4 bytes per drawn position of all hops, and 8 per list and block of the current hop, sorted
-/// in place; 24 bytes per batch and hop in addition. The caller charges it.
+/// Meaning: a sample is a pure function of its key and of the graph's answers, so it repeats its requests when it is
+/// drawn again, up to the first that had no answer. Samples equal those drawn from the graph itself, in any groups. A
+/// request that was not collected is answered by the graph.
+/// Cost: a block is read once for a hop, whatever the number of batches that need it; the positions of a hop are drawn
+/// twice.
+/// Memory: that given to `begin`: 4 bytes per drawn position of all hops, and 8 per list and block of the current hop,
+/// sorted in place; 24 bytes per batch and hop in addition. The caller charges it.
 /// Errors: those of the graph. After an error of `read` only `begin` and `end` are allowed.
-/// Thread-safety: one sample at a time, which requests neighbors one call after the other, as the library's samplers do.
-/// The graph must outlive this.
+/// Thread-safety: one sample at a time, which requests neighbors one call after the other, as the library's samplers
+/// do. The graph must outlive this.
 /// Source: Ginex, section 3.1: the accesses of many batches are known before the first is needed.
 class neighbor_pass {
 public:
@@ -81,7 +82,8 @@ public:
     /// Forgets all answers and allocates `memory` bytes for those of `batches` batches.
     void begin(std::size_t batches, std::size_t hops, std::uint64_t memory) {
         end();
-        memory_ = aligned_buffer<std::byte>(static_cast<std::size_t>(memory / sizeof(std::uint64_t)) * sizeof(std::uint64_t));
+        memory_ =
+            aligned_buffer<std::byte>(static_cast<std::size_t>(memory / sizeof(std::uint64_t)) * sizeof(std::uint64_t));
         known_.resize(batches);
         for (auto& of : known_) of.reserve(hops);
     }
@@ -94,8 +96,8 @@ public:
         collecting_ = full_ = false;
         asked_ = {};
     }
-    /// States that the next sample is that of a batch, and that its first request without an answer is collected. Throws
-    /// errc::out_of_range for a batch beyond those of `begin`.
+    /// States that the next sample is that of a batch, and that its first request without an answer is collected.
+    /// Throws errc::out_of_range for a batch beyond those of `begin`.
     void collect(std::size_t batch) {
         check(batch);
         replay(batch);
@@ -130,8 +132,8 @@ public:
         std::ranges::sort(collected_keys());
         return graph_->cost_of(collected_keys(), how);
     }
-    /// Reads the answers of all collected requests, sorted by `cost` or here. Returns the I/O; nothing if a stop was requested:
-    /// only `begin` and `end` are then allowed.
+    /// Reads the answers of all collected requests, sorted by `cost` or here. Returns the I/O; nothing if a stop was
+    /// requested: only `begin` and `end` are then allowed.
     std::optional<io_stats> read(const block_coalescing& how, const std::stop_token& stop) {
         if (!std::ranges::is_sorted(collected_keys())) std::ranges::sort(collected_keys());
         node_id* const to = slots();
@@ -151,15 +153,16 @@ public:
 private:
     void check(std::size_t batch) const {
         if (batch >= known_.size())
-            throw error(errc::out_of_range, "batch " + std::to_string(batch) + " of a pass of " + std::to_string(known_.size()));
+            throw error(errc::out_of_range,
+                "batch " + std::to_string(batch) + " of a pass of " + std::to_string(known_.size()));
     }
     /// Answers of a request: slots [first, first + count).
     struct answers {
         std::size_t first = 0, count = 0;
     };
 
-    /// A slot holds the place of a neighbor in its block, until `read` writes the neighbor. Slots of one block that follow
-    /// each other are a piece; its key has the number of the first.
+    /// A slot holds the place of a neighbor in its block, until `read` writes the neighbor. Slots of one block that
+    /// follow each other are a piece; its key has the number of the first.
     static constexpr node_id last_of_piece = node_id{1} << 31;
 
     // Slots grow from the beginning of the memory, keys from its end downwards.

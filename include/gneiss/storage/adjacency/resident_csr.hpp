@@ -22,11 +22,12 @@
 
 namespace gneiss {
 
-/// The edges among some partitions in one direction as compressed sparse rows over the nodes of these partitions: the contents
-/// of their blocks, in the same order, as one list per node. Ids are row ids; nodes of other partitions have no edges.
+/// The edges among some partitions in one direction as compressed sparse rows over the nodes of these partitions: the
+/// contents of their blocks, in the same order, as one list per node. Ids are row ids; nodes of other partitions have
+/// no edges.
 ///
-/// Filled partition by partition, so that only the blocks of one are in memory; then immutable and thread-safe. A node's list
-/// is found in O(1). Memory: `bytes_needed`, and 4 bytes per partition of the dataset.
+/// Filled partition by partition, so that only the blocks of one are in memory; then immutable and thread-safe. A
+/// node's list is found in O(1). Memory: `bytes_needed`, and 4 bytes per partition of the dataset.
 class resident_csr {
 public:
     /// The edges between the partition being appended and a partner.
@@ -39,8 +40,12 @@ public:
     /// \param resident  ascending
     /// \param edges     number of edges among them
     /// Throws errc::invalid_argument for partitions that do not ascend or do not exist.
-    resident_csr(const row_partitioning& rows, std::vector<partition_id> resident, edge_index edges, const csr_options& columns)
-        : rows_(rows), finder_(rows), resident_(std::move(resident)), skipped_(rows.partitions, absent) {
+    resident_csr(
+        const row_partitioning& rows, std::vector<partition_id> resident, edge_index edges, const csr_options& columns)
+        : rows_(rows),
+          finder_(rows),
+          resident_(std::move(resident)),
+          skipped_(rows.partitions, absent) {
         detail::check_resident(resident_, rows.partitions);
         std::uint64_t nodes = 0;
         for (const partition_id p : resident_) {
@@ -58,7 +63,8 @@ public:
     }
 
     /// Returns the memory of the lists [bytes].
-    [[nodiscard]] static std::uint64_t bytes_needed(std::uint64_t nodes, edge_index edges, const csr_options& columns) noexcept {
+    [[nodiscard]] static std::uint64_t bytes_needed(
+        std::uint64_t nodes, edge_index edges, const csr_options& columns) noexcept {
         return csr<>::bytes_needed(nodes, edges, columns) + 3 * page_alignment;
     }
 
@@ -66,12 +72,12 @@ public:
     ///
     /// \param parts   by partner, ascending; all parts together have the number of edges given at construction
     /// \param others  lists to copy the edges of parts without a block from; both partitions are resident there
-    /// Throws errc::invalid_argument if all lists were appended, for partners that do not exist, for parts without a block that
-    /// `others` does not have, and for more edges than were given at construction. Blocks are those of their bucket: that is not
-    /// checked here, `bucket_store` does.
+    /// Throws errc::invalid_argument if all lists were appended, for partners that do not exist, for parts without a
+    /// block that `others` does not have, and for more edges than were given at construction. Blocks are those of their
+    /// bucket: that is not checked here, `bucket_store` does.
     ///
-    /// O(edges), and O(log degree) per node and copied part. Works in tiles of nodes whose lists fit in a near cache: parts
-    /// visit them one after another.
+    /// O(edges), and O(log degree) per node and copied part. Works in tiles of nodes whose lists fit in a near cache:
+    /// parts visit them one after another.
     void append(std::span<const part> parts, const resident_csr* others = nullptr) {
         check(parts, others);
         constexpr std::uint64_t tile_edges = 1 << 14;
@@ -80,8 +86,8 @@ public:
         std::uint64_t edges = 0;
         for (const part& p : parts)
             if (p.block != nullptr) edges += p.block->edges();
-        const auto tile = static_cast<node_id>(
-            std::clamp<std::uint64_t>(tile_edges * size / std::max<std::uint64_t>(edges, 1), 64, std::uint64_t{1} << 15));
+        const auto tile = static_cast<node_id>(std::clamp<std::uint64_t>(
+            tile_edges * size / std::max<std::uint64_t>(edges, 1), 64, std::uint64_t{1} << 15));
         // per part, nodes whose lists were counted or copied
         std::vector<std::size_t> counted(parts.size(), 0), copied(parts.size(), 0);
         edge_index* const ends = offsets_.data() + (begin - skipped_[own]) + 1;
@@ -97,25 +103,31 @@ public:
                 next = i;
             };
             for (std::size_t k = 0; k < parts.size(); ++k)
-                for_each_run(parts[k], counted[k], [&](node_id v, std::size_t from, std::size_t to) { ends[v] += to - from; });
+                for_each_run(
+                    parts[k], counted[k], [&](node_id v, std::size_t from, std::size_t to) { ends[v] += to - from; });
             // Until they are filled, lists end where they begin.
             edge_index sum = *(ends + first - 1);
             for (node_id v = first; v < last; ++v) sum += std::exchange(ends[v], sum);
             if (sum > neighbors_.size())
-                throw error(errc::invalid_argument, "more edges are appended than the " + std::to_string(neighbors_.size()) + " that lists were made for");
+                throw error(errc::invalid_argument,
+                    "more edges are appended than the " + std::to_string(neighbors_.size()) +
+                        " that lists were made for");
             for (std::size_t k = 0; k < parts.size(); ++k) {
                 const part& p = parts[k];
-                const node_id* const from_neighbors = p.block != nullptr ? p.block->neighbors.data() : others->neighbors_.data();
+                const node_id* const from_neighbors =
+                    p.block != nullptr ? p.block->neighbors.data() : others->neighbors_.data();
                 const node_id shift = p.block != nullptr ? static_cast<node_id>(rows_.begin(p.partner)) : 0;
                 node_id* const to_neighbors = neighbors_.data();
                 const bool more = !relations_.empty() || !edge_ids_.empty();
                 for_each_run(p, copied[k], [&](node_id v, std::size_t from, std::size_t to) {
                     const std::size_t at = static_cast<std::size_t>(ends[v]);
                     to_neighbors[at] = from_neighbors[from] + shift; // most runs are of one edge
-                    for (std::size_t e = from + 1; e < to; ++e) to_neighbors[at + (e - from)] = from_neighbors[e] + shift;
+                    for (std::size_t e = from + 1; e < to; ++e)
+                        to_neighbors[at + (e - from)] = from_neighbors[e] + shift;
                     if (more) copy_more(p, others, from, to, at);
                     if (p.partner == own && !has_self_loops_)
-                        has_self_loops_ = std::binary_search(from_neighbors + from, from_neighbors + to, p.block != nullptr ? v : begin + v);
+                        has_self_loops_ = std::binary_search(
+                            from_neighbors + from, from_neighbors + to, p.block != nullptr ? v : begin + v);
                     ends[v] = at + (to - from);
                 });
             }
@@ -152,7 +164,9 @@ public:
 
     // All lists; the last two are empty if absent.
     [[nodiscard]] std::span<const node_id> neighbors() const noexcept { return {neighbors_.data(), neighbors_.size()}; }
-    [[nodiscard]] std::span<const relation_id> relations() const noexcept { return {relations_.data(), relations_.size()}; }
+    [[nodiscard]] std::span<const relation_id> relations() const noexcept {
+        return {relations_.data(), relations_.size()};
+    }
     [[nodiscard]] std::span<const edge_index> edge_ids() const noexcept { return {edge_ids_.data(), edge_ids_.size()}; }
 
 private:
@@ -168,8 +182,8 @@ private:
             need(p.partner < rows_.partitions, "a part of the lists has a partner that does not exist");
             if (p.block != nullptr) continue;
             need(others != nullptr && others->rows_ == rows_ && there(resident_[appended_]) && there(p.partner) &&
-                     (relations_.empty() || others->relations_.size() == others->neighbors_.size()) &&
-                     (edge_ids_.empty() || others->edge_ids_.size() == others->neighbors_.size()),
+                    (relations_.empty() || others->relations_.size() == others->neighbors_.size()) &&
+                    (edge_ids_.empty() || others->edge_ids_.size() == others->neighbors_.size()),
                 "a part of the lists has no block, and no other lists have its edges");
         }
     }
@@ -185,16 +199,22 @@ private:
             const node_id* const end = neighbors_.data() + offsets[v + 1];
             const node_id* const from = std::lower_bound(list, end, low);
             const node_id* const to = std::lower_bound(from, end, high);
-            if (from != to) visit(v, static_cast<std::size_t>(from - neighbors_.data()), static_cast<std::size_t>(to - neighbors_.data()));
+            if (from != to)
+                visit(v, static_cast<std::size_t>(from - neighbors_.data()),
+                    static_cast<std::size_t>(to - neighbors_.data()));
         }
     }
 
-    void copy_more(const part& p, const resident_csr* others, std::size_t from, std::size_t to, std::size_t at) noexcept {
+    void copy_more(
+        const part& p, const resident_csr* others, std::size_t from, std::size_t to, std::size_t at) noexcept {
         for (std::size_t e = from; e < to; ++e, ++at) {
             if (!relations_.empty())
-                relations_[at] = p.block == nullptr ? others->relations_[e] : p.block->relations.empty() ? 0 : p.block->relations[e];
+                relations_[at] = p.block == nullptr ? others->relations_[e]
+                    : p.block->relations.empty()    ? 0
+                                                    : p.block->relations[e];
             if (!edge_ids_.empty())
-                edge_ids_[at] = p.block == nullptr ? others->edge_ids_[e] : p.first_edge + p.block->edge_id(static_cast<std::uint32_t>(e));
+                edge_ids_[at] = p.block == nullptr ? others->edge_ids_[e]
+                                                   : p.first_edge + p.block->edge_id(static_cast<std::uint32_t>(e));
         }
     }
 

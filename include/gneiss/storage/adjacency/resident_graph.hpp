@@ -27,8 +27,8 @@
 
 namespace gneiss {
 
-/// One edge bucket in memory, by source or by destination, with an index of its lists: a bitmap of the nodes that have edges,
-/// ranked every 64 nodes. Memory: the block, and 2 bits per node of its own partition. Immutable.
+/// One edge bucket in memory, by source or by destination, with an index of its lists: a bitmap of the nodes that have
+/// edges, ranked every 64 nodes. Memory: the block, and 2 bits per node of its own partition. Immutable.
 class resident_block {
 public:
     /// \param bytes       memory of `block`
@@ -36,15 +36,19 @@ public:
     /// \param first_edge  number of the bucket's edge 0 among all edges
     resident_block(
         aligned_buffer<std::byte> bytes, const edge_block& block, std::uint64_t own_size, edge_index first_edge)
-        : bytes_(std::move(bytes)), block_(block), first_edge_(first_edge), ranks_(own_size, block_.nodes) {}
+        : bytes_(std::move(bytes)),
+          block_(block),
+          first_edge_(first_edge),
+          ranks_(own_size, block_.nodes) {}
 
     /// Looks for self loops, in a block of the edges within a partition. O(edges).
     void find_self_loops() noexcept {
         for (std::size_t v = 0; v < block_.nodes.size() && !has_self_loops_; ++v)
-            has_self_loops_ = std::ranges::binary_search(block_.neighbors.subspan(block_.starts[v], block_.starts[v + 1] - block_.starts[v]), block_.nodes[v]);
+            has_self_loops_ = std::ranges::binary_search(
+                block_.neighbors.subspan(block_.starts[v], block_.starts[v + 1] - block_.starts[v]), block_.nodes[v]);
     }
-    /// Returns the self loops of a node, by its local id, as positions [first, second) of the block; none unless they were looked
-    /// for. O(log degree).
+    /// Returns the self loops of a node, by its local id, as positions [first, second) of the block; none unless they
+    /// were looked for. O(log degree).
     [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> self_loops_of(std::uint32_t node) const noexcept {
         const auto [first, last] = edges_of(node);
         if (!has_self_loops_ || first == last) return {last, last};
@@ -52,7 +56,8 @@ public:
         return {first + run.first, first + run.first + run.count};
     }
 
-    /// Returns the number of self loops; 0 unless they were looked for. O(log degree) per node with edges; O(1) without self loops.
+    /// Returns the number of self loops; 0 unless they were looked for. O(log degree) per node with edges; O(1) without
+    /// self loops.
     [[nodiscard]] std::uint64_t self_loops() const noexcept {
         std::uint64_t sum = 0;
         for (std::size_t i = 0; has_self_loops_ && i < block_.nodes.size(); ++i) {
@@ -91,15 +96,15 @@ private:
     bool has_self_loops_ = false;
 };
 
-/// The graph among the partitions of one state, a `neighbor_source`: the union of the blocks of their buckets, or the same
-/// lists merged.
+/// The graph among the partitions of one state, a `neighbor_source`: the union of the blocks of their buckets, or the
+/// same lists merged.
 ///
-/// A node's list is the concatenation over its resident partners, ascending, hence in the same order as in a CSR of the same
-/// edges. Ids are row ids. Edge ids count the dataset's edges bucket by bucket, row by row, each in its stored order; they do
-/// not depend on residency. Nodes of other partitions have no neighbors. Blocks are shared: two graphs with a common bucket
-/// hold it once, and each graph lives until its last user drops it.
-/// Cost: O(c) per node for c resident partitions and at most O(c) per position; merged O(1). Own memory: 2 pointers per bucket.
-/// Immutable, thread-safe.
+/// A node's list is the concatenation over its resident partners, ascending, hence in the same order as in a CSR of the
+/// same edges. Ids are row ids. Edge ids count the dataset's edges bucket by bucket, row by row, each in its stored
+/// order; they do not depend on residency. Nodes of other partitions have no neighbors. Blocks are shared: two graphs
+/// with a common bucket hold it once, and each graph lives until its last user drops it.
+/// Cost: O(c) per node for c resident partitions and at most O(c) per position; merged O(1). Own memory: 2 pointers per
+/// bucket. Immutable, thread-safe.
 class resident_graph {
 public:
     using id_type = node_id;
@@ -122,8 +127,10 @@ public:
           in_(std::move(in)) {
         detail::check_resident(resident_, rows.partitions);
         const std::size_t blocks = resident_.size() * resident_.size();
-        if ((keeps != neighbor_direction::in && out_.size() != blocks) || (keeps != neighbor_direction::out && in_.size() != blocks))
-            throw error(errc::invalid_argument, "a graph of " + std::to_string(resident_.size()) + " partitions has a block for each pair of them");
+        if ((keeps != neighbor_direction::in && out_.size() != blocks) ||
+            (keeps != neighbor_direction::out && in_.size() != blocks))
+            throw error(errc::invalid_argument,
+                "a graph of " + std::to_string(resident_.size()) + " partitions has a block for each pair of them");
         for (std::size_t i = 0; i < resident_.size(); ++i) {
             place_[resident_[i]] = static_cast<std::uint32_t>(i);
             begin_.push_back(static_cast<node_id>(rows.begin(resident_[i])));
@@ -132,9 +139,12 @@ public:
 
     /// \param out, in  lists of the same partitions, filled; null: the direction is absent
     /// Throws errc::invalid_argument without lists, or for lists of different partitions.
-    resident_graph(const row_partitioning& rows, std::shared_ptr<const resident_csr> out, std::shared_ptr<const resident_csr> in)
+    resident_graph(
+        const row_partitioning& rows, std::shared_ptr<const resident_csr> out, std::shared_ptr<const resident_csr> in)
         : rows_(rows),
-          keeps_(!in ? neighbor_direction::out : !out ? neighbor_direction::in : neighbor_direction::both),
+          keeps_(!in     ? neighbor_direction::out
+                  : !out ? neighbor_direction::in
+                         : neighbor_direction::both),
           resident_(same_partitions(out.get(), in.get())),
           merged_out_(std::move(out)),
           merged_in_(std::move(in)) {}
@@ -151,12 +161,13 @@ public:
         return sum;
     }
 
-    /// Returns the number of self loops of a resident partition's nodes, which the neighbors in both directions have once; 0 with
-    /// one direction. O(log degree) per node; O(1) without self loops.
+    /// Returns the number of self loops of a resident partition's nodes, which the neighbors in both directions have
+    /// once; 0 with one direction. O(log degree) per node; O(1) without self loops.
     [[nodiscard]] std::uint64_t self_loops(partition_id p) const {
         std::uint64_t sum = 0;
         if (merged_out_ && merged_in_ && merged_in_->has_self_loops()) {
-            for (std::uint64_t v = rows_.begin(p); v < rows_.begin(p + 1); ++v) sum += merged_in_->self_loops(static_cast<node_id>(v)).count;
+            for (std::uint64_t v = rows_.begin(p); v < rows_.begin(p + 1); ++v)
+                sum += merged_in_->self_loops(static_cast<node_id>(v)).count;
         } else if (!merged() && keeps_ == neighbor_direction::both) {
             const block& within = in_[place_[p] * (resident_.size() + 1)];
             if (within) sum = within->self_loops();
@@ -170,11 +181,12 @@ public:
         check(d);
         for (std::size_t i = 0; i < ids.size(); ++i) {
             if (i + ahead < ids.size())
-                for_each_block(ids[i + ahead], d, [](const resident_block& b, std::uint32_t local, node_id, bool) {
-                    b.prefetch_edges_of(local);
-                });
+                for_each_block(ids[i + ahead], d,
+                    [](const resident_block& b, std::uint32_t local, node_id, bool) { b.prefetch_edges_of(local); });
             std::uint32_t degree = 0;
-            for_each_run(ids[i], d, [&](const resident_block&, std::uint32_t first, std::uint32_t last, node_id) { degree += last - first; });
+            for_each_run(ids[i], d, [&](const resident_block&, std::uint32_t first, std::uint32_t last, node_id) {
+                degree += last - first;
+            });
             to[i] = degree;
         }
     }
@@ -190,10 +202,11 @@ public:
             if (k == end) continue;
             runs.clear(); // ends of the parts of the list, and their blocks
             std::uint32_t degree = 0;
-            for_each_run(request.ids[i], request.direction, [&](const resident_block& b, std::uint32_t first, std::uint32_t last, node_id other) {
-                if (first != last) runs.push_back({degree + (last - first), first - degree, &b, other});
-                degree += last - first;
-            });
+            for_each_run(request.ids[i], request.direction,
+                [&](const resident_block& b, std::uint32_t first, std::uint32_t last, node_id other) {
+                    if (first != last) runs.push_back({degree + (last - first), first - degree, &b, other});
+                    degree += last - first;
+                });
             for (; k < end; ++k) {
                 const std::uint32_t position = request.positions[k];
                 GNEISS_ASSERT(position < degree);
@@ -228,7 +241,8 @@ private:
     using places = std::array<place, 512>;
 
     [[nodiscard]] static std::vector<partition_id> same_partitions(const resident_csr* out, const resident_csr* in) {
-        if (out == nullptr && in == nullptr) throw error(errc::invalid_argument, "a graph needs its incoming or its outgoing lists");
+        if (out == nullptr && in == nullptr)
+            throw error(errc::invalid_argument, "a graph needs its incoming or its outgoing lists");
         if (out != nullptr && in != nullptr && !std::ranges::equal(out->resident(), in->resident()))
             throw error(errc::invalid_argument, "incoming and outgoing lists are of different partitions");
         const auto resident = (in != nullptr ? in : out)->resident();
@@ -244,8 +258,8 @@ private:
             throw error(errc::invalid_argument, "the graph does not store this direction");
     }
 
-    /// Calls visit(block, first, last, first node of the partner) in the order of the node's list, for positions [first, last) of
-    /// the block.
+    /// Calls visit(block, first, last, first node of the partner) in the order of the node's list, for positions
+    /// [first, last) of the block.
     template <class Visit>
     void for_each_run(node_id v, neighbor_direction d, Visit&& visit) const {
         for_each_block(v, d, [&](const resident_block& b, std::uint32_t local, node_id other, bool without_loops) {
@@ -273,11 +287,13 @@ private:
         if (d != neighbor_direction::out) walk(in_, d == neighbor_direction::both);
     }
 
-    static void collect(std::span<const place> from, std::size_t first, const neighbor_answer<node_id>& answer) noexcept {
+    static void collect(
+        std::span<const place> from, std::size_t first, const neighbor_answer<node_id>& answer) noexcept {
         for (std::size_t k = 0; k < from.size(); ++k) {
             const edge_block& b = from[k].from->block();
             answer.neighbors[first + k] = from[k].other + b.neighbors[from[k].at];
-            if (!answer.relations.empty()) answer.relations[first + k] = b.relations.empty() ? 0 : b.relations[from[k].at];
+            if (!answer.relations.empty())
+                answer.relations[first + k] = b.relations.empty() ? 0 : b.relations[from[k].at];
             if (!answer.edge_ids.empty()) answer.edge_ids[first + k] = from[k].from->edge_id(from[k].at);
         }
     }

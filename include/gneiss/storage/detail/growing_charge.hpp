@@ -11,13 +11,15 @@
 
 namespace gneiss::detail {
 
-/// Memory that a buffer may fill: charged at construction, and more if a plan needs more. It never shrinks, as plans of later
-/// epochs are similar. Thread-safety: one thread grows it, any reads `bytes`.
+/// Memory that a buffer may fill: charged at construction, and more if a plan needs more. It never shrinks, as plans of
+/// later epochs are similar. Thread-safety: one thread grows it, any reads `bytes`.
 class growing_charge {
 public:
     /// Precondition: the budget outlives this. Throws over_budget.
     growing_charge(memory_budget& budget, std::string name, std::uint64_t bytes)
-        : budget_(budget), name_(std::move(name)), bytes_(bytes) {
+        : budget_(budget),
+          name_(std::move(name)),
+          bytes_(bytes) {
         charges_.push_back(budget.charge(name_, bytes));
     }
 

@@ -5,8 +5,8 @@
 
 namespace gneiss::detail {
 
-/// Repeats a system call that returns −1 with EINTR, at most 1000 times: signals interrupt a call occasionally, and a call that
-/// always reports EINTR is broken and must not hang the program.
+/// Repeats a system call that returns −1 with EINTR, at most 1000 times: signals interrupt a call occasionally, and a
+/// call that always reports EINTR is broken and must not hang the program.
 template <class Call>
 auto retry_interrupted(Call call) {
     auto result = call();

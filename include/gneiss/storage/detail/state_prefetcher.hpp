@@ -24,21 +24,26 @@ namespace gneiss::detail {
 
 /// Prefetches one object per state of a plan, in order, one state ahead of the consumer, on its own thread.
 ///
-/// At most two objects are alive, those of consecutive states: the third is begun when the last user of the first releases it,
-/// even if the second is gone already. An object that does not fit together with the previous one is begun when none is alive:
-/// it waits rather than take more memory. Thread-safety: one thread acquires; objects may be dropped on any. Exceptions of
-/// `make` are rethrown by `acquire`.
+/// At most two objects are alive, those of consecutive states: the third is begun when the last user of the first
+/// releases it, even if the second is gone already. An object that does not fit together with the previous one is begun
+/// when none is alive: it waits rather than take more memory. Thread-safety: one thread acquires; objects may be
+/// dropped on any. Exceptions of `make` are rethrown by `acquire`.
 template <class T>
 class state_prefetcher {
 public:
-    /// `make` makes an object. `fits` returns true if it fits in memory together with the object made last. Both are called by
-    /// the loading thread only. Precondition, not checked: all objects are gone before this; one that is dropped later writes to
-    /// freed memory.
+    /// `make` makes an object. `fits` returns true if it fits in memory together with the object made last. Both are
+    /// called by the loading thread only. Precondition, not checked: all objects are gone before this; one that is
+    /// dropped later writes to freed memory.
     /// \param track  of the loading thread; null: no trace
     /// \param span   name of the span of `make`
-    explicit state_prefetcher(std::function<std::unique_ptr<T>(const buffer_state&)> make,
-        std::function<bool(const buffer_state&)> fits = [](const buffer_state&) { return true; }, std::unique_ptr<trace_track> track = {}, const char* span = "")
-        : make_(std::move(make)), fits_(std::move(fits)), track_(std::move(track)), span_(span) {
+    explicit state_prefetcher(
+        std::function<std::unique_ptr<T>(const buffer_state&)> make,
+        std::function<bool(const buffer_state&)> fits = [](const buffer_state&) { return true; },
+        std::unique_ptr<trace_track> track = {}, const char* span = "")
+        : make_(std::move(make)),
+          fits_(std::move(fits)),
+          track_(std::move(track)),
+          span_(span) {
         thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
     }
     ~state_prefetcher() {
@@ -52,10 +57,12 @@ public:
     /// Starts a plan at `first_state`; loading begins at once, or when no object of an earlier plan is held.
     void begin(epoch_plan states, std::uint32_t first_state) {
         const std::size_t count = states.size();
-        begin(count, [plan = std::move(states)](std::uint64_t index) { return plan[static_cast<std::size_t>(index)]; }, first_state);
+        begin(
+            count, [plan = std::move(states)](std::uint64_t index) { return plan[static_cast<std::size_t>(index)]; },
+            first_state);
     }
-    /// The same for a plan of `count` states that is not in memory: the loading thread calls `state_of(index)` when the state
-    /// is about to be loaded.
+    /// The same for a plan of `count` states that is not in memory: the loading thread calls `state_of(index)` when the
+    /// state is about to be loaded.
     void begin(std::uint64_t count, std::function<buffer_state(std::uint64_t)> state_of, std::uint64_t first_state) {
         drop_unused();
         const std::scoped_lock lock(mutex_);
@@ -65,8 +72,8 @@ public:
         changed_.notify_all();
     }
 
-    /// Abandons the plan, drops objects not acquired, and calls `drop` while nothing is being made. Waits until no acquired object
-    /// is held.
+    /// Abandons the plan, drops objects not acquired, and calls `drop` while nothing is being made. Waits until no
+    /// acquired object is held.
     template <class Drop>
     void forget(Drop&& drop) {
         drop_unused();
@@ -75,8 +82,9 @@ public:
         drop();
     }
 
-    /// Returns the object of state `index`; in order, once each. Waits while two earlier objects are held. Rethrows exceptions of
-    /// `make`; throws errc::canceled; errc::invalid_argument for another state than the next one of the plan.
+    /// Returns the object of state `index`; in order, once each. Waits while two earlier objects are held. Rethrows
+    /// exceptions of `make`; throws errc::canceled; errc::invalid_argument for another state than the next one of the
+    /// plan.
     [[nodiscard]] std::shared_ptr<const T> acquire(std::uint64_t index, const std::stop_token& stop) {
         const std::stop_callback wake(stop, [this] {
             const std::scoped_lock lock(mutex_);
@@ -85,9 +93,10 @@ public:
         std::unique_lock lock(mutex_);
         if (failure_) std::rethrow_exception(failure_);
         if (index != wanted_ || index >= states_)
-            throw error(errc::invalid_argument, "state " + std::to_string(index) + " is acquired, " +
-                                                    (wanted_ < states_ ? "the next one is state " + std::to_string(wanted_)
-                                                                       : "no further one is in the plan of " + std::to_string(states_)));
+            throw error(errc::invalid_argument,
+                "state " + std::to_string(index) + " is acquired, " +
+                    (wanted_ < states_ ? "the next one is state " + std::to_string(wanted_)
+                                       : "no further one is in the plan of " + std::to_string(states_)));
         changed_.wait(lock, [&] { return failure_ || find(index) != ready_.size() || stop.stop_requested(); });
         if (failure_) std::rethrow_exception(failure_);
         const std::size_t found = find(index);
@@ -110,7 +119,8 @@ private:
 
     /// Returns the index in ready_ of the state's object; ready_.size() if none.
     [[nodiscard]] std::size_t find(std::uint64_t index) const noexcept {
-        const auto found = std::ranges::find_if(ready_, [&](const numbered& one) { return one.second && one.first == index; });
+        const auto found =
+            std::ranges::find_if(ready_, [&](const numbered& one) { return one.second && one.first == index; });
         return static_cast<std::size_t>(found - ready_.begin());
     }
 
@@ -141,7 +151,8 @@ private:
         try {
             while (!stop.stop_requested()) {
                 if (!may_make()) {
-                    const trace_span waits(next_ < states_ ? track_.get() : nullptr, "wait for a state to end", {.state = next_});
+                    const trace_span waits(
+                        next_ < states_ ? track_.get() : nullptr, "wait for a state to end", {.state = next_});
                     changed_.wait(lock);
                     continue;
                 }
@@ -155,13 +166,14 @@ private:
                     trace_span span(track_.get(), span_, {.state = index});
                     moved_ = trace_arguments::none;
                     result = {make_(wanted).release(), [this, number](const T* old) {
-                        delete old;
-                        gone(number);
-                    }};
+                                  delete old;
+                                  gone(number);
+                              }};
                     span.bytes(moved_);
                 }
                 lock.lock();
-                if (epoch == epoch_) *std::ranges::find(ready_, nullptr, &numbered::second) = {index, std::move(result)};
+                if (epoch == epoch_)
+                    *std::ranges::find(ready_, nullptr, &numbered::second) = {index, std::move(result)};
                 changed_.notify_all();
                 if (result) { // belongs to an abandoned plan
                     lock.unlock();
@@ -189,9 +201,9 @@ private:
     std::uint64_t next_ = 0;               // next state to load
     std::uint64_t wanted_ = 0;             // next state to acquire
     std::optional<buffer_state> upcoming_; // that state, once requested
-    std::uint64_t made_ = 0;           // objects so far: their numbers
-    std::vector<std::uint64_t> alive_; // numbers of those in memory or being made, at most two
-    std::array<numbered, 2> ready_;    // after alive_, from which each is erased when it is dropped
+    std::uint64_t made_ = 0;               // objects so far: their numbers
+    std::vector<std::uint64_t> alive_;     // numbers of those in memory or being made, at most two
+    std::array<numbered, 2> ready_;        // after alive_, from which each is erased when it is dropped
     std::uint64_t epoch_ = 0;
     std::exception_ptr failure_;
 

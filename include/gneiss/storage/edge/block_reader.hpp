@@ -37,16 +37,20 @@ struct block_place {
     return d == edge_direction::out ? edge_bucket{own, other} : edge_bucket{other, own};
 }
 
-/// Returns the block of the lists of partition `own` in direction `d`, of which `side` is a part: among the neighbors in both
-/// directions a self loop is an outgoing edge alone.
-[[nodiscard]] constexpr block_place block_of(partition_id own, partition_id other, edge_direction side, neighbor_direction d) noexcept {
-    return {bucket_of(own, other, side), side, d == neighbor_direction::both && side == edge_direction::in && own == other};
+/// Returns the block of the lists of partition `own` in direction `d`, of which `side` is a part: among the neighbors
+/// in both directions a self loop is an outgoing edge alone.
+[[nodiscard]] constexpr block_place block_of(
+    partition_id own, partition_id other, edge_direction side, neighbor_direction d) noexcept {
+    return {
+        bucket_of(own, other, side), side, d == neighbor_direction::both && side == edge_direction::in && own == other};
 }
 
 /// Removes the self loops of a block of the edges within a partition, in place. O(edges).
 inline void remove_self_loops(loaded_block& of) noexcept {
     edge_block& block = of.block;
-    const auto writable = [](std::span<const std::uint32_t> words) { return const_cast<std::uint32_t*>(words.data()); }; // in of.bytes
+    const auto writable = [](std::span<const std::uint32_t> words) {
+        return const_cast<std::uint32_t*>(words.data());
+    }; // in of.bytes
     std::uint32_t* const arrays[] = {writable(block.neighbors), writable(block.relations), writable(block.edge_ids)};
     std::uint32_t nodes = 0, edges = 0, first = 0;
     for (std::size_t v = 0; v < block.nodes.size(); ++v) {
@@ -87,8 +91,8 @@ public:
         return store.extent(at.bucket).range(at.direction).length + 2 * page_alignment;
     }
 
-    /// Reads blocks and returns them, verified, in the given order. Throws errc::invalid_argument while a wave is in progress, or
-    /// without engines; errc::out_of_range for a bucket beyond the store.
+    /// Reads blocks and returns them, verified, in the given order. Throws errc::invalid_argument while a wave is in
+    /// progress, or without engines; errc::out_of_range for a bucket beyond the store.
     [[nodiscard]] std::vector<loaded_block> read(std::span<const block_place> wanted) {
         if (!waves_.empty()) throw error(errc::invalid_argument, "blocks are read while a wave is in progress");
         start(wanted);
@@ -111,19 +115,22 @@ public:
             for (std::size_t i = 0; i < wanted.size(); ++i) {
                 auto& from = files_[wanted[i].direction == edge_direction::in ? 1 : 0];
                 if (!from)
-                    from = std::make_unique<file>(*engine_, store_.path(wanted[i].direction), open_options{.direct = true});
+                    from = std::make_unique<file>(
+                        *engine_, store_.path(wanted[i].direction), open_options{.direct = true});
                 const byte_range range = store_.extent(wanted[i].bucket).range(wanted[i].direction);
                 aligned_buffer<std::byte>& to = begun.loaded[i].bytes;
                 to = aligned_buffer<std::byte>(static_cast<std::size_t>(memory_of(store_, wanted[i])));
                 advise_huge_pages(to.data(), to.size());
-                begun.bytes.push_back(queue_->read_unaligned(*from, store_.data_offset(wanted[i].direction) + range.offset,
-                    static_cast<std::size_t>(range.length), to.bytes(), waves_begun_));
+                begun.bytes.push_back(
+                    queue_->read_unaligned(*from, store_.data_offset(wanted[i].direction) + range.offset,
+                        static_cast<std::size_t>(range.length), to.bytes(), waves_begun_));
             }
             queue_->submit();
         });
     }
 
-    /// Returns the blocks of the oldest wave, verified, in the given order. Throws errc::invalid_argument if none is in progress.
+    /// Returns the blocks of the oldest wave, verified, in the given order. Throws errc::invalid_argument if none is in
+    /// progress.
     [[nodiscard]] std::vector<loaded_block> finish() {
         if (waves_.empty()) throw error(errc::invalid_argument, "no wave of blocks is in progress");
         std::vector<loaded_block> loaded;
@@ -135,7 +142,8 @@ public:
                 --waves_[static_cast<std::size_t>(waves_.size() - 1 - (waves_begun_ - *number))].left;
             }
             for (std::size_t i = 0; i < ended.wanted.size(); ++i) {
-                ended.loaded[i].block = store_.parse_and_verify(ended.bytes[i], ended.wanted[i].bucket, ended.wanted[i].direction);
+                ended.loaded[i].block =
+                    store_.parse_and_verify(ended.bytes[i], ended.wanted[i].bucket, ended.wanted[i].direction);
                 if (ended.wanted[i].without_self_loops) remove_self_loops(ended.loaded[i]);
             }
             loaded = std::move(ended.loaded);
@@ -180,7 +188,7 @@ private:
     engine_factory engines_;
     std::unique_ptr<any_engine> engine_;
     std::unique_ptr<file> files_[2]; // out, in
-    std::deque<wave> waves_; // oldest first
+    std::deque<wave> waves_;         // oldest first
     std::uint64_t waves_begun_ = 0;
     std::unique_ptr<io_queue> queue_; // after the memory that it reads into
     mutable std::mutex mutex_;

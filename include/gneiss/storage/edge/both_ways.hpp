@@ -23,7 +23,8 @@ namespace detail {
 class block_words {
 public:
     /// Reads `count` words from `offset` on, at most `piece` at once.
-    block_words(const bucket_store& store, edge_direction d, std::uint64_t offset, std::uint64_t count, std::size_t piece)
+    block_words(
+        const bucket_store& store, edge_direction d, std::uint64_t offset, std::uint64_t count, std::size_t piece)
         : store_(&store),
           direction_(d),
           offset_(offset),
@@ -32,7 +33,8 @@ public:
 
     /// Returns the next words; empty at the end.
     [[nodiscard]] std::span<const std::uint32_t> next_piece() {
-        const auto some = std::span(buffer_).first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size(), left_)));
+        const auto some =
+            std::span(buffer_).first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size(), left_)));
         store_->read_bytes(direction_, offset_, std::as_writable_bytes(some));
         offset_ += some.size_bytes();
         left_ -= some.size();
@@ -42,7 +44,9 @@ public:
     [[nodiscard]] std::uint32_t next() {
         if (at_ == piece_.size()) {
             piece_ = next_piece();
-            if (piece_.empty()) throw error(errc::corrupt, "an edge bucket has fewer nodes than its edges need", {.path = store_->path(direction_)});
+            if (piece_.empty())
+                throw error(errc::corrupt, "an edge bucket has fewer nodes than its edges need",
+                    {.path = store_->path(direction_)});
             at_ = 0;
         }
         return piece_[at_++];
@@ -61,8 +65,8 @@ private:
 class block_pairs {
 public:
     /// Reads with three pieces in memory.
-    block_pairs(const bucket_store& store, edge_direction d, std::uint64_t offset, std::uint64_t nodes, std::uint64_t edges,
-        std::size_t piece)
+    block_pairs(const bucket_store& store, edge_direction d, std::uint64_t offset, std::uint64_t nodes,
+        std::uint64_t edges, std::size_t piece)
         : nodes_(store, d, offset, nodes, piece),
           starts_(store, d, offset + 4 * nodes, nodes + 1, piece),
           neighbors_(store, d, offset + 4 * (2 * nodes + 1), edges, piece),
@@ -76,7 +80,8 @@ public:
             if (fresh) {
                 node_ = nodes_.next();
                 end_ = starts_.next();
-                if (end_ <= at_ || end_ > edges_) throw error(errc::corrupt, "starts of an edge bucket are out of order");
+                if (end_ <= at_ || end_ > edges_)
+                    throw error(errc::corrupt, "starts of an edge bucket are out of order");
             }
             const std::uint32_t neighbor = neighbors_.next();
             ++at_;
@@ -95,12 +100,12 @@ private:
 
 } // namespace detail
 
-/// Returns true if every edge is stored both ways: for each edge from u to v there is one from v to u, of any relation and any
-/// number of times. Self loops are their own reverse.
+/// Returns true if every edge is stored both ways: for each edge from u to v there is one from v to u, of any relation
+/// and any number of times. Self loops are their own reverse.
 ///
-/// The outgoing block of bucket (i, j) lists the same pairs of nodes as the incoming block of (j, i) exactly then, so blocks are
-/// compared in pieces. Cost: O(p²) and, unless the counts of nodes differ, one read of half of both block files, up to the first
-/// difference. Memory: at most `memory`, but at least 64 KiB, besides a checksum block.
+/// The outgoing block of bucket (i, j) lists the same pairs of nodes as the incoming block of (j, i) exactly then, so
+/// blocks are compared in pieces. Cost: O(p²) and, unless the counts of nodes differ, one read of half of both block
+/// files, up to the first difference. Memory: at most `memory`, but at least 64 KiB, besides a checksum block.
 /// \param poll  called before each pair of buckets is read; may throw to end the work
 /// Errors: `io_error`; errc::corrupt.
 template <class Poll>

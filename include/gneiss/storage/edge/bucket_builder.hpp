@@ -27,7 +27,8 @@ namespace gneiss {
 
 /// A sink for the words of a block file, such as an `npy_writer` of u32.
 ///
-/// Meaning: `append` adds words, `end_segment` starts a new bucket with the next word, `bytes` returns the bytes added so far.
+/// Meaning: `append` adds words, `end_segment` starts a new bucket with the next word, `bytes` returns the bytes added
+/// so far.
 template <class A>
 concept word_array = requires(A& a, std::span<const std::uint32_t> words) {
     a.append(words);
@@ -37,12 +38,14 @@ concept word_array = requires(A& a, std::span<const std::uint32_t> words) {
 
 /// Writes edges that arrive in the order (bucket, source, destination, relation) as blocks of both directions.
 ///
-/// A block's node count is known only at its end, so a bucket's arrays are collected first: up to `memory` in memory, beyond it
-/// in scratch files. The incoming block is a sort of the bucket, in memory if it fits. The files do not depend on the memory.
+/// A block's node count is known only at its end, so a bucket's arrays are collected first: up to `memory` in memory,
+/// beyond it in scratch files. The incoming block is a sort of the bucket, in memory if it fits. The files do not
+/// depend on the memory.
 /// Cost: O(edges) plus the sorts. Errors: `io_error`; errc::unsupported for 2³² edges in one bucket.
 template <class Array, class E = serial_executor>
 class bucket_writer {
-    static_assert(word_array<Array>, "bucket_writer: Array must be a gneiss::word_array, see gneiss/storage/edge/bucket_builder.hpp");
+    static_assert(word_array<Array>,
+        "bucket_writer: Array must be a gneiss::word_array, see gneiss/storage/edge/bucket_builder.hpp");
     static_assert(executor<E>, "bucket_writer: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
 
 public:
@@ -62,13 +65,18 @@ public:
           edge_ids_(scratch_, memory / 16),
           table_(layout.buckets()) {}
 
-    /// Adds an edge between local ids. Throws errc::out_of_range for a bucket beyond the layout, errc::invalid_argument for one
-    /// before that of the previous edge. Within a bucket, that ids are in range and in order is not checked: blocks would be wrong,
-    /// and refused when they are read.
+    /// Adds an edge between local ids. Throws errc::out_of_range for a bucket beyond the layout, errc::invalid_argument
+    /// for one before that of the previous edge. Within a bucket, that ids are in range and in order is not checked:
+    /// blocks would be wrong, and refused when they are read.
     void push(std::uint64_t bucket, std::uint32_t source, std::uint32_t destination, relation_id relation) {
         if (bucket != bucket_ || edges_ == 0) {
-            if (bucket >= table_.size()) throw error(errc::out_of_range, "bucket " + std::to_string(bucket) + " of " + std::to_string(table_.size()));
-            if (bucket < bucket_) throw error(errc::invalid_argument, "an edge of bucket " + std::to_string(bucket) + " follows one of bucket " + std::to_string(bucket_));
+            if (bucket >= table_.size())
+                throw error(
+                    errc::out_of_range, "bucket " + std::to_string(bucket) + " of " + std::to_string(table_.size()));
+            if (bucket < bucket_)
+                throw error(errc::invalid_argument,
+                    "an edge of bucket " + std::to_string(bucket) + " follows one of bucket " +
+                        std::to_string(bucket_));
             flush();
             bucket_ = bucket;
             incoming_.emplace(scratch_, sort_memory_, incoming_less{}, executor_);
@@ -162,17 +170,19 @@ private:
 ///     builder.push(edges);                                  // any number of times, internal ids
 ///     auto table = builder.finish(out, in);                 // two npy_writers of u32
 ///
-/// The result depends only on the set of edges: not on their order, the memory or the threads. Self edges and repeated edges
-/// are kept. Memory: the table of buckets; half of the rest of `memory` for sorting, half for the bucket being written.
-/// Cost: one external sort of 12-byte records. Errors: over_budget if `memory` does not hold the table; errc::out_of_range for
-/// ids beyond the layout; `io_error`.
+/// The result depends only on the set of edges: not on their order, the memory or the threads. Self edges and repeated
+/// edges are kept. Memory: the table of buckets; half of the rest of `memory` for sorting, half for the bucket being
+/// written.
+/// Cost: one external sort of 12-byte records. Errors: over_budget if `memory` does not hold the table;
+/// errc::out_of_range for ids beyond the layout; `io_error`.
 ///
 /// From examples/06_edge_buckets.cpp:
 /// \snippet 06_edge_buckets.cpp build
 template <executor E = serial_executor>
 class bucket_builder {
 public:
-    /// Called after each bucket, and each 2^20 edges, with the number of edges written so far. May throw to end the work.
+    /// Called after each bucket, and each 2^20 edges, with the number of edges written so far. May throw to end the
+    /// work.
     using progress = std::function<void(std::uint64_t edges)>;
 
     /// Returns the memory of the table of `partitions`² buckets, with the checksums of their blocks [bytes].
@@ -195,11 +205,11 @@ public:
     void push(const edge& e) {
         if (e.source >= layout_.rows.nodes || e.destination >= layout_.rows.nodes ||
             e.relation >= std::max<std::uint64_t>(layout_.relations, 1))
-            throw error(errc::out_of_range, "edge " + std::to_string(pushed_) + " is (" + std::to_string(e.source) +
-                                                ", " + std::to_string(e.relation) + ", " +
-                                                std::to_string(e.destination) + "), there are " +
-                                                std::to_string(layout_.rows.nodes) + " nodes and " +
-                                                std::to_string(layout_.relations) + " relations");
+            throw error(errc::out_of_range,
+                "edge " + std::to_string(pushed_) + " is (" + std::to_string(e.source) + ", " +
+                    std::to_string(e.relation) + ", " + std::to_string(e.destination) + "), there are " +
+                    std::to_string(layout_.rows.nodes) + " nodes and " + std::to_string(layout_.relations) +
+                    " relations");
         ++pushed_;
         const partition_id i = finder_.of(e.source), j = finder_.of(e.destination);
         const bucket_keys keys = keys_of({i, j});
@@ -225,7 +235,8 @@ public:
                 const std::uint64_t key = record_order::key(r);
                 repeated_ += any && r == last;
                 last = r;
-                if (!any || key - source_begin >= in_bucket.stride) { // another source: divide once per node, not per edge
+                if (!any ||
+                    key - source_begin >= in_bucket.stride) { // another source: divide once per node, not per edge
                     if (!any || key - in_bucket.begin >= in_bucket.size) {
                         if (report && any) report(written);
                         any = true;
@@ -273,7 +284,8 @@ private:
     static std::uint64_t beside_table(std::uint64_t memory, std::uint32_t partitions) {
         const std::uint64_t table = table_bytes(partitions), least = 2 * sorter::minimum_memory;
         if (table > memory && table > least)
-            throw over_budget(memory, {{"sorting edges", least}, {"the table of " + std::to_string(partitions) + "² buckets", table}});
+            throw over_budget(memory,
+                {{"sorting edges", least}, {"the table of " + std::to_string(partitions) + "² buckets", table}});
         return std::max((memory - std::min(memory, table)) / 2, sorter::minimum_memory);
     }
     static bucket_layout checked(bucket_layout layout) {
@@ -288,7 +300,8 @@ private:
         std::uint64_t begin = 0, size = 0, stride = 1;
     };
     [[nodiscard]] bucket_keys keys_of(edge_bucket b) const noexcept {
-        const std::uint64_t sources = begin_[b.first + 1] - begin_[b.first], stride = begin_[b.second + 1] - begin_[b.second];
+        const std::uint64_t sources = begin_[b.first + 1] - begin_[b.first],
+                            stride = begin_[b.second + 1] - begin_[b.second];
         return {begin_[b.first] * layout_.rows.nodes + sources * begin_[b.second], sources * stride, stride};
     }
     [[nodiscard]] edge_bucket bucket_of(std::uint64_t key) const noexcept {

@@ -24,9 +24,9 @@ namespace gneiss {
 
 /// Reads edge buckets through an engine, bypassing the page cache if the engine can, and decodes them to global ids.
 ///
-/// Memory: `bytes_needed`, the largest block or, for small blocks, 1 MiB or 16 of them, whichever is less; it bounds the
-/// buckets in flight. Thread-safety: one thread loads; `statistics` from any. Errors: io_error; errc::corrupt with path and
-/// offset.
+/// Memory: `bytes_needed`, the largest block or, for small blocks, 1 MiB or 16 of them, whichever is less; it bounds
+/// the buckets in flight. Thread-safety: one thread loads; `statistics` from any. Errors: io_error; errc::corrupt with
+/// path and offset.
 class bucket_reader {
 public:
     /// The store must outlive this.
@@ -39,17 +39,22 @@ public:
         return std::max(one, std::min(16 * one, std::uint64_t{1} << 20));
     }
 
-    /// Fills `to` [extent(bucket).edges] with the bucket's edges in stored order. One read. Throws errc::invalid_argument for
-    /// another size of `to`, or without engines; errc::out_of_range for a bucket beyond the store.
+    /// Fills `to` [extent(bucket).edges] with the bucket's edges in stored order. One read. Throws
+    /// errc::invalid_argument for another size of `to`, or without engines; errc::out_of_range for a bucket beyond the
+    /// store.
     void load(edge_bucket bucket, std::span<edge> to) { load(std::span(&bucket, 1), std::span(&to, 1)); }
 
-    /// The same for several buckets, each into its span: one read per bucket with edges, in the given order, several in flight.
+    /// The same for several buckets, each into its span: one read per bucket with edges, in the given order, several in
+    /// flight.
     void load(std::span<const edge_bucket> buckets, std::span<const std::span<edge>> to) {
         if (buckets.size() != to.size())
-            throw error(errc::invalid_argument, std::to_string(buckets.size()) + " buckets are loaded into " + std::to_string(to.size()) + " places");
+            throw error(errc::invalid_argument,
+                std::to_string(buckets.size()) + " buckets are loaded into " + std::to_string(to.size()) + " places");
         for (std::size_t i = 0; i < buckets.size(); ++i)
             if (const std::uint64_t edges = store_.extent(buckets[i]).edges; to[i].size() != edges)
-                throw error(errc::invalid_argument, "a bucket of " + std::to_string(edges) + " edges is loaded into room for " + std::to_string(to[i].size()));
+                throw error(errc::invalid_argument,
+                    "a bucket of " + std::to_string(edges) + " edges is loaded into room for " +
+                        std::to_string(to[i].size()));
         if (!queue_) open();
         try {
             for (std::size_t next = 0; next < buckets.size() || !reads_.empty();) {
@@ -58,7 +63,8 @@ public:
                 queue_->submit();
                 if (reads_.empty()) continue;
                 while (!reads_.front().done)
-                    if (const auto done = queue_->next_done()) reads_[static_cast<std::size_t>(*done + reads_.size() - begun_)].done = true;
+                    if (const auto done = queue_->next_done())
+                        reads_[static_cast<std::size_t>(*done + reads_.size() - begun_)].done = true;
                 const read& first = reads_.front();
                 take(buckets[first.index], first.bytes, to[first.index]);
                 reads_.pop_front();
@@ -141,8 +147,8 @@ private:
     std::unique_ptr<file> file_;
     std::unique_ptr<io_queue> queue_;
     aligned_buffer<std::byte> buffer_;
-    std::deque<read> reads_;   // oldest first
-    std::uint64_t begun_ = 0;  // reads so far: their tags
+    std::deque<read> reads_;  // oldest first
+    std::uint64_t begun_ = 0; // reads so far: their tags
     mutable std::mutex mutex_;
     io_stats statistics_;
 };

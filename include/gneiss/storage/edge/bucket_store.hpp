@@ -42,9 +42,11 @@ struct loaded_block {
 ///     const bucket_store store = my_dataset.buckets();
 ///     store.for_each_edge([&](std::span<const edge> edges) { … });
 ///
-/// Two ways to read: `read` (one thread, through the page cache), or an engine that reads `extent(b).range(d)` of the file
-/// `path(d)` at `data_offset(d) + offset` and passes the bytes to `parse_and_verify`. Immutable; all calls are thread-safe.
-/// Memory: the table, 48·p² bytes, and 16 bytes per checksum block. Errors: `io_error`; errc::corrupt with path and offset.
+/// Two ways to read: `read` (one thread, through the page cache), or an engine that reads `extent(b).range(d)` of the
+/// file `path(d)` at `data_offset(d) + offset` and passes the bytes to `parse_and_verify`. Immutable; all calls are
+/// thread-safe.
+/// Memory: the table, 48·p² bytes, and 16 bytes per checksum block. Errors: `io_error`; errc::corrupt with path and
+/// offset.
 ///
 /// From examples/06_edge_buckets.cpp:
 /// \snippet 06_edge_buckets.cpp read
@@ -129,8 +131,8 @@ public:
         return loaded;
     }
 
-    /// Reads some bytes of a direction's data, for blocks larger than memory. Verifies checksums, for which it reads the
-    /// checksum blocks at both ends whole; the caller checks the contents.
+    /// Reads some bytes of a direction's data, for blocks larger than memory. Verifies checksums, for which it reads
+    /// the checksum blocks at both ends whole; the caller checks the contents.
     void read_bytes(edge_direction d, std::uint64_t offset, std::span<std::byte> to) const {
         side(d).checksums.read(side(d).file, offset, to);
     }
@@ -146,8 +148,8 @@ public:
             for (partition_id j = 0; j < layout_.rows.partitions; ++j) visit(edge_bucket{i, j});
     }
 
-    /// Streams all edges with global ids in stored order, by bucket, source, destination, relation: one call per bucket with
-    /// edges. Memory: the block and the edges of the largest bucket.
+    /// Streams all edges with global ids in stored order, by bucket, source, destination, relation: one call per bucket
+    /// with edges. Memory: the block and the edges of the largest bucket.
     template <std::invocable<std::span<const edge>> Sink>
     void for_each_edge(Sink&& sink) const {
         std::vector<edge> edges;
@@ -160,7 +162,8 @@ public:
         });
     }
 
-    /// Reads and checks everything: every block, and that both directions hold the same edges. Throws at the first fault.
+    /// Reads and checks everything: every block, and that both directions hold the same edges. Throws at the first
+    /// fault.
     void verify() const {
         std::vector<edge> by_source, by_destination;
         for_each_bucket([&](edge_bucket bucket) {

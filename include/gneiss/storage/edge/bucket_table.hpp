@@ -50,9 +50,7 @@ struct bucket_layout {
     /// True if edges have relations.
     [[nodiscard]] bool has_relations() const noexcept { return relations > 1; }
     /// Returns the number of buckets.
-    [[nodiscard]] std::uint64_t buckets() const noexcept {
-        return std::uint64_t{rows.partitions} * rows.partitions;
-    }
+    [[nodiscard]] std::uint64_t buckets() const noexcept { return std::uint64_t{rows.partitions} * rows.partitions; }
     /// Returns the row of a bucket in the table.
     [[nodiscard]] std::uint64_t index(edge_bucket b) const noexcept {
         return std::uint64_t{b.first} * rows.partitions + b.second;
@@ -67,8 +65,7 @@ struct bucket_layout {
             out ? destinations : sources, relations};
     }
     /// Returns the place of a block, including padding.
-    [[nodiscard]] byte_range range(
-        edge_bucket bucket, const bucket_row& row, edge_direction direction) const noexcept {
+    [[nodiscard]] byte_range range(edge_bucket bucket, const bucket_row& row, edge_direction direction) const noexcept {
         return {row.offset(direction), round_up(4 * shape(bucket, row, direction).words(), bucket_alignment)};
     }
 };
@@ -86,16 +83,17 @@ inline void check_bucket_rows(const row_partitioning& rows) {
 /// Throws errc::out_of_range unless both partitions of a bucket exist. O(1).
 inline void check_bucket(edge_bucket bucket, std::uint32_t partitions) {
     if (bucket.first >= partitions || bucket.second >= partitions)
-        throw error(errc::out_of_range, "bucket (" + std::to_string(bucket.first) + ", " + std::to_string(bucket.second) + ") of " +
-                                            std::to_string(partitions) + " partitions");
+        throw error(errc::out_of_range,
+            "bucket (" + std::to_string(bucket.first) + ", " + std::to_string(bucket.second) + ") of " +
+                std::to_string(partitions) + " partitions");
 }
 
 /// Data bytes of the two block files.
 struct bucket_bytes {
     std::uint64_t out = 0, in = 0; ///< data bytes of each file
 };
-/// Checks a table read from disk: blocks in order and without gaps, counts that fit their partitions. Throws errc::corrupt,
-/// naming `path` and the row. Returns the data bytes that the two files must have. O(p²).
+/// Checks a table read from disk: blocks in order and without gaps, counts that fit their partitions. Throws
+/// errc::corrupt, naming `path` and the row. Returns the data bytes that the two files must have. O(p²).
 [[nodiscard]] inline bucket_bytes check_bucket_table(
     const bucket_layout& layout, std::span<const bucket_row> table, const std::filesystem::path& path) {
     check_bucket_rows(layout.rows);

@@ -34,8 +34,8 @@ struct bucketing {
 ///     const bucketed_edges some(my_edges, {.partitions = 8});    // sorts a copy: O(E log E), 12 bytes per edge
 ///     const bucketed_edges all(my_dataset.buckets());            // reads nothing yet
 ///
-/// Edges in memory keep their node ids as internal ids; partitions are ranges of them. The internal ids of a dataset are its
-/// rows, which an import shuffles.
+/// Edges in memory keep their node ids as internal ids; partitions are ranges of them. The internal ids of a dataset
+/// are its rows, which an import shuffles.
 ///
 /// Immutable; copies share the edges.
 class bucketed_edges {
@@ -50,9 +50,12 @@ public:
             relations = std::max<std::uint64_t>(relations, std::uint64_t{e.relation} + 1);
         }
         if (into.partitions == 0) throw error(errc::invalid_argument, "edges need at least one partition");
-        if (into.nodes != 0 && nodes > into.nodes) throw error(errc::out_of_range, "edges name " + std::to_string(nodes) + " nodes of " + std::to_string(into.nodes));
+        if (into.nodes != 0 && nodes > into.nodes)
+            throw error(
+                errc::out_of_range, "edges name " + std::to_string(nodes) + " nodes of " + std::to_string(into.nodes));
         if (into.relations != 0 && relations > into.relations)
-            throw error(errc::out_of_range, "edges name " + std::to_string(relations) + " relations of " + std::to_string(into.relations));
+            throw error(errc::out_of_range,
+                "edges name " + std::to_string(relations) + " relations of " + std::to_string(into.relations));
         rows_ = {into.nodes != 0 ? into.nodes : nodes, into.partitions};
         check_bucket_rows(rows_);
         relations_ = std::max<std::uint64_t>(into.relations != 0 ? into.relations : relations, 1);
@@ -67,7 +70,9 @@ public:
     }
     /// Edges of a dataset, which stay on disk.
     explicit bucketed_edges(bucket_store on_disk)
-        : rows_(on_disk.rows()), relations_(std::max<std::uint64_t>(on_disk.layout().relations, 1)), disk_(std::make_shared<const bucket_store>(std::move(on_disk))) {}
+        : rows_(on_disk.rows()),
+          relations_(std::max<std::uint64_t>(on_disk.layout().relations, 1)),
+          disk_(std::make_shared<const bucket_store>(std::move(on_disk))) {}
 
     [[nodiscard]] const row_partitioning& rows() const noexcept { return rows_; }
     /// Returns the number of relations.
@@ -87,7 +92,8 @@ public:
             return {{.size = [disk = disk_](edge_bucket b) { return static_cast<edge_index>(disk->extent(b).edges); },
                         .load = [disk = disk_, reader](edge_bucket b, std::span<edge> to) { reader->load(b, to); },
                         .rows = rows_,
-                        .load_many = [disk = disk_, reader](std::span<const edge_bucket> b, std::span<const std::span<edge>> to) { reader->load(b, to); }},
+                        .load_many = [disk = disk_, reader](std::span<const edge_bucket> b,
+                                         std::span<const std::span<edge>> to) { reader->load(b, to); }},
                 reader};
         }
         const auto find = [held = memory_, partitions = rows_.partitions](edge_bucket b) {
@@ -104,8 +110,10 @@ public:
 
     /// Calls visit(edges) for all edges, in parts. On disk: one pass.
     void for_each_edge(const std::function<void(std::span<const edge>)>& visit) const {
-        if (memory_) visit(memory_->edges);
-        else disk_->for_each_edge(visit);
+        if (memory_)
+            visit(memory_->edges);
+        else
+            disk_->for_each_edge(visit);
     }
 
 private:
@@ -113,10 +121,12 @@ private:
         std::vector<edge> edges;
         std::vector<std::uint64_t> first; ///< [buckets + 1]
         [[nodiscard]] std::span<edge> bucket(std::size_t b) noexcept {
-            return std::span(edges).subspan(static_cast<std::size_t>(first[b]), static_cast<std::size_t>(first[b + 1] - first[b]));
+            return std::span(edges).subspan(
+                static_cast<std::size_t>(first[b]), static_cast<std::size_t>(first[b + 1] - first[b]));
         }
         [[nodiscard]] std::span<const edge> bucket(std::size_t b) const noexcept {
-            return std::span(edges).subspan(static_cast<std::size_t>(first[b]), static_cast<std::size_t>(first[b + 1] - first[b]));
+            return std::span(edges).subspan(
+                static_cast<std::size_t>(first[b]), static_cast<std::size_t>(first[b + 1] - first[b]));
         }
     };
     [[nodiscard]] std::size_t bucket(const edge& e) const noexcept {

@@ -21,19 +21,20 @@
 
 namespace gneiss {
 
-/// A `scratch` on disk: each set of edges is an unnamed file, deleted with the set, even after a crash. Relations are not
-/// stored.
+/// A `scratch` on disk: each set of edges is an unnamed file, deleted with the set, even after a crash. Relations are
+/// not stored.
 ///
 ///     disk_scratch place("/var/tmp");
 ///     auto writer = place.create(nodes);
 ///     writer.append(edges);
 ///     auto stream = std::move(writer).finish();   // an edge_stream, verified as it is read
 ///
-/// Cost: 8 bytes per edge, written and read in order. Memory: a set being written or read takes `block_edges` edges of 8 or 20
-/// bytes, an idle one 8 bytes per block; the page cache holds 512 KiB per set, and at most two blocks of data just read.
+/// Cost: 8 bytes per edge, written and read in order. Memory: a set being written or read takes `block_edges` edges of
+/// 8 or 20 bytes, an idle one 8 bytes per block; the page cache holds 512 KiB per set, and at most two blocks of data
+/// just read.
 /// Thread-safety: several threads may use the sets of one place, each set from one thread.
-/// Errors: io_error, with out_of_space() on a full disk; errc::corrupt with path and offset; errc::out_of_range for an edge
-/// beyond the nodes when it is read.
+/// Errors: io_error, with out_of_space() on a full disk; errc::corrupt with path and offset; errc::out_of_range for an
+/// edge beyond the nodes when it is read.
 class disk_scratch {
     struct pair {
         node_id source, destination;
@@ -43,12 +44,15 @@ class disk_scratch {
 
         void add(std::uint64_t bytes) noexcept {
             const std::uint64_t total = now += bytes;
-            for (std::uint64_t seen = peak; seen < total && !peak.compare_exchange_weak(seen, total);) {}
+            for (std::uint64_t seen = peak; seen < total && !peak.compare_exchange_weak(seen, total);) {
+            }
         }
     };
     struct set {
         set(const disk_scratch& place, std::uint64_t count)
-            : nodes(count), used(place.used_), file(plain_file::scratch(place.directory_)) {}
+            : nodes(count),
+              used(place.used_),
+              file(plain_file::scratch(place.directory_)) {}
         set(const set&) = delete;
         set& operator=(const set&) = delete;
         ~set() { used->now -= edges * sizeof(pair); }
@@ -65,7 +69,8 @@ public:
 
     /// Puts files into `directory`, which must exist.
     explicit disk_scratch(std::filesystem::path directory)
-        : directory_(std::move(directory)), used_(std::make_shared<usage>()) {}
+        : directory_(std::move(directory)),
+          used_(std::make_shared<usage>()) {}
 
     class stream;
 
@@ -86,7 +91,8 @@ public:
     private:
         friend class disk_scratch;
         writer(const disk_scratch& place, std::uint64_t nodes)
-            : set_(std::make_unique<set>(place, nodes)), out_(set_->file, 0, std::uint64_t{256} << 10) {}
+            : set_(std::make_unique<set>(place, nodes)),
+              out_(set_->file, 0, std::uint64_t{256} << 10) {}
 
         void write();
 

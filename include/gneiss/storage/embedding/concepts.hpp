@@ -15,7 +15,8 @@ using embedding_block_visitor = std::function<void(std::uint64_t first_row, matr
 
 /// A table of embedding rows that can be streamed, in any store.
 ///
-/// Meaning: `for_each_block` visits all rows once, in ascending order, in blocks whose bounds do not depend on the store.
+/// Meaning: `for_each_block` visits all rows once, in ascending order, in blocks whose bounds do not depend on the
+/// store.
 /// Cost: one sequential pass; memory for the blocks in flight.
 template <class S>
 concept embedding_stream = requires(S& s, const embedding_block_visitor& visit) {

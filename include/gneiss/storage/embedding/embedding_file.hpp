@@ -33,9 +33,9 @@ namespace gneiss {
 ///     file.fill([&](std::uint64_t first_row, matrix_view<float> rows) { … });
 ///     file.sync();
 ///
-/// Every partition is written whole into one slot, with a checksum for each block of 1 MiB, seeded with the block's place; a
-/// read verifies them, so a torn, stale or misplaced block is an error and never a row. The current assignment is in memory; it
-/// becomes the state after a crash when a checkpoint names it. Reading opens the file read-only.
+/// Every partition is written whole into one slot, with a checksum for each block of 1 MiB, seeded with the block's
+/// place; a read verifies them, so a torn, stale or misplaced block is an error and never a row. The current assignment
+/// is in memory; it becomes the state after a crash when a checkpoint names it. Reading opens the file read-only.
 ///
 /// Thread-safety: one thread may read while another writes and a third syncs; each has its own engine.
 ///
@@ -43,8 +43,9 @@ namespace gneiss {
 /// \snippet 03_own_decoder.cpp file
 class embedding_file {
 public:
-    /// Creates the file, sparse: slots take disk space when written. Discards an existing file of that name. Throws io_error;
-    /// errc::invalid_argument for no partitions, or rows of no floats; errc::out_of_range for more bytes than a file has.
+    /// Creates the file, sparse: slots take disk space when written. Discards an existing file of that name. Throws
+    /// io_error; errc::invalid_argument for no partitions, or rows of no floats; errc::out_of_range for more bytes than
+    /// a file has.
     static void create(any_engine& engine, const std::filesystem::path& path, const row_partitioning& partitioning,
         const row_layout& layout, std::uint32_t spare) {
         check_shape(partitioning, layout, spare);
@@ -55,14 +56,17 @@ public:
     /// Opens a file whose partitions must all be written before they are read. Throws as `create` for its shape.
     embedding_file(engine_factory engines, std::filesystem::path path, const row_partitioning& partitioning,
         row_layout layout, std::uint32_t spare)
-        : embedding_file(std::move(engines), std::move(path), partitioning, layout, slot_map(partitioning.partitions, spare)) {}
+        : embedding_file(
+              std::move(engines), std::move(path), partitioning, layout, slot_map(partitioning.partitions, spare)) {}
 
     /// Opens the state of a checkpoint: `slots` and `checksums` (see `checksums()`) of every partition.
     embedding_file(engine_factory engines, std::filesystem::path path, const row_partitioning& partitioning,
-        row_layout layout, std::span<const disk_slot> slots, std::uint32_t disk_slots, std::span<const std::uint64_t> checksums)
+        row_layout layout, std::span<const disk_slot> slots, std::uint32_t disk_slots,
+        std::span<const std::uint64_t> checksums)
         : embedding_file(std::move(engines), std::move(path), partitioning, layout, slot_map(slots, disk_slots)) {
         if (checksums.size() != blocks_ * partitioning.partitions)
-            throw error(errc::corrupt, "has checksums for another number of blocks", {.path = path_, .field = "row checksums"});
+            throw error(
+                errc::corrupt, "has checksums for another number of blocks", {.path = path_, .field = "row checksums"});
         checksums_.assign(checksums.begin(), checksums.end());
     }
 
@@ -84,19 +88,21 @@ public:
     /// Returns the number of disk slots.
     [[nodiscard]] std::uint32_t disk_slots() const noexcept { return slots_.slots(); }
 
-    /// Fills `to` [≥ bytes_of(p)] with the newest version of `p`. Throws io_error, or error(corrupt); errc::invalid_argument for
-    /// a partition that does not exist, or memory of another size.
+    /// Fills `to` [≥ bytes_of(p)] with the newest version of `p`. Throws io_error, or error(corrupt);
+    /// errc::invalid_argument for a partition that does not exist, or memory of another size.
     void read(partition_id p, std::span<std::byte> to) {
         check_memory(p, to.size());
         read_blocks(p, 0, to.first(bytes_of(p)));
     }
-    /// Fills `to` with a part of the newest version of `p`, from byte `first` · `checksum_block_bytes` on: whole blocks, or up
-    /// to `bytes_of(p)`. Throws as `read`.
+    /// Fills `to` with a part of the newest version of `p`, from byte `first` · `checksum_block_bytes` on: whole
+    /// blocks, or up to `bytes_of(p)`. Throws as `read`.
     void read_blocks(partition_id p, std::size_t first, std::span<std::byte> to) {
         check_partition(p);
         const std::uint64_t begin_byte = std::uint64_t{first} * checksum_block_bytes, bytes = bytes_of(p);
-        if (begin_byte > bytes || to.size() > bytes - begin_byte || (to.size() % checksum_block_bytes != 0 && to.size() != bytes - begin_byte))
-            throw error(errc::invalid_argument, "a part of partition " + std::to_string(p) + " is read that does not end at a block",
+        if (begin_byte > bytes || to.size() > bytes - begin_byte ||
+            (to.size() % checksum_block_bytes != 0 && to.size() != bytes - begin_byte))
+            throw error(errc::invalid_argument,
+                "a part of partition " + std::to_string(p) + " is read that does not end at a block",
                 {.path = path_, .offset = begin_byte, .length = to.size()});
         disk_slot slot;
         std::vector<std::uint64_t> expected;
@@ -115,7 +121,8 @@ public:
             });
             while (const auto done = queue.next_done()) { // summed in order of arrival, while others are in flight
                 const auto block = static_cast<std::size_t>(*done);
-                if (checksum(block_of(to, block), seed_of(slot, first + block)) != expected[first + block]) bad = std::min(bad, block);
+                if (checksum(block_of(to, block), seed_of(slot, first + block)) != expected[first + block])
+                    bad = std::min(bad, block);
             }
         });
         if (bad < blocks_)
@@ -123,22 +130,23 @@ public:
                 {.path = path_, .offset = begin + bad * checksum_block_bytes, .length = block_of(to, bad).size()});
     }
 
-    /// Returns a disk slot for the next version of `p`; empty if a commit must come first (see slot_map). Throws io_error after
-    /// a failed sync: earlier writes may be lost, so memory holds the only copy and must not be freed; errc::invalid_argument
-    /// for a partition that does not exist.
+    /// Returns a disk slot for the next version of `p`; empty if a commit must come first (see slot_map). Throws
+    /// io_error after a failed sync: earlier writes may be lost, so memory holds the only copy and must not be freed;
+    /// errc::invalid_argument for a partition that does not exist.
     [[nodiscard]] std::optional<disk_slot> begin_write(partition_id p, std::uint32_t reserve) {
         check_partition(p);
         const std::scoped_lock lock(mutex_);
         if (poison_ != 0) throw io_error(poison_, "refused after a failed sync", {.path = path_});
         return slots_.begin_write(p, slots_.slots() - slots_.partitions() >= slots_.partitions() ? 0 : reserve);
     }
-    /// Writes the version of `p` in `from` to the slot from `begin_write`. If it throws io_error, the slot is returned: call
-    /// `begin_write` again. Throws errc::invalid_argument for a partition or slot that does not exist, or fewer bytes than
-    /// bytes_of(p).
+    /// Writes the version of `p` in `from` to the slot from `begin_write`. If it throws io_error, the slot is returned:
+    /// call `begin_write` again. Throws errc::invalid_argument for a partition or slot that does not exist, or fewer
+    /// bytes than bytes_of(p).
     void write(partition_id p, disk_slot slot, std::span<const std::byte> from) {
         check_memory(p, from.size());
         if (slot.value() >= disk_slots())
-            throw error(errc::invalid_argument, "disk slot " + std::to_string(slot.value()) + " of " + std::to_string(disk_slots()), {.path = path_});
+            throw error(errc::invalid_argument,
+                "disk slot " + std::to_string(slot.value()) + " of " + std::to_string(disk_slots()), {.path = path_});
         const auto bytes = from.first(bytes_of(p));
         std::vector<std::uint64_t> sums(blocks_, 0);
         try {
@@ -167,7 +175,8 @@ public:
         for (partition_id p = 0; p < partitioning_.partitions; ++p) {
             const auto to = begin_write(p, 0);
             if (!to) throw error(errc::no_space, "no spare slot is left; commit first", {.path = path_});
-            values(partitioning_.begin(p), matrix_view<float>(slot.data(), static_cast<std::size_t>(partitioning_.size(p)), layout_.floats()));
+            values(partitioning_.begin(p),
+                matrix_view<float>(slot.data(), static_cast<std::size_t>(partitioning_.size(p)), layout_.floats()));
             write(p, *to, slot.bytes());
         }
     }
@@ -206,8 +215,8 @@ public:
     }
 
 private:
-    /// One thread's access to the file: engine and queue are made at the first use, in the thread that uses them. After a use,
-    /// successful or not, nothing is in flight.
+    /// One thread's access to the file: engine and queue are made at the first use, in the thread that uses them. After
+    /// a use, successful or not, nothing is in flight.
     class channel {
     public:
         template <class Body>
@@ -244,12 +253,18 @@ private:
 
     embedding_file(engine_factory engines, std::filesystem::path path, const row_partitioning& partitioning,
         row_layout layout, slot_map slots)
-        : engines_(std::move(engines)), path_(std::move(path)), partitioning_(partitioning), layout_(layout),
-          blocks_(blocks_of(partitioning, layout, slots.slots())), slots_(std::move(slots)),
+        : engines_(std::move(engines)),
+          path_(std::move(path)),
+          partitioning_(partitioning),
+          layout_(layout),
+          blocks_(blocks_of(partitioning, layout, slots.slots())),
+          slots_(std::move(slots)),
           checksums_(blocks_ * partitioning.partitions, 0) {
         if (slots_.partitions() != partitioning_.partitions)
-            throw error(errc::invalid_argument, "has " + std::to_string(slots_.partitions()) + " slots of partitions for " +
-                                                    std::to_string(partitioning_.partitions), {.path = path_});
+            throw error(errc::invalid_argument,
+                "has " + std::to_string(slots_.partitions()) + " slots of partitions for " +
+                    std::to_string(partitioning_.partitions),
+                {.path = path_});
     }
 
     static void check_shape(const row_partitioning& rows, const row_layout& layout, std::uint32_t spare) {
@@ -257,22 +272,27 @@ private:
             throw error(errc::invalid_argument, "a file of rows needs at least one partition, and a float in a row");
         const std::uint64_t slots = rows.partitions + std::uint64_t{spare};
         if (rows.capacity() > (std::uint64_t{1} << 62) / layout.bytes() / slots)
-            throw error(errc::out_of_range, "a file of " + std::to_string(slots) + " slots of " + std::to_string(rows.capacity()) + " rows of " +
-                                                std::to_string(layout.bytes()) + " bytes is larger than a file can be");
+            throw error(errc::out_of_range,
+                "a file of " + std::to_string(slots) + " slots of " + std::to_string(rows.capacity()) + " rows of " +
+                    std::to_string(layout.bytes()) + " bytes is larger than a file can be");
     }
-    [[nodiscard]] static std::size_t blocks_of(const row_partitioning& rows, const row_layout& layout, std::uint32_t slots) {
+    [[nodiscard]] static std::size_t blocks_of(
+        const row_partitioning& rows, const row_layout& layout, std::uint32_t slots) {
         check_shape(rows, layout, slots);
         return static_cast<std::size_t>(ceil_div(slot_bytes_of(rows, layout), std::uint64_t{checksum_block_bytes}));
     }
     void check_partition(partition_id p) const {
         if (p >= partitioning_.partitions)
-            throw error(errc::invalid_argument, "partition " + std::to_string(p) + " of " + std::to_string(partitioning_.partitions), {.path = path_});
+            throw error(errc::invalid_argument,
+                "partition " + std::to_string(p) + " of " + std::to_string(partitioning_.partitions), {.path = path_});
     }
     void check_memory(partition_id p, std::size_t bytes) const {
         check_partition(p);
         if (bytes < bytes_of(p))
-            throw error(errc::invalid_argument, "memory of " + std::to_string(bytes) + " bytes for partition " + std::to_string(p) + " of " +
-                                                    std::to_string(bytes_of(p)), {.path = path_});
+            throw error(errc::invalid_argument,
+                "memory of " + std::to_string(bytes) + " bytes for partition " + std::to_string(p) + " of " +
+                    std::to_string(bytes_of(p)),
+                {.path = path_});
     }
 
     [[nodiscard]] std::uint64_t offset_of(disk_slot slot) const noexcept { return slot.value() * slot_bytes(); }
@@ -287,7 +307,8 @@ private:
     }
     template <class Byte, class Body>
     static void for_each_block(std::span<Byte> bytes, Body&& body) {
-        for (std::size_t block = 0; block * checksum_block_bytes < bytes.size(); ++block) body(block, block_of(bytes, block));
+        for (std::size_t block = 0; block * checksum_block_bytes < bytes.size(); ++block)
+            body(block, block_of(bytes, block));
     }
 
     static constexpr std::uint64_t file_id = 0x726f7773; // "rows"

@@ -40,13 +40,13 @@ enum class lease_use : std::uint8_t {
 
 /// Memory of a partition buffer.
 struct partition_buffer_options {
-    std::uint32_t resident_partitions = 8;    ///< maximum partitions of a state (the paper's c)
-    std::uint32_t prefetch = 2; ///< extra slots, for partitions that are loaded early or still being written
-    trace_recorder* trace = nullptr; ///< gets tracks of the loading and storing threads; outlives the buffer
+    std::uint32_t resident_partitions = 8; ///< maximum partitions of a state (the paper's c)
+    std::uint32_t prefetch = 2;            ///< extra slots, for partitions that are loaded early or still being written
+    trace_recorder* trace = nullptr;       ///< gets tracks of the loading and storing threads; outlives the buffer
 };
 
-/// Keeps the partitions of a plan's current states in memory, loads the next ones early and writes changed ones back (Marius,
-/// OSDI'21, §4.2).
+/// Keeps the partitions of a plan's current states in memory, loads the next ones early and writes changed ones back
+/// (Marius, OSDI'21, §4.2).
 ///
 /// A training loop acquires the states in order and holds a lease while batches of a state are in flight:
 ///
@@ -54,11 +54,13 @@ struct partition_buffer_options {
 ///     for (std::uint32_t i = 0; i < plan.size(); ++i) { auto rows = buffer.acquire(i); … }   // batches copy the lease
 ///     buffer.end_epoch();
 ///
-/// A swap does not drain the pipeline: batches of consecutive states overlap. A partition is released after the last lease of
-/// its last state: one thread writes it while another loads the next one, and its slot is reused. If all partitions of a plan
-/// fit (`resident_partitions` ≥ partitions), they stay, without I/O between the first load and the next `flush`.
+/// A swap does not drain the pipeline: batches of consecutive states overlap. A partition is released after the last
+/// lease of its last state: one thread writes it while another loads the next one, and its slot is reused. If all
+/// partitions of a plan fit (`resident_partitions` ≥ partitions), they stay, without I/O between the first load and the
+/// next `flush`.
 ///
-/// Memory: (resident_partitions + prefetch) · embedding_file::slot_bytes(), charged to the budget. Exact I/O: `cost_of(plan)`.
+/// Memory: (resident_partitions + prefetch) · embedding_file::slot_bytes(), charged to the budget. Exact I/O:
+/// `cost_of(plan)`.
 /// Thread-safety: one thread drives (begin, acquire, end, flush, scan); leases may be dropped on any thread.
 /// Errors of the background threads are rethrown by the next driving call; none is lost.
 ///
@@ -66,13 +68,16 @@ struct partition_buffer_options {
 /// \snippet 25_own_pipeline.cpp buffers
 class partition_buffer {
 public:
-    /// Precondition: `file` outlives the buffer. Throws errc::invalid_argument for a buffer of no partitions; over_budget;
-    /// std::system_error if a thread cannot be started.
+    /// Precondition: `file` outlives the buffer. Throws errc::invalid_argument for a buffer of no partitions;
+    /// over_budget; std::system_error if a thread cannot be started.
     partition_buffer(embedding_file& file, const partition_buffer_options& options, memory_budget& budget)
-        : file_(file), partitions_(file.partitioning().partitions), keep_(options.resident_partitions >= partitions_),
+        : file_(file),
+          partitions_(file.partitioning().partitions),
+          keep_(options.resident_partitions >= partitions_),
           memory_slots_(slots_of(options, partitions_)),
           charge_(budget.charge("partition buffer", std::uint64_t{memory_slots_} * file.slot_bytes())),
-          reader_track_(open_track(options.trace, "partition reader")), writer_track_(open_track(options.trace, "partition writer")) {
+          reader_track_(open_track(options.trace, "partition reader")),
+          writer_track_(open_track(options.trace, "partition writer")) {
         const std::size_t floats = file.slot_bytes() / sizeof(float);
         for (std::uint32_t i = 0; i < memory_slots_; ++i) {
             memory_.push_back(aligned_buffer<float>::zeroed(floats));
@@ -92,28 +97,32 @@ public:
     /// Returns true if every partition stays in memory.
     [[nodiscard]] bool keeps_all() const noexcept { return keep_; }
 
-    /// Starts an epoch at `first_state`; loading begins at once. If leases update rows, partitions are written on release.
+    /// Starts an epoch at `first_state`; loading begins at once. If leases update rows, partitions are written on
+    /// release.
     /// Throws errc::invalid_argument for a plan of other partitions, for a first state beyond it, for a state with more
-    /// partitions than slots, and if the previous epoch, finished or abandoned, was not ended: its changes would be lost.
+    /// partitions than slots, and if the previous epoch, finished or abandoned, was not ended: its changes would be
+    /// lost.
     void begin_epoch(epoch_plan states, std::uint32_t first_state = 0, lease_use use = lease_use::update) {
         detail::check_plan(states, partitions_);
         const std::scoped_lock lock(mutex_);
         if (failure_) std::rethrow_exception(failure_);
         if (running_) throw error(errc::invalid_argument, "an epoch begins before the one before it was ended");
         if (first_state > states.size())
-            throw error(errc::invalid_argument, "an epoch begins at state " + std::to_string(first_state) + " of a plan of " +
-                                                    std::to_string(states.size()));
+            throw error(errc::invalid_argument,
+                "an epoch begins at state " + std::to_string(first_state) + " of a plan of " +
+                    std::to_string(states.size()));
         for (const buffer_state& s : states)
             if (s.resident.size() > memory_slots_)
-                throw error(errc::invalid_argument, "a state names " + std::to_string(s.resident.size()) +
-                                                        " partitions, the buffer has " + std::to_string(memory_slots_) +
-                                                        " slots");
+                throw error(errc::invalid_argument,
+                    "a state names " + std::to_string(s.resident.size()) + " partitions, the buffer has " +
+                        std::to_string(memory_slots_) + " slots");
         const bool replaced = !keep_ || residencies_.empty();
         std::vector<tracked_residency> stays;
         if (replaced && keep_)
             for (partition_id p = 0; p < partitions_; ++p) stays.push_back({{p, 0, 0}, 1});
         else if (replaced)
-            for (const residency& each : residencies_of(states, first_state)) stays.push_back({each, each.last - each.first + 1});
+            for (const residency& each : residencies_of(states, first_state))
+                stays.push_back({each, each.last - each.first + 1});
         changes_ = use == lease_use::update; // no failure is possible from here on
         commit_wanted_ = false;
         if (changes_) flushed_ = false;
@@ -127,13 +136,13 @@ public:
         changed_.notify_all();
     }
 
-    /// Returns the rows of state `index`, after all its partitions are loaded. States are acquired in order, once each. Waits
-    /// for leases that hold the memory it needs: a thread that keeps those of earlier states waits for itself.
+    /// Returns the rows of state `index`, after all its partitions are loaded. States are acquired in order, once each.
+    /// Waits for leases that hold the memory it needs: a thread that keeps those of earlier states waits for itself.
     ///
-    /// Empty if the disk has no free slot for a partition that must be released, or `committed` did not follow a `flush`: drop
-    /// every lease, then `flush`, make a checkpoint, call `committed` and retry. Throws errc::invalid_argument outside an epoch,
-    /// for another state than the next one, and in an epoch that reads; errc::canceled on stop; rethrows errors of the
-    /// background threads.
+    /// Empty if the disk has no free slot for a partition that must be released, or `committed` did not follow a
+    /// `flush`: drop every lease, then `flush`, make a checkpoint, call `committed` and retry. Throws
+    /// errc::invalid_argument outside an epoch, for another state than the next one, and in an epoch that reads;
+    /// errc::canceled on stop; rethrows errors of the background threads.
     [[nodiscard]] std::optional<state_lease> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         return acquire_for(index, lease_use::update, stop);
     }
@@ -153,7 +162,7 @@ public:
         changed_.notify_all();
         changed_.wait(lock, [&] {
             return failure_ || commit_wanted_ || keep_ ||
-                   std::ranges::all_of(residencies_, [](const tracked_residency& s) { return s.status == phase::gone; });
+                std::ranges::all_of(residencies_, [](const tracked_residency& s) { return s.status == phase::gone; });
         });
         if (failure_) std::rethrow_exception(failure_);
         running_ = commit_wanted_;
@@ -164,9 +173,10 @@ public:
         return commit_wanted_;
     }
 
-    /// Writes all changes and makes them durable; partitions stay in memory. Throws errc::no_space if the file does not have a
-    /// spare slot for each changed partition. Nothing is written after that until `committed`, so that the checkpoint made
-    /// meanwhile names whole partitions. Another `flush`, or an epoch of updates, discards a checkpoint that was not committed.
+    /// Writes all changes and makes them durable; partitions stay in memory. Throws errc::no_space if the file does not
+    /// have a spare slot for each changed partition. Nothing is written after that until `committed`, so that the
+    /// checkpoint made meanwhile names whole partitions. Another `flush`, or an epoch of updates, discards a checkpoint
+    /// that was not committed.
     /// Precondition: no thread reads or updates rows meanwhile; leases may be held and dropped.
     void flush() {
         std::unique_lock lock(mutex_);
@@ -238,7 +248,9 @@ private:
     /// Shared by the leases of a state: its rows, and its residencies.
     struct hold {
         hold(partition_buffer& buffer, std::vector<std::size_t> indices)
-            : rows(buffer.file_.partitioning(), buffer.file_.layout(), buffer.locks_), from(buffer), stays(std::move(indices)) {}
+            : rows(buffer.file_.partitioning(), buffer.file_.layout(), buffer.locks_),
+              from(buffer),
+              stays(std::move(indices)) {}
         ~hold() {
             if (counts) from.release(stays);
         }
@@ -257,13 +269,15 @@ private:
     }
 
     [[nodiscard]] static std::uint32_t slots_of(const partition_buffer_options& options, std::uint32_t partitions) {
-        if (options.resident_partitions == 0) throw error(errc::invalid_argument, "a buffer of partitions needs room for one");
+        if (options.resident_partitions == 0)
+            throw error(errc::invalid_argument, "a buffer of partitions needs room for one");
         if (options.resident_partitions >= partitions) return partitions;
         return options.resident_partitions + std::min(options.prefetch, partitions);
     }
 
     /// Returns the rows of the next state, marked as changed if they may be updated.
-    [[nodiscard]] std::optional<state_lease> acquire_for(std::uint32_t index, lease_use use, const std::stop_token& stop) {
+    [[nodiscard]] std::optional<state_lease> acquire_for(
+        std::uint32_t index, lease_use use, const std::stop_token& stop) {
         const std::stop_callback wake(stop, [this] { notify(); });
         std::unique_lock lock(mutex_);
         if (failure_) std::rethrow_exception(failure_);
@@ -271,7 +285,7 @@ private:
         const std::vector<std::size_t> wanted = residencies_of_partition(index);
         changed_.wait(lock, [&] {
             return failure_ || commit_wanted_ || stop.stop_requested() ||
-                   std::ranges::all_of(wanted, [&](std::size_t i) { return residencies_[i].status == phase::resident; });
+                std::ranges::all_of(wanted, [&](std::size_t i) { return residencies_[i].status == phase::resident; });
         });
         if (failure_) std::rethrow_exception(failure_);
         if (stop.stop_requested()) throw error(errc::canceled, "stopped while loading partitions");
@@ -291,15 +305,19 @@ private:
     }
 
     void check_acquire(std::uint32_t index, lease_use use) const {
-        if (!running_) throw error(errc::invalid_argument, "state " + std::to_string(index) + " is acquired outside an epoch");
+        if (!running_)
+            throw error(errc::invalid_argument, "state " + std::to_string(index) + " is acquired outside an epoch");
         if (next_state_ >= plan_.size())
-            throw error(errc::invalid_argument, "state " + std::to_string(index) + " is acquired after all " +
-                                                    std::to_string(plan_.size()) + " states of the plan");
+            throw error(errc::invalid_argument,
+                "state " + std::to_string(index) + " is acquired after all " + std::to_string(plan_.size()) +
+                    " states of the plan");
         if (index != next_state_)
-            throw error(errc::invalid_argument, "state " + std::to_string(index) + " is acquired, the next one is state " +
-                                                    std::to_string(next_state_));
+            throw error(errc::invalid_argument,
+                "state " + std::to_string(index) + " is acquired, the next one is state " +
+                    std::to_string(next_state_));
         if (use == lease_use::update && !changes_)
-            throw error(errc::invalid_argument, "an epoch that only reads gives no leases for updates: call acquire_read");
+            throw error(
+                errc::invalid_argument, "an epoch that only reads gives no leases for updates: call acquire_read");
     }
 
     /// Runs a background thread: repeats `step` until stopped; keeps its first exception for the driving thread.
@@ -326,7 +344,8 @@ private:
         if (next_load_ == residencies_.size() || free_memory_.empty()) return false;
         tracked_residency& next = residencies_[next_load_];
         for (std::size_t i = first_live_; i < next_load_; ++i)
-            if (residencies_[i].span.partition == next.span.partition && residencies_[i].status != phase::gone) return false;
+            if (residencies_[i].span.partition == next.span.partition && residencies_[i].status != phase::gone)
+                return false;
         const std::size_t index = next_load_++;
         next.slot = free_memory_.back();
         free_memory_.pop_back();
@@ -358,7 +377,8 @@ private:
             if (!flushed_) slot = file_.begin_write(p, flushing_ ? 0 : memory_slots_);
             if (!slot) {
                 if (flushing_) // `committed` frees slots, and follows it
-                    throw error(errc::no_space, "has fewer spare slots than partitions that changed in memory", {.path = file_.path()});
+                    throw error(errc::no_space, "has fewer spare slots than partitions that changed in memory",
+                        {.path = file_.path()});
                 commit_wanted_ = true;
                 changed_.notify_all();
                 return false;
@@ -367,7 +387,8 @@ private:
             aligned_buffer<float>& from = memory_[found->slot.value()];
             lock.unlock();
             {
-                const trace_span span(writer_track_.get(), "store partition", {.partition = p, .bytes = file_.bytes_of(p)});
+                const trace_span span(
+                    writer_track_.get(), "store partition", {.partition = p, .bytes = file_.bytes_of(p)});
                 file_.write(p, *slot, from.bytes());
             }
             lock.lock();
@@ -433,10 +454,11 @@ private:
     std::size_t first_live_ = 0; // all residencies before it are gone
     std::uint32_t leases_ = 0;
     std::uint32_t next_state_ = 0; // to acquire
-    bool running_ = false; // an epoch began and has not ended
+    bool running_ = false;         // an epoch began and has not ended
     bool changes_ = true;
     bool flushing_ = false;
-    bool flushed_ = false; // and not committed: a checkpoint may name the newest slots, which would be overwritten in place
+    bool flushed_ =
+        false; // and not committed: a checkpoint may name the newest slots, which would be overwritten in place
     bool commit_wanted_ = false;
     std::exception_ptr failure_;
 

@@ -17,8 +17,8 @@ struct residency {
     friend bool operator==(const residency&, const residency&) = default;
 };
 
-/// Returns the residencies of a plan from state `first_state` on, in load order: by first state, then by partition. They
-/// determine the behavior of a partition buffer.
+/// Returns the residencies of a plan from state `first_state` on, in load order: by first state, then by partition.
+/// They determine the behavior of a partition buffer.
 ///
 /// Cost: O(sum of resident partitions · log c). Source: Marius, OSDI'21, §4.2.
 [[nodiscard]] inline std::vector<residency> residencies_of(const epoch_plan& states, std::uint32_t first_state = 0) {

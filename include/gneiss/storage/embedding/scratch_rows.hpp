@@ -24,16 +24,17 @@
 
 namespace gneiss {
 
-/// Rows of all nodes that live as long as this object: written partition by partition, then read any number of times, from
-/// memory or from a file. An `embedding_stream`.
+/// Rows of all nodes that live as long as this object: written partition by partition, then read any number of times,
+/// from memory or from a file. An `embedding_stream`.
 ///
 ///     scratch_rows rows(partitioning, 128, engines, directory);
 ///     for (partition_id p = 0; p < partitioning.partitions; ++p) { fill(rows.room(p)); rows.put(p); }
 ///     rows.for_each_block(visit);
 ///
-/// The file has a unique name in the directory and is removed by the destructor (only a killed process leaves it); its blocks
-/// have checksums that are verified on read. Cost: one write per partition, and one read each time. Memory: `memory_bytes`, and
-/// the buffers of readers. Thread-safety: one thread may `read` while another writes other partitions.
+/// The file has a unique name in the directory and is removed by the destructor (only a killed process leaves it); its
+/// blocks have checksums that are verified on read. Cost: one write per partition, and one read each time. Memory:
+/// `memory_bytes`, and the buffers of readers. Thread-safety: one thread may `read` while another writes other
+/// partitions.
 /// Errors: io_error (no space among them); errc::corrupt.
 class scratch_rows {
 public:
@@ -91,8 +92,8 @@ public:
         file_->write(p, *slot, memory_[0].bytes());
     }
 
-    /// Returns the rows of `p`; those of a file are read into `to`, which grows to `buffer_floats`. Precondition: `put(p)` was
-    /// called.
+    /// Returns the rows of `p`; those of a file are read into `to`, which grows to `buffer_floats`. Precondition:
+    /// `put(p)` was called.
     [[nodiscard]] matrix_view<const float> read(partition_id p, aligned_buffer<float>& to) {
         if (!file_) return view(memory_[p], p);
         if (to.size() < buffer_floats(partitioning_, dim_))
@@ -101,8 +102,8 @@ public:
         return view(to, p);
     }
 
-    /// Visits all rows in order, one partition per block. Those of a file are read into the buffer of `room`, whose content is
-    /// lost. Precondition: all were put, and none is put meanwhile.
+    /// Visits all rows in order, one partition per block. Those of a file are read into the buffer of `room`, whose
+    /// content is lost. Precondition: all were put, and none is put meanwhile.
     void for_each_block(const embedding_block_visitor& visit) {
         for (partition_id p = 0; p < partitioning_.partitions; ++p) {
             const auto rows = read(p, memory_[0]);

@@ -14,9 +14,9 @@ namespace gneiss {
 
 /// Assignment of partitions to disk slots that never loses the last committed version in a crash.
 ///
-/// An embedding file has `partitions + spare` slots. A write goes to a slot that the last commit does not name; a commit makes
-/// the current slots the committed ones and frees the rest. So after a crash every committed slot is whole. Integers only:
-/// `partition_buffer` moves the bytes, `checkpoint` makes the commit durable.
+/// An embedding file has `partitions + spare` slots. A write goes to a slot that the last commit does not name; a
+/// commit makes the current slots the committed ones and frees the rest. So after a crash every committed slot is
+/// whole. Integers only: `partition_buffer` moves the bytes, `checkpoint` makes the commit durable.
 /// Not thread-safe. All calls O(1), except `commit`, O(partitions).
 class slot_map {
 public:
@@ -32,7 +32,9 @@ public:
 
     /// Restores a committed assignment. Throws errc::corrupt if two partitions share a slot.
     slot_map(std::span<const disk_slot> committed, std::uint32_t slots)
-        : current_(committed.begin(), committed.end()), committed_(current_), written_(current_.size(), false),
+        : current_(committed.begin(), committed.end()),
+          committed_(current_),
+          written_(current_.size(), false),
           slots_(slots) {
         std::vector<bool> taken(slots, false);
         for (const disk_slot slot : current_) {
@@ -55,8 +57,8 @@ public:
 
     /// Returns a slot for the next version of `p`: its own if the last commit does not name it, else a free one.
     ///
-    /// Empty if only `reserve` free slots are left: commit first. The slot's content is undefined until `finish_write`; the
-    /// committed version stays whole.
+    /// Empty if only `reserve` free slots are left: commit first. The slot's content is undefined until `finish_write`;
+    /// the committed version stays whole.
     [[nodiscard]] std::optional<disk_slot> begin_write(partition_id p, std::uint32_t reserve = 0) {
         if (written_[p]) return current_[p];
         if (free_.size() <= reserve) return std::nullopt;
@@ -74,8 +76,8 @@ public:
         if (current_[p] != slot) free_.push_back(slot);
     }
 
-    /// Makes the current slots, now durable and named by the new generation, the committed ones; frees those of the last
-    /// commit.
+    /// Makes the current slots, now durable and named by the new generation, the committed ones; frees those of the
+    /// last commit.
     void commit() {
         for (partition_id p = 0; p < partitions(); ++p) {
             if (committed_[p] != current_[p]) free_.push_back(committed_[p]);

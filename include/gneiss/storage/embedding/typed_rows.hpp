@@ -20,13 +20,14 @@ namespace gneiss {
 ///     embedding_file::create(engine, path, partitioning, record_layout<visits>, 2);
 template <class T>
 inline constexpr row_layout record_layout = [] {
-    static_assert(std::is_trivially_copyable_v<T>, "record_layout: a record must be trivially copyable, since files hold its bytes");
+    static_assert(std::is_trivially_copyable_v<T>,
+        "record_layout: a record must be trivially copyable, since files hold its bytes");
     static_assert(alignof(T) <= page_alignment, "record_layout: a record cannot be aligned to more than a page");
     return row_layout{static_cast<std::uint32_t>(ceil_div(sizeof(T), sizeof(float))), 0};
 }();
 
-/// Returns the record in a row of a file or buffer with `record_layout<T>`. Throws errc::invalid_argument for a row of another
-/// length. Bytes are never converted: those of a float come back with the same bits.
+/// Returns the record in a row of a file or buffer with `record_layout<T>`. Throws errc::invalid_argument for a row of
+/// another length. Bytes are never converted: those of a float come back with the same bits.
 ///
 ///     file.fill([](std::uint64_t first, matrix_view<float> rows) {
 ///         for (std::size_t i = 0; i < rows.rows(); ++i) record_in<visits>(rows[i]) = {.id = first + i};
@@ -34,7 +35,8 @@ inline constexpr row_layout record_layout = [] {
 template <class T>
 [[nodiscard]] T& record_in(std::span<float> row) {
     if (row.size() != record_layout<T>.floats())
-        throw error(errc::invalid_argument, "a row of " + std::to_string(row.size_bytes()) + " bytes holds no record of " + std::to_string(sizeof(T)));
+        throw error(errc::invalid_argument,
+            "a row of " + std::to_string(row.size_bytes()) + " bytes holds no record of " + std::to_string(sizeof(T)));
     return *reinterpret_cast<T*>(row.data());
 }
 /// Returns the record in a row that cannot be written.
@@ -50,8 +52,8 @@ template <class T>
 ///     const typed_rows<visits> rows(**lease);
 ///     rows[node].count += 1;
 ///
-/// `typed_rows<const T>` reads a lease of `acquire_read`. A view: valid while the lease is held. Threads may use different
-/// records at once.
+/// `typed_rows<const T>` reads a lease of `acquire_read`. A view: valid while the lease is held. Threads may use
+/// different records at once.
 ///
 /// From examples/34_records.cpp:
 /// \snippet 34_records.cpp epoch
@@ -64,7 +66,9 @@ public:
     /// Views the rows. Throws errc::invalid_argument for rows of another layout.
     explicit typed_rows(rows_type& rows) : rows_(&rows) {
         if (rows.layout() != record_layout<record>)
-            throw error(errc::invalid_argument, "rows of " + std::to_string(rows.layout().bytes()) + " bytes hold no records of " + std::to_string(sizeof(T)));
+            throw error(errc::invalid_argument,
+                "rows of " + std::to_string(rows.layout().bytes()) + " bytes hold no records of " +
+                    std::to_string(sizeof(T)));
     }
 
     /// Returns a node's record. Throws errc::out_of_range unless the node exists and is resident.

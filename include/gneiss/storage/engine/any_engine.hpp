@@ -13,7 +13,8 @@ namespace gneiss {
 
 /// Owner of an engine of any type, chosen at run time; models `io_engine` itself.
 ///
-/// Cost: one virtual call per batch of requests. Movable; files and queues hold its address, so move it before making them.
+/// Cost: one virtual call per batch of requests. Movable; files and queues hold its address, so move it before making
+/// them.
 /// Thread-safety: that of every engine, one thread at a time.
 class any_engine {
 public:
@@ -52,10 +53,13 @@ private:
     };
     template <class E>
     struct model final : interface {
-        static_assert(io_engine<E>, "any_engine: the object must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
+        static_assert(
+            io_engine<E>, "any_engine: the object must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
         explicit model(E&& from) : engine(std::move(from)) {}
         engine_traits traits() const override { return engine.traits(); }
-        int open(const std::filesystem::path& path, const open_options& options) override { return engine.open(path, options); }
+        int open(const std::filesystem::path& path, const open_options& options) override {
+            return engine.open(path, options);
+        }
         void close(int file) override { engine.close(file); }
         std::uint64_t size(int file) override { return engine.size(file); }
         void resize(int file, std::uint64_t bytes) override { engine.resize(file, bytes); }
@@ -77,7 +81,9 @@ using engine_factory = std::function<any_engine()>;
 
 /// Makes an engine. Throws errc::invalid_argument if there is no factory.
 [[nodiscard]] inline any_engine make_engine(const engine_factory& engines) {
-    if (!engines) throw error(errc::invalid_argument, "an engine is needed, but there is no function that makes one", {.field = "engines"});
+    if (!engines)
+        throw error(errc::invalid_argument, "an engine is needed, but there is no function that makes one",
+            {.field = "engines"});
     return engines();
 }
 

@@ -52,11 +52,12 @@ struct engine_traits {
 
 /// Asynchronous reads and writes.
 ///
-/// Meaning: `submit` takes a prefix of the requests (at most `traits().depth` in flight) and returns its length; `wait` blocks
-/// until there are `at_least` completions (or none is in flight) and returns the number it wrote. Completions come in any
-/// order. A failed operation is a completion with −errno; only failures of the engine itself throw, and a `submit` that throws
-/// has taken nothing. `open` throws io_error.
-/// Cost: one system call per `submit` and per `wait`, amortized over many requests. One thread uses an engine at a time.
+/// Meaning: `submit` takes a prefix of the requests (at most `traits().depth` in flight) and returns its length; `wait`
+/// blocks until there are `at_least` completions (or none is in flight) and returns the number it wrote. Completions
+/// come in any order. A failed operation is a completion with −errno; only failures of the engine itself throw, and a
+/// `submit` that throws has taken nothing. `open` throws io_error.
+/// Cost: one system call per `submit` and per `wait`, amortized over many requests. One thread uses an engine at a
+/// time.
 template <class E>
 concept io_engine = requires(E& e, const E& c, const std::filesystem::path& path, const open_options& options, int file,
     std::uint64_t size, std::span<const io_request> requests, std::span<io_completion> done, std::size_t at_least) {

@@ -42,7 +42,8 @@ struct fault {
     fault_targets on{};                         ///< affected calls
 };
 
-/// Counts the operations of all engines that share it and selects the one that fails. Thread-safe; one atomic step per call.
+/// Counts the operations of all engines that share it and selects the one that fails. Thread-safe; one atomic step per
+/// call.
 class fault_injector {
 public:
     /// Kind of call.
@@ -100,21 +101,23 @@ private:
 ///     const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::device_error, .at = 7});
 ///     any_engine engine = faulty(threads_engine{}, injector); // its seventh operation fails with EIO
 ///
-/// Meaning: a failed operation has no effect, except a short transfer, which moves the shorter length (a multiple of the direct
-/// alignment; a transfer of one unit is not shortened). A failed read, write or sync completes with the error number, as a
-/// device reports it; a failed `open` or `resize` throws io_error.
+/// Meaning: a failed operation has no effect, except a short transfer, which moves the shorter length (a multiple of
+/// the direct alignment; a transfer of one unit is not shortened). A failed read, write or sync completes with the
+/// error number, as a device reports it; a failed `open` or `resize` throws io_error.
 /// Cost: that of `Engine`, and a copy of each request. Thread-safety: that of `Engine`. Models `io_engine`.
 ///
 /// From examples/14_faults.cpp:
 /// \snippet 14_faults.cpp faults
 template <class Engine>
 class faulty {
-    static_assert(io_engine<Engine>, "faulty: Engine must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
+    static_assert(
+        io_engine<Engine>, "faulty: Engine must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
 
 public:
     /// Injects failures into the calls of `engine`.
     faulty(Engine engine, std::shared_ptr<fault_injector> injector)
-        : engine_(std::move(engine)), injector_(std::move(injector)) {}
+        : engine_(std::move(engine)),
+          injector_(std::move(injector)) {}
 
     [[nodiscard]] engine_traits traits() const { return engine_.traits(); }
 

@@ -11,9 +11,10 @@ namespace gneiss {
 
 /// An open file of an engine, closed by the destructor.
 ///
-/// Meaning: bytes move through an `io_queue` on the same engine; this object has name, size and alignment. After a failed sync
-/// the file is *poisoned*: the kernel may have dropped the dirty pages and marked them clean, so a second sync would succeed
-/// without data on the device. Every later write, sync or resize through this object throws; memory then holds the only copy.
+/// Meaning: bytes move through an `io_queue` on the same engine; this object has name, size and alignment. After a
+/// failed sync the file is *poisoned*: the kernel may have dropped the dirty pages and marked them clean, so a second
+/// sync would succeed without data on the device. Every later write, sync or resize through this object throws; memory
+/// then holds the only copy.
 /// Precondition: the engine outlives the file and stays at its address; the file stays at its address while
 /// operations on it are outstanding. Errors: `io_error`. Thread-safety: that of its engine.
 class file {
@@ -33,11 +34,18 @@ class file {
 public:
     /// Opens the file. Throws io_error.
     file(any_engine& engine, std::filesystem::path path, const open_options& options = {})
-        : engine_(&engine), path_(std::move(path)), handle_(engine.open(path_, options)), writable_(options.write),
+        : engine_(&engine),
+          path_(std::move(path)),
+          handle_(engine.open(path_, options)),
+          writable_(options.write),
           alignment_(engine.direct_alignment(handle_)) {}
     file(file&& other) noexcept
-        : engine_(other.engine_), path_(std::move(other.path_)), handle_(std::exchange(other.handle_, -1)),
-          writable_(other.writable_), poison_(other.poison_), alignment_(other.alignment_) {}
+        : engine_(other.engine_),
+          path_(std::move(other.path_)),
+          handle_(std::exchange(other.handle_, -1)),
+          writable_(other.writable_),
+          poison_(other.poison_),
+          alignment_(other.alignment_) {}
     file& operator=(file&& other) noexcept {
         std::swap(engine_, other.engine_);
         std::swap(path_, other.path_);

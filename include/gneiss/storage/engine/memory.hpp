@@ -79,13 +79,16 @@ inline memory_file_system::content::~content() { place->used -= bytes.size(); }
 ///     any_engine engine = memory_engine(disk);
 ///     file target(engine, "name", {.write = true, .create = true});
 ///
-/// Meaning: operations take effect in `wait`, in a random order fixed by the seed, which exposes callers that rely on an order.
-/// Nothing is durable; direct is ignored. Cost: one copy per operation under the file system's lock. Models `io_engine`.
+/// Meaning: operations take effect in `wait`, in a random order fixed by the seed, which exposes callers that rely on
+/// an order. Nothing is durable; direct is ignored. Cost: one copy per operation under the file system's lock. Models
+/// `io_engine`.
 class memory_engine {
 public:
     /// Engine on a file system; `seed` fixes the order of completions.
-    explicit memory_engine(memory_file_system files = memory_file_system{}, std::size_t depth = 32, std::uint64_t seed = 0)
-        : disk_(std::move(files.disk_)), depth_(depth == 0 ? 1 : depth),
+    explicit memory_engine(
+        memory_file_system files = memory_file_system{}, std::size_t depth = 32, std::uint64_t seed = 0)
+        : disk_(std::move(files.disk_)),
+          depth_(depth == 0 ? 1 : depth),
           order_(random_key(seed, random_domain::retry)) {}
     memory_engine(memory_engine&&) noexcept = default;
     memory_engine& operator=(memory_engine&& other) noexcept {

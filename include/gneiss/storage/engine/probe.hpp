@@ -51,8 +51,8 @@ inline void probe_engine(any_engine& engine, const std::filesystem::path& readab
 ///
 ///     any_engine engine = choose_engine("auto", {uring_candidate(), threads_candidate()}).make();
 ///
-/// Errors: `error` (invalid_argument) for a name that is not among the candidates, `error` (unsupported) with the text of all
-/// refusals if none works. Cost: one engine and one read of 16 bytes per candidate tried. Thread-safe.
+/// Errors: `error` (invalid_argument) for a name that is not among the candidates, `error` (unsupported) with the text
+/// of all refusals if none works. Cost: one engine and one read of 16 bytes per candidate tried. Thread-safe.
 [[nodiscard]] inline engine_choice choose_engine(
     std::string_view name, const std::vector<engine_candidate>& candidates) {
     std::string refusals, known;

@@ -18,9 +18,9 @@ namespace gneiss {
 
 /// An imaginary disk.
 struct throttle_options {
-    double bytes_per_second = 150e6;          ///< > 0
+    double bytes_per_second = 150e6;           ///< > 0
     std::chrono::nanoseconds latency{100'000}; ///< added to each operation; shared by operations in flight
-    std::size_t block_bytes = 128 * 1024;     ///< transfers are charged in whole blocks; at least 1
+    std::size_t block_bytes = 128 * 1024;      ///< transfers are charged in whole blocks; at least 1
 };
 
 /// The clock of `throttled`; tests replace it.
@@ -41,7 +41,9 @@ public:
 
     /// Device with a bandwidth and a latency.
     explicit throttled_device(const throttle_options& options, Timer timer = {})
-        : options_(options), timer_(std::move(timer)), free_(timer_.now()) {}
+        : options_(options),
+          timer_(std::move(timer)),
+          free_(timer_.now()) {}
 
     [[nodiscard]] const throttle_options& options() const noexcept { return options_; }
     /// Returns the clock.
@@ -68,18 +70,21 @@ private:
 
 /// Wraps `Engine` and limits it to the bandwidth and latency of a given device, to simulate a slow disk.
 ///
-/// Meaning: `Engine` moves the bytes; a completion is held back until the device would have finished it. So n bytes take at
-/// least n / bandwidth on any storage. Blocks in `wait`, never longer than the operations in flight take. Models `io_engine`.
+/// Meaning: `Engine` moves the bytes; a completion is held back until the device would have finished it. So n bytes
+/// take at least n / bandwidth on any storage. Blocks in `wait`, never longer than the operations in flight take.
+/// Models `io_engine`.
 template <class Engine, class Timer = steady_timer>
 class throttled {
-    static_assert(io_engine<Engine>, "throttled: Engine must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
+    static_assert(
+        io_engine<Engine>, "throttled: Engine must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
 
 public:
     using device_type = throttled_device<Timer>; ///< device that engines share
 
     /// Engine on a device that others share.
     throttled(Engine engine, std::shared_ptr<device_type> device)
-        : engine_(std::move(engine)), device_(std::move(device)) {}
+        : engine_(std::move(engine)),
+          device_(std::move(device)) {}
     /// Engine on a device of its own.
     throttled(Engine engine, const throttle_options& options)
         : throttled(std::move(engine), std::make_shared<device_type>(options)) {}
@@ -150,7 +155,7 @@ private:
 
     Engine engine_;
     std::shared_ptr<device_type> device_;
-    std::vector<slot> slots_;          // requests in flight, by the tag passed to the engine
+    std::vector<slot> slots_;         // requests in flight, by the tag passed to the engine
     std::vector<std::size_t> landed_; // those that the engine completed
 };
 

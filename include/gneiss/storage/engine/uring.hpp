@@ -23,15 +23,16 @@ namespace gneiss {
 /// An engine on one io_uring.
 ///
 /// Meaning: it can be made on any thread; the thread of the first `submit` becomes the ring's owner (SINGLE_ISSUER |
-/// DEFER_TASKRUN, Linux 6.1; older kernels get COOP_TASKRUN or no flags). Another thread may take the engine over while nothing
-/// is in flight, which costs a new ring. Cost: one system call per `submit` and at most one per `wait`. Errors: the constructor
-/// throws `io_error` with the kernel's refusal (EPERM, ENOSYS, ENOMEM, …), and so does a `submit` that needs a new ring. Models
-/// `io_engine`; the destructor, called by the owner, waits for operations in flight.
+/// DEFER_TASKRUN, Linux 6.1; older kernels get COOP_TASKRUN or no flags). Another thread may take the engine over while
+/// nothing is in flight, which costs a new ring. Cost: one system call per `submit` and at most one per `wait`. Errors:
+/// the constructor throws `io_error` with the kernel's refusal (EPERM, ENOSYS, ENOMEM, …), and so does a `submit` that
+/// needs a new ring. Models `io_engine`; the destructor, called by the owner, waits for operations in flight.
 class uring_engine {
 public:
     /// \param depth  maximum operations in flight, 1 … 4096
     explicit uring_engine(std::size_t depth = 64)
-        : depth_(std::clamp<std::size_t>(depth, 1, 4096)), ring_(std::make_unique<ring>(depth_)) {}
+        : depth_(std::clamp<std::size_t>(depth, 1, 4096)),
+          ring_(std::make_unique<ring>(depth_)) {}
     uring_engine(uring_engine&&) noexcept = default;
     uring_engine& operator=(uring_engine&& other) noexcept {
         std::swap(files_, other.files_);
@@ -104,9 +105,9 @@ private:
 
         explicit ring(std::size_t depth) {
             int result = -EINVAL;
-            for (const unsigned attempt : {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-                                               IORING_SETUP_R_DISABLED,
-                     IORING_SETUP_COOP_TASKRUN, 0U}) {
+            for (const unsigned attempt :
+                {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED,
+                    IORING_SETUP_COOP_TASKRUN, 0U}) {
                 flags = attempt;
                 result = io_uring_queue_init(static_cast<unsigned>(depth), &value, attempt);
                 if (result != -EINVAL) break; // EINVAL: a flag unknown to this kernel
@@ -152,9 +153,7 @@ private:
     static void prepare(io_uring_sqe& entry, const io_request& request) noexcept {
         const auto length = static_cast<unsigned>(std::min(request.length, std::size_t{1} << 30));
         switch (request.operation) {
-        case io_operation::read:
-            io_uring_prep_read(&entry, request.file, request.data, length, request.offset);
-            break;
+        case io_operation::read: io_uring_prep_read(&entry, request.file, request.data, length, request.offset); break;
         case io_operation::write:
             io_uring_prep_write(&entry, request.file, request.data, length, request.offset);
             break;
@@ -176,7 +175,8 @@ private:
         return count;
     }
 
-    /// Drops requests that the kernel has not seen, with their ring: it could see them later, when their memory is reused.
+    /// Drops requests that the kernel has not seen, with their ring: it could see them later, when their memory is
+    /// reused.
     /// Precondition: it has seen none of those in flight.
     void drop_ring() noexcept { ring_.reset(); }
 

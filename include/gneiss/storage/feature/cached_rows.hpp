@@ -32,13 +32,14 @@ namespace gneiss {
 ///     cache.gather(ids, to);             // hits from memory, misses from below
 ///     cache.apply(changes, ids, to);     // a change_set of the policy
 ///
-/// Meaning: `gather` copies cached rows and reads the others from the source below. The contents change only by `fill` and
-/// `apply`, so a policy on integers (cache/simulate.hpp) knows them exactly. A cache is a row source, so caches can be stacked.
+/// Meaning: `gather` copies cached rows and reads the others from the source below. The contents change only by `fill`
+/// and `apply`, so a policy on integers (cache/simulate.hpp) knows them exactly. A cache is a row source, so caches can
+/// be stacked.
 /// Cost: a lookup and a copy per row, by the executor; misses are read while hits are copied, if the source below is an
 /// `async_row_source`.
 /// Memory: `bytes_needed`, charged to the budget, and 12 bytes per id of the largest gather.
-/// Errors: those of the source below; over_budget. A `fill` that fails and an invalid change set leave the cache empty, so that
-/// no slot claims a row it does not hold.
+/// Errors: those of the source below; over_budget. A `fill` that fails and an invalid change set leave the cache empty,
+/// so that no slot claims a row it does not hold.
 /// Thread-safety: as a row source; `fill`, `apply`, `release` and `acquire` count as gathers.
 /// Source: Park et al., "Ginex", VLDB 2022, section 3.3 (feature cache: structure and update).
 ///
@@ -46,14 +47,18 @@ namespace gneiss {
 /// \snippet 24_own_row_source.cpp cache
 template <class Below>
 class cached_rows {
-    static_assert(row_source<Below>, "cached_rows: Below must be a gneiss::row_source, see gneiss/storage/feature/row_source.hpp");
+    static_assert(row_source<Below>,
+        "cached_rows: Below must be a gneiss::row_source, see gneiss/storage/feature/row_source.hpp");
 
 public:
     /// \param capacity  maximum number of cached rows; 0: all gathers go to the source below
     /// Precondition: the source below, the executor and the budget outlive this. Throws over_budget.
     cached_rows(Below& below, std::size_t capacity, slot_table_kind kind, executor_ref executor, memory_budget& budget)
-        : below_(below), row_bytes_(below.row_bytes()),
-          capacity_(static_cast<std::size_t>(std::min<std::uint64_t>(capacity, below.rows()))), kind_(kind), executor_(executor),
+        : below_(below),
+          row_bytes_(below.row_bytes()),
+          capacity_(static_cast<std::size_t>(std::min<std::uint64_t>(capacity, below.rows()))),
+          kind_(kind),
+          executor_(executor),
           budget_(budget) {
         acquire();
     }
@@ -107,9 +112,9 @@ public:
         misses_.clear();
     }
 
-    /// Reads rows from below into the cache: `in` takes the slots of `out`, then free ones. Other cached rows stay, so a cache
-    /// that is carried over reads only the missing rows. Throws errc::invalid_argument for too many rows, for one that is
-    /// cached or repeated, and for one in `out` that is not cached.
+    /// Reads rows from below into the cache: `in` takes the slots of `out`, then free ones. Other cached rows stay, so
+    /// a cache that is carried over reads only the missing rows. Throws errc::invalid_argument for too many rows, for
+    /// one that is cached or repeated, and for one in `out` that is not cached.
     void fill(std::span<const node_id> in, std::span<const node_id> out = {}) {
         try {
             assign(in, out);
@@ -121,8 +126,8 @@ public:
         free_memory(slot_of_); // a batch has fewer
     }
 
-    /// Applies the changes after a gathered batch. Throws errc::invalid_argument for a change set that is invalid for this
-    /// cache, or whose positions are not those of its rows. O(changes), not O(ids).
+    /// Applies the changes after a gathered batch. Throws errc::invalid_argument for a change set that is invalid for
+    /// this cache, or whose positions are not those of its rows. O(changes), not O(ids).
     /// \param ids       ids of the batch
     /// \param gathered  target of their gather: in[i] is at row in_position[i]
     void apply(const change_set& changes, std::span<const node_id> ids, const gather_target& gathered) {
@@ -133,9 +138,8 @@ public:
             clear();
             throw;
         }
-        copy(slot_of_.size(), [&](std::size_t i) {
-            std::memcpy(row(slot_of_[i]), gathered.row(changes.in_position[i]), row_bytes_);
-        });
+        copy(slot_of_.size(),
+            [&](std::size_t i) { std::memcpy(row(slot_of_[i]), gathered.row(changes.in_position[i]), row_bytes_); });
         slot_of_.clear();
     }
 
@@ -172,9 +176,10 @@ private:
     }
     template <class Copy>
     void copy(std::size_t size, const Copy& one) const {
-        parallel_for(executor_, size, std::max<std::size_t>(copy_bytes / row_bytes_, 1), [&](std::size_t i, std::size_t end) {
-            for (; i < end; ++i) one(i);
-        });
+        parallel_for(
+            executor_, size, std::max<std::size_t>(copy_bytes / row_bytes_, 1), [&](std::size_t i, std::size_t end) {
+                for (; i < end; ++i) one(i);
+            });
     }
 
     /// Computes slot_of_ for all ids, and misses_ with their positions.
@@ -208,14 +213,14 @@ private:
     executor_ref executor_;
     memory_budget& budget_;
     memory_charge charge_;
-    aligned_buffer<std::byte> memory_;    // [slots, row_bytes]
-    std::optional<row_slots> held_;       // empty while the memory is released
+    aligned_buffer<std::byte> memory_; // [slots, row_bytes]
+    std::optional<row_slots> held_;    // empty while the memory is released
 
     gather_target target_;
-    std::vector<cache_slot> slot_of_;     // for the ids of a gather, or the rows to insert
+    std::vector<cache_slot> slot_of_; // for the ids of a gather, or the rows to insert
     std::vector<node_id> misses_;
     std::vector<std::uint32_t> missing_positions_;
-    mutable std::mutex mutex_;            // guards the members below
+    mutable std::mutex mutex_; // guards the members below
     gather_stats statistics_;
 };
 

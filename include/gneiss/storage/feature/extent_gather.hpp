@@ -35,12 +35,13 @@ namespace gneiss {
 
 /// Options of `extent_rows`.
 struct extent_options {
-    gather_way way = gather_way::automatic; ///< the way that is taken
-    std::filesystem::path directory{};      ///< existing directory for extents, when rows are dealt out
+    gather_way way = gather_way::automatic;         ///< the way that is taken
+    std::filesystem::path directory{};              ///< existing directory for extents, when rows are dealt out
     std::uint64_t memory = std::uint64_t{16} << 20; ///< memory of the pass, and of reading extents; at least 64 KiB
-    gather_options reads{};                 ///< those of the source below, if it is a `disk_rows`
-    io_profile device{.bandwidth = 1e9, .iops = 61'000, .coalesce_bytes = 0, .spread = 1}; ///< rates by which `automatic` compares
-    std::size_t least_piece = std::size_t{32} << 10; ///< smaller write buffers make way for a second level
+    gather_options reads{};                         ///< those of the source below, if it is a `disk_rows`
+    io_profile device{
+        .bandwidth = 1e9, .iops = 61'000, .coalesce_bytes = 0, .spread = 1}; ///< rates by which `automatic` compares
+    std::size_t least_piece = std::size_t{32} << 10;    ///< smaller write buffers make way for a second level
     std::function<void(const gather_choice&)> chosen{}; ///< called for each superbatch, by the gathering thread
 };
 
@@ -64,30 +65,39 @@ struct extent_statistics {
 ///         rows.gather(ids, to);          // reads the extent of batch i
 ///     }
 ///
-/// Meaning: the gather after `expect` reads its own rows and those of all coming batches in ascending order, each once, in one
-/// pass: it skips stretches that are not asked for, and reads through gaps shorter than `coalesce_bytes` by the source below. Own
-/// rows go to the target, the others to the extents of the batches that ask for them, by ascending id, so that an extent needs
-/// no ids. The order of requests is an external sort of pairs of row and batch. If not every extent can have a buffer of
-/// `least_piece`, rows go to extents of about √n batches first, with their batch, and from there to the batches when the first
-/// of them is gathered. A gather that was not announced, of other rows than announced, or of a batch that was not selected, reads
-/// from the source below: the result is the same rows in any case.
-/// Cost: the bytes of the rows between the first and the last that is asked for, at most; twice the bytes of the rows dealt out
-/// (four times with two levels); 16 bytes per pair if the pairs exceed a ninth of the memory.
-/// Memory: `bytes_needed`, charged to the budget; 16 bytes per row of the largest batch, and 8 per piece of the extents, charged
-/// when they are needed.
-/// Errors: those of both files. A full disk is errc::no_space, with the file and the bytes needed, and too little memory
-/// over_budget; under `automatic` both mean that these batches read at random, and `chosen` reports why. errc::corrupt if a
-/// checksum of an extent does not hold. No request is in flight after an error, and the source remains usable.
+/// Meaning: the gather after `expect` reads its own rows and those of all coming batches in ascending order, each once,
+/// in one pass: it skips stretches that are not asked for, and reads through gaps shorter than `coalesce_bytes` by the
+/// source below. Own rows go to the target, the others to the extents of the batches that ask for them, by ascending
+/// id, so that an extent needs no ids. The order of requests is an external sort of pairs of row and batch. If not
+/// every extent can have a buffer of `least_piece`, rows go to extents of about √n batches first, with their batch, and
+/// from there to the batches when the first of them is gathered. A gather that was not announced, of other rows than
+/// announced, or of a batch that was not selected, reads from the source below: the result is the same rows in any
+/// case.
+/// Cost: the bytes of the rows between the first and the last that is asked for, at most; twice the bytes of the rows
+/// dealt out (four times with two levels); 16 bytes per pair if the pairs exceed a ninth of the memory.
+/// Memory: `bytes_needed`, charged to the budget; 16 bytes per row of the largest batch, and 8 per piece of the
+/// extents, charged when they are needed.
+/// Errors: those of both files. A full disk is errc::no_space, with the file and the bytes needed, and too little
+/// memory over_budget; under `automatic` both mean that these batches read at random, and `chosen` reports why.
+/// errc::corrupt if a checksum of an extent does not hold. No request is in flight after an error, and the source
+/// remains usable.
 /// Thread-safety: as a row source; `expect` and `select` count as gathers.
 class extent_rows {
 public:
     /// Precondition: the executor and the budget outlive this. Throws over_budget.
-    extent_rows(any_row_source below, engine_factory engines, extent_options options, executor_ref executor, memory_budget& budget)
-        : below_(std::move(below)), engines_(std::move(engines)), options_(std::move(options)), row_bytes_(below_.row_bytes()),
-          share_{options_.memory, row_bytes_}, executor_(executor), budget_(budget),
+    extent_rows(any_row_source below, engine_factory engines, extent_options options, executor_ref executor,
+        memory_budget& budget)
+        : below_(std::move(below)),
+          engines_(std::move(engines)),
+          options_(std::move(options)),
+          row_bytes_(below_.row_bytes()),
+          share_{options_.memory, row_bytes_},
+          executor_(executor),
+          budget_(budget),
           charge_(budget.charge("dealing out rows", bytes_needed(below_.rows(), options_))) {
         if (options_.memory < least_memory)
-            throw error(errc::invalid_argument, "dealing out rows needs at least " + format_bytes(least_memory) + " of memory");
+            throw error(
+                errc::invalid_argument, "dealing out rows needs at least " + format_bytes(least_memory) + " of memory");
         memory_ = aligned_buffer<std::byte>(static_cast<std::size_t>(share_.pool() + share_.spare()));
     }
 
@@ -130,9 +140,12 @@ public:
         abandon();
         const std::uint64_t batch = std::exchange(selected_, unselected);
         if (coming_) return deal(*std::exchange(coming_, std::nullopt), ids, to);
-        const bool dealt = batch < plan_.batches() && plan_.rows(batch) == ids.size() && digests_[batch] == digest_of_rows(ids);
-        if (dealt) begin_extent(batch, ids, to);
-        else begin_below(ids, to);
+        const bool dealt =
+            batch < plan_.batches() && plan_.rows(batch) == ids.size() && digests_[batch] == digest_of_rows(ids);
+        if (dealt)
+            begin_extent(batch, ids, to);
+        else
+            begin_below(ids, to);
     }
     /// Completes the gather that `begin` started.
     void finish() {
@@ -166,16 +179,20 @@ private:
     static constexpr std::uint64_t unselected = std::numeric_limits<std::uint64_t>::max();
     static constexpr std::size_t tag_bytes = dealing_plan::tag_bytes;
 
-    /// Distinct rows of the pass that are read together, and who asks for them: row << 32 | batch, or number of batches + position
-    /// in the gather.
+    /// Distinct rows of the pass that are read together, and who asks for them: row << 32 | batch, or number of batches
+    /// + position in the gather.
     struct chunk {
         std::vector<node_id> rows{};
         std::vector<std::uint64_t> asked{};
         std::byte* memory = nullptr;
     };
 
-    [[nodiscard]] std::span<std::byte> pool() noexcept { return memory_.span().first(static_cast<std::size_t>(share_.pool())); }
-    [[nodiscard]] std::span<std::byte> spare() noexcept { return memory_.span().subspan(static_cast<std::size_t>(share_.pool())); }
+    [[nodiscard]] std::span<std::byte> pool() noexcept {
+        return memory_.span().first(static_cast<std::size_t>(share_.pool()));
+    }
+    [[nodiscard]] std::span<std::byte> spare() noexcept {
+        return memory_.span().subspan(static_cast<std::size_t>(share_.pool()));
+    }
 
     /// Plans the extents, and computes the cost of both ways.
     [[nodiscard]] gather_choice compare(const coming_rows& coming, std::span<const node_id> own) {
@@ -183,8 +200,14 @@ private:
         plan_ = dealing_plan(std::move(seen.counts), share_, options_.least_piece);
         digests_ = std::move(seen.digests);
         const gather_cost extents = plan_.written();
-        gather_choice choice{.random = seen.random, .scan = seen.pass + extents + extents, .random_seconds = 0, .scan_seconds = 0,
-            .dealt_rows = seen.rows, .dealt_bytes = extents.bytes, .scanned = false, .obstacle = {}};
+        gather_choice choice{.random = seen.random,
+            .scan = seen.pass + extents + extents,
+            .random_seconds = 0,
+            .scan_seconds = 0,
+            .dealt_rows = seen.rows,
+            .dealt_bytes = extents.bytes,
+            .scanned = false,
+            .obstacle = {}};
         const std::uint64_t pairs = (seen.rows + own.size()) * sizeof(std::uint64_t);
         const std::uint64_t spilled = pairs > share_.sort() * 7 / 16 ? pairs : 0;
         choice.scan.bytes += 2 * spilled;
@@ -193,11 +216,13 @@ private:
         choice.scanned = options_.way == gather_way::scan || choice.scan_seconds < choice.random_seconds;
         if (!choice.scanned) return choice;
         const std::uint64_t needed = plan_.disk_bytes() + spilled, left = free_disk_bytes(options_.directory);
-        if (needed > left) throw error(errc::no_space, full(needed) + format_bytes(left) + " are free", {.path = options_.directory});
+        if (needed > left)
+            throw error(errc::no_space, full(needed) + format_bytes(left) + " are free", {.path = options_.directory});
         return choice;
     }
     [[nodiscard]] std::string full(std::uint64_t needed) const {
-        return "the rows dealt out to " + std::to_string(plan_.batches()) + " batches need " + format_bytes(needed) + " on this disk, ";
+        return "the rows dealt out to " + std::to_string(plan_.batches()) + " batches need " + format_bytes(needed) +
+            " on this disk, ";
     }
     [[nodiscard]] error no_space(std::uint64_t needed, const io_error& cause) const {
         return {errc::no_space, full(needed) + "which is full", {.path = cause.place().path}};
@@ -221,8 +246,8 @@ private:
         }
     }
 
-    /// Does a part of dealing rows out that takes `bytes` on disk. If there is too little room or memory for it, drops all extents
-    /// and, under `automatic`, returns the reason; else an empty string.
+    /// Does a part of dealing rows out that takes `bytes` on disk. If there is too little room or memory for it, drops
+    /// all extents and, under `automatic`, returns the reason; else an empty string.
     template <std::invocable Work>
     [[nodiscard]] std::string obstacle_to(std::uint64_t bytes, Work work) {
         try {
@@ -256,7 +281,8 @@ private:
         check_rows(own, rows());
         to.check(own.size(), row_bytes_);
         gather_choice choice;
-        if (options_.way != gather_way::random) choice.obstacle = obstacle_to(0, [&] { choice = compare(coming, own); });
+        if (options_.way != gather_way::random)
+            choice.obstacle = obstacle_to(0, [&] { choice = compare(coming, own); });
         if (choice.scanned) choice.obstacle = obstacle_to(choice.dealt_bytes, [&] { distribute(coming, own, to); });
         choice.scanned = choice.scanned && choice.obstacle.empty();
         if (!choice.scanned) {
@@ -272,7 +298,8 @@ private:
             throw error(errc::out_of_range, "rows are dealt out to fewer than 2^32 batches and slots");
         table_charge_ = budget_.charge("places of dealt rows", plan_.table_bytes());
 
-        external_sorter<std::uint64_t, by_key<std::identity>, executor_ref> order(options_.directory, share_.sort(), {}, executor_);
+        external_sorter<std::uint64_t, by_key<std::identity>, executor_ref> order(
+            options_.directory, share_.sort(), {}, executor_);
         for (std::size_t i = 0; i < own.size(); ++i) order.push((std::uint64_t{own[i]} << 32) | (batches + i));
         coming.visit([&](std::size_t batch, std::span<const node_id> ids) {
             for (const node_id id : ids) order.push((std::uint64_t{id} << 32) | batch);
@@ -293,8 +320,8 @@ private:
         io_.read_bytes += order.report().spilled_bytes;
     }
 
-    /// Reads the requested rows in ascending order, in chunks, and hands each to those who ask for it. A chunk is read while the
-    /// one before is handed out.
+    /// Reads the requested rows in ascending order, in chunks, and hands each to those who ask for it. A chunk is read
+    /// while the one before is handed out.
     template <class Order>
     void pass(Order& order, std::uint64_t batches, const gather_target& to) {
         std::array<chunk, 2> both;
@@ -314,7 +341,8 @@ private:
             for (const std::uint64_t one : block) {
                 const auto row = static_cast<node_id>(one >> 32);
                 if (filling->rows.empty() || filling->rows.back() != row) {
-                    if (filling->rows.size() == share_.chunk_rows() || filling->asked.size() >= 2 * share_.chunk_rows()) turn();
+                    if (filling->rows.size() == share_.chunk_rows() || filling->asked.size() >= 2 * share_.chunk_rows())
+                        turn();
                     filling->rows.push_back(row);
                 }
                 filling->asked.push_back(one);
@@ -407,10 +435,11 @@ private:
     }
     /// Copies rows of the extent to their places: its k-th row is that of the k-th smallest id.
     void scatter(const extent_part& part) const {
-        parallel_for(executor_, part.bytes.size() / row_bytes_, std::max<std::size_t>((std::size_t{64} << 10) / row_bytes_, 1),
-            [&](std::size_t i, std::size_t end) {
+        parallel_for(executor_, part.bytes.size() / row_bytes_,
+            std::max<std::size_t>((std::size_t{64} << 10) / row_bytes_, 1), [&](std::size_t i, std::size_t end) {
                 for (; i < end; ++i)
-                    std::memcpy(target_.row(static_cast<std::uint32_t>(order_[static_cast<std::size_t>(part.first) + i])),
+                    std::memcpy(
+                        target_.row(static_cast<std::uint32_t>(order_[static_cast<std::size_t>(part.first) + i])),
                         part.bytes.data() + i * row_bytes_, row_bytes_);
             });
     }
@@ -438,9 +467,9 @@ private:
     memory_charge charge_, table_charge_, order_charge_;
     aligned_buffer<std::byte> memory_; // pool, then spare
 
-    std::optional<coming_rows> coming_;   // announced, not yet dealt out
-    dealing_plan plan_;                   // of the batches that have extents; empty: none
-    std::vector<std::uint64_t> digests_;  // of the rows of each batch
+    std::optional<coming_rows> coming_;  // announced, not yet dealt out
+    dealing_plan plan_;                  // of the batches that have extents; empty: none
+    std::vector<std::uint64_t> digests_; // of the rows of each batch
     std::uint64_t identity_ = 1, leaf_group_ = 0;
     std::optional<extent_file> top_, leaf_; // of batches, or of groups and of the batches of one
     io_stats seen_top_, seen_leaf_;         // parts of io_

@@ -38,9 +38,13 @@ public:
     /// Returns the values, as stored.
     [[nodiscard]] const std::byte* stored_values() const noexcept { return (*this)[feature_part::values].bytes.data(); }
     /// Returns the begin of each sparse row.
-    [[nodiscard]] std::span<const std::uint64_t> offsets() const noexcept { return as<std::uint64_t>(feature_part::offsets); }
+    [[nodiscard]] std::span<const std::uint64_t> offsets() const noexcept {
+        return as<std::uint64_t>(feature_part::offsets);
+    }
     /// Returns the columns of the values of sparse rows.
-    [[nodiscard]] std::span<const std::uint32_t> indices() const noexcept { return as<std::uint32_t>(feature_part::indices); }
+    [[nodiscard]] std::span<const std::uint32_t> indices() const noexcept {
+        return as<std::uint32_t>(feature_part::indices);
+    }
 
 private:
     template <class T>
@@ -68,7 +72,8 @@ public:
     /// Returns the memory of one array of a partition's block [bytes], a multiple of pages.
     [[nodiscard]] static std::uint64_t bytes_needed(const feature_store& store, partition_id p, feature_part part) {
         const byte_range range = store.blocks(p, part);
-        return range.length == 0 ? 0 : round_up(range.length, page_alignment) + page_alignment; // rounded for direct reads
+        return range.length == 0 ? 0
+                                 : round_up(range.length, page_alignment) + page_alignment; // rounded for direct reads
     }
     /// Returns the memory of a partition's block [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const feature_store& store, partition_id p) {
@@ -80,11 +85,13 @@ public:
     /// Reads partitions, all at once. The memory of a block's array is replaced only if it is too small.
     /// \param to    outlives this, or a successful read, whichever ends first
     /// \param room  bytes to leave free before the values of each block, rounded up to pages
-    /// Throws errc::invalid_argument unless there is a block for each partition, or without engines; errc::out_of_range for a
-    /// partition beyond the store.
+    /// Throws errc::invalid_argument unless there is a block for each partition, or without engines; errc::out_of_range
+    /// for a partition beyond the store.
     void read(std::span<const partition_id> partitions, std::span<feature_block> to, std::size_t room = 0) {
         if (partitions.size() != to.size())
-            throw error(errc::invalid_argument, std::to_string(partitions.size()) + " partitions are read into " + std::to_string(to.size()) + " blocks");
+            throw error(errc::invalid_argument,
+                std::to_string(partitions.size()) + " partitions are read into " + std::to_string(to.size()) +
+                    " blocks");
         if (!queue_) {
             engine_ = std::make_unique<any_engine>(make_engine(engines_));
             queue_ = std::make_unique<io_queue>(*engine_);
@@ -92,7 +99,8 @@ public:
         const std::size_t free = round_up(room, page_alignment);
         try {
             for (std::size_t i = 0; i < partitions.size(); ++i)
-                for (const feature_part part : all_feature_parts) start(partitions[i], part, to[i][part], part == feature_part::values ? free : 0);
+                for (const feature_part part : all_feature_parts)
+                    start(partitions[i], part, to[i][part], part == feature_part::values ? free : 0);
             queue_->drain();
         } catch (...) {
             queue_->abandon(); // before the memory is freed
@@ -129,7 +137,8 @@ private:
         if (of.bytes.empty()) return;
         const byte_range blocks = store_.blocks(p, part), wanted = store_.range(p, part);
         store_.file(part).checksums.verify(store_.file(part).path, blocks.offset, of.bytes);
-        of.bytes = of.bytes.subspan(static_cast<std::size_t>(wanted.offset - blocks.offset), static_cast<std::size_t>(wanted.length));
+        of.bytes = of.bytes.subspan(
+            static_cast<std::size_t>(wanted.offset - blocks.offset), static_cast<std::size_t>(wanted.length));
     }
 
     const feature_store& store_;

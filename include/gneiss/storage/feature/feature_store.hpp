@@ -37,12 +37,12 @@ struct feature_files {
         std::filesystem::path path; ///< empty: absent
         checksum_table checksums;   ///< checksums of its blocks
     };
-    std::uint64_t rows = 0, columns = 0; ///< shape of the features
+    std::uint64_t rows = 0, columns = 0;   ///< shape of the features
     feature_type type = feature_type::f32; ///< of values
-    bool normalized = false;             ///< scale rows by `normalize_row` on read
-    array values{};                      ///< dense: [rows] of `row_bytes`; sparse: [entries], absent if all are 1
-    array offsets{};                     ///< sparse: u64 [rows + 1]
-    array indices{};                     ///< sparse: u32 [entries], ascending within a row
+    bool normalized = false;               ///< scale rows by `normalize_row` on read
+    array values{};                        ///< dense: [rows] of `row_bytes`; sparse: [entries], absent if all are 1
+    array offsets{};                       ///< sparse: u64 [rows + 1]
+    array indices{};                       ///< sparse: u32 [entries], ascending within a row
 
     /// True if rows are sparse.
     [[nodiscard]] bool sparse() const noexcept { return !offsets.path.empty(); }
@@ -53,24 +53,25 @@ enum class feature_part : std::uint8_t { values, offsets, indices };
 /// All arrays.
 inline constexpr std::array all_feature_parts{feature_part::values, feature_part::offsets, feature_part::indices};
 
-/// The features of a dataset on disk by partition: the bytes of a partition's rows in each file, and their verification.
+/// The features of a dataset on disk by partition: the bytes of a partition's rows in each file, and their
+/// verification.
 ///
 ///     const feature_store store(data.features().files(), data.rows());   // a dataset
 ///
-/// Immutable, thread-safe. Memory: 8 bytes per partition and 16 per checksum block. Errors: `io_error`; errc::corrupt with
-/// path and offset.
+/// Immutable, thread-safe. Memory: 8 bytes per partition and 16 per checksum block. Errors: `io_error`; errc::corrupt
+/// with path and offset.
 ///
 /// From examples/16_graph_network.cpp:
 /// \snippet 16_graph_network.cpp stores
 class feature_store {
 public:
-    /// Checks sizes and reads the first entry of each partition: at most one checksum block each. Throws errc::invalid_argument for
-    /// features of other nodes, or no partition.
+    /// Checks sizes and reads the first entry of each partition: at most one checksum block each. Throws
+    /// errc::invalid_argument for features of other nodes, or no partition.
     feature_store(feature_files files, row_partitioning rows) : files_(std::move(files)), rows_(std::move(rows)) {
         if (rows_.partitions == 0) throw error(errc::invalid_argument, "features need at least one partition");
         if (files_.rows != rows_.nodes)
-            throw error(errc::invalid_argument, "features of " + std::to_string(files_.rows) + " rows for " +
-                                                    std::to_string(rows_.nodes) + " nodes");
+            throw error(errc::invalid_argument,
+                "features of " + std::to_string(files_.rows) + " rows for " + std::to_string(rows_.nodes) + " nodes");
         if (!files_.sparse()) {
             need(files_.values, files_.rows * row_bytes() / value_bytes(), value_bytes());
             return;
@@ -106,8 +107,8 @@ public:
     [[nodiscard]] std::size_t row_bytes() const noexcept { return gneiss::row_bytes(files_.type, files_.columns); }
     /// Returns the number of stored values: rows · columns, or the entries of the sparse rows.
     [[nodiscard]] std::uint64_t nnz() const noexcept { return sparse() ? nnz_ : files_.rows * files_.columns; }
-    /// Sparse: returns the number of the first entry of a partition's rows; for partition `partitions`, of all entries. Throws
-    /// errc::out_of_range beyond, errc::invalid_argument for dense features.
+    /// Sparse: returns the number of the first entry of a partition's rows; for partition `partitions`, of all entries.
+    /// Throws errc::out_of_range beyond, errc::invalid_argument for dense features.
     [[nodiscard]] std::uint64_t first_entry(partition_id p) const {
         if (!sparse()) throw error(errc::invalid_argument, "dense features have no entries");
         if (p > rows_.partitions) throw no_such_partition(p);
@@ -116,12 +117,12 @@ public:
 
     /// Returns one of the arrays.
     [[nodiscard]] const feature_files::array& file(feature_part part) const noexcept {
-        return part == feature_part::values   ? files_.values
-               : part == feature_part::offsets ? files_.offsets
-                                               : files_.indices;
+        return part == feature_part::values ? files_.values
+            : part == feature_part::offsets ? files_.offsets
+                                            : files_.indices;
     }
-    /// Returns the bytes of a partition's rows in the data of a file; sparse rows have one more offset than rows. Throws
-    /// errc::out_of_range for a partition beyond.
+    /// Returns the bytes of a partition's rows in the data of a file; sparse rows have one more offset than rows.
+    /// Throws errc::out_of_range for a partition beyond.
     [[nodiscard]] byte_range range(partition_id p, feature_part part) const {
         if (p >= rows_.partitions) throw no_such_partition(p);
         const std::uint64_t first = rows_.begin(p), count = rows_.size(p);
@@ -134,21 +135,24 @@ public:
         return of(first_entry_[p], first_entry_[p + 1] - first_entry_[p],
             part == feature_part::indices ? sizeof(std::uint32_t) : value_bytes());
     }
-    /// Returns the checksum blocks that cover `range`, which must be read: `range` itself if blocks end with partitions.
+    /// Returns the checksum blocks that cover `range`, which must be read: `range` itself if blocks end with
+    /// partitions.
     [[nodiscard]] byte_range blocks(partition_id p, feature_part part) const {
         const byte_range wanted = range(p, part);
         const auto run = file(part).checksums.covering(wanted.offset, wanted.length);
         return {run.offset, run.length};
     }
 
-    /// Checks a partition's sparse rows: offsets [rows + 1] in order, columns ascending and below `columns`. O(entries). Throws
-    /// errc::corrupt; errc::out_of_range for a partition beyond, errc::invalid_argument for dense features.
+    /// Checks a partition's sparse rows: offsets [rows + 1] in order, columns ascending and below `columns`.
+    /// O(entries). Throws errc::corrupt; errc::out_of_range for a partition beyond, errc::invalid_argument for dense
+    /// features.
     void check(partition_id p, std::span<const std::uint64_t> offsets, std::span<const std::uint32_t> indices) const {
         if (!sparse()) throw error(errc::invalid_argument, "dense features have no entries");
         if (p >= rows_.partitions) throw no_such_partition(p);
         for (std::size_t row = 0; row + 1 < offsets.size(); ++row) {
             const std::uint64_t begin = offsets[row] - first_entry_[p], end = offsets[row + 1] - first_entry_[p];
-            if (begin > end || end > indices.size() || (row == 0 && begin != 0)) throw out_of_order(rows_.begin(p) + row);
+            if (begin > end || end > indices.size() || (row == 0 && begin != 0))
+                throw out_of_order(rows_.begin(p) + row);
             for (std::uint64_t at = begin; at < end; ++at)
                 if (indices[at] >= files_.columns || (at != begin && indices[at] <= indices[at - 1]))
                     throw error(errc::corrupt,

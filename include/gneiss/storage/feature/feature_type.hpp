@@ -42,13 +42,14 @@ inline constexpr std::size_t feature_scale_bytes = sizeof(float);
 }
 /// Returns the bytes of a stored dense row.
 [[nodiscard]] constexpr std::size_t row_bytes(feature_type type, std::uint64_t columns) noexcept {
-    return static_cast<std::size_t>(columns) * value_bytes(type) + (type == feature_type::int8 ? feature_scale_bytes : 0);
+    return static_cast<std::size_t>(columns) * value_bytes(type) +
+        (type == feature_type::int8 ? feature_scale_bytes : 0);
 }
 
 /// Encodes a row of finite values into `row_bytes` bytes. f16 rounds to nearest, so a value above 6.1e-5 changes by at
-/// most 1/2048 of itself; bf16 likewise, by at most 1/256 for any normal float. int8 rounds to multiples of max |x| / 127, so a
-/// value changes by at most 1/254 of the row's largest magnitude, if that is at least 1e-35: smaller scales round. Returns the
-/// number of the first column whose value the type cannot hold, else `row.size()`.
+/// most 1/2048 of itself; bf16 likewise, by at most 1/256 for any normal float. int8 rounds to multiples of max |x| /
+/// 127, so a value changes by at most 1/254 of the row's largest magnitude, if that is at least 1e-35: smaller scales
+/// round. Returns the number of the first column whose value the type cannot hold, else `row.size()`.
 inline std::size_t encode_row(std::span<const float> row, feature_type type, std::byte* to) noexcept {
     if (type == feature_type::f32) {
         if (!row.empty()) std::memcpy(to, row.data(), row.size_bytes());

@@ -15,8 +15,8 @@ struct gather_cost {
     std::uint64_t requests = 0; ///< number of requests
     std::uint64_t bytes = 0;    ///< bytes that they move
 
-    /// Returns the time on a device: each request costs 1 / iops, each byte 1 / bandwidth. This is the model by which rows
-    /// within `coalesce_bytes` of each other are read together.
+    /// Returns the time on a device: each request costs 1 / iops, each byte 1 / bandwidth. This is the model by which
+    /// rows within `coalesce_bytes` of each other are read together.
     [[nodiscard]] double seconds(const io_profile& device) const noexcept {
         return static_cast<double>(requests) / device.iops + static_cast<double>(bytes) / device.bandwidth;
     }
@@ -35,7 +35,9 @@ class request_counter {
 public:
     /// Counts for rows of `row_bytes` that begin at a multiple of the block.
     request_counter(std::size_t row_bytes, const gather_options& how) noexcept
-        : row_bytes_(row_bytes), coalesce_bytes_(how.coalesce_bytes), run_bytes_(std::max<std::uint64_t>(how.run_bytes, block)) {}
+        : row_bytes_(row_bytes),
+          coalesce_bytes_(how.coalesce_bytes),
+          run_bytes_(std::max<std::uint64_t>(how.run_bytes, block)) {}
 
     /// Adds a row. Precondition: it is not below the one before.
     void add(std::uint64_t row) noexcept {

@@ -26,21 +26,22 @@ namespace detail {
 /// Copies row ids[i] of a table in memory to to.row(i), in tasks of about `task_bytes`.
 inline void copy_rows(const executor_ref& executor, const std::byte* table, std::size_t row_bytes,
     std::span<const node_id> ids, const gather_target& to, std::size_t task_bytes) {
-    parallel_for(executor, ids.size(), std::max<std::size_t>(task_bytes / row_bytes, 1), [&](std::size_t i, std::size_t end) {
-        for (; i < end; ++i) std::memcpy(to.row(i), table + std::size_t{ids[i]} * row_bytes, row_bytes);
-    });
+    parallel_for(
+        executor, ids.size(), std::max<std::size_t>(task_bytes / row_bytes, 1), [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) std::memcpy(to.row(i), table + std::size_t{ids[i]} * row_bytes, row_bytes);
+        });
 }
 
 } // namespace detail
 
-/// Rows of a file through a memory map: the page cache decides which rows stay in memory. The baseline that disk sources are
-/// compared with.
+/// Rows of a file through a memory map: the page cache decides which rows stay in memory. The baseline that disk
+/// sources are compared with.
 ///
-/// The map is advised that accesses are random, so a fault reads the pages of one row and no read-ahead. A task of the executor
-/// blocks while the device reads, so an executor of many more threads than cores keeps the device busy; more than twice the
-/// cores is a fair choice.
-/// Cost: a page fault for each page that is not cached. Pages belong to the system and to no budget, and the number of requests
-/// is unknown: the statistics count rows.
+/// The map is advised that accesses are random, so a fault reads the pages of one row and no read-ahead. A task of the
+/// executor blocks while the device reads, so an executor of many more threads than cores keeps the device busy; more
+/// than twice the cores is a fair choice.
+/// Cost: a page fault for each page that is not cached. Pages belong to the system and to no budget, and the number of
+/// requests is unknown: the statistics count rows.
 /// Errors: those of opening. A device that fails later, or a file that is truncated, kills the process by SIGBUS; use
 /// `disk_rows` to get an error. Thread-safety: any number of gathers at once.
 /// Source: Park et al., "Ginex", VLDB 2022, sections 2.3 and 5.1 (PyG+).
@@ -84,14 +85,15 @@ static_assert(row_source<mapped_rows>);
 ///     memory_rows rows({.path = "features", .offset = 4096, .rows = nodes, .row_bytes = 512}, nullptr, executor, budget);
 ///     rows.gather(ids, gather_target::of(matrix)); // row i of the matrix is row ids[i]
 ///
-/// Cost: one sequential read at first, then copies. Errors: `io_error`; errc::corrupt for a file that is too short, or whose
-/// checksums do not match; over_budget. Thread-safety: any number of gathers at once.
+/// Cost: one sequential read at first, then copies. Errors: `io_error`; errc::corrupt for a file that is too short, or
+/// whose checksums do not match; over_budget. Thread-safety: any number of gathers at once.
 class memory_rows {
 public:
     /// \param checksums  of the file, whose data begins with the first row; null: no verification
     /// Precondition: executor and budget outlive this.
     memory_rows(stored_rows rows, const checksum_table* checksums, executor_ref executor, memory_budget& budget)
-        : rows_(std::move(rows)), executor_(executor) {
+        : rows_(std::move(rows)),
+          executor_(executor) {
         const plain_file file = plain_file::open(rows_.path);
         rows_.check(file.size());
         if (checksums != nullptr) {

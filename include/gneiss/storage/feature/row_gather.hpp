@@ -27,8 +27,8 @@ namespace gneiss {
 
 /// Options of `disk_rows`.
 struct gather_options {
-    /// Most unwanted bytes between two wanted rows that one request reads together. About bandwidth / IOPS of the device is
-    /// best (`io_profile::coalesce_bytes`); 0 merges only rows that touch or share a block.
+    /// Most unwanted bytes between two wanted rows that one request reads together. About bandwidth / IOPS of the
+    /// device is best (`io_profile::coalesce_bytes`); 0 merges only rows that touch or share a block.
     std::size_t coalesce_bytes = std::size_t{16} << 10;
     std::size_t run_bytes = std::size_t{256} << 10;    ///< largest request; a longer row is a request by itself
     std::size_t staging_bytes = std::size_t{16} << 20; ///< memory that requests read into; at least two blocks
@@ -40,29 +40,35 @@ struct gather_options {
 ///     disk_rows source(engines, rows, {}, executor, budget);   // rows: stored_rows
 ///     source.gather(ids, gather_target::of(matrix));
 ///
-/// Meaning: the wanted rows are sorted; nearby ones become one request, which begins and ends at multiples of the file's direct
-/// alignment, so that aligned rows of 512 bytes stay requests of 512. Requests read into blocks of staging memory in that
-/// order, and the engine's depth is kept in flight until the last has begun, without waves to drain. The executor copies a
-/// complete block to the target while others are read, so the target holds nothing of a failed request.
+/// Meaning: the wanted rows are sorted; nearby ones become one request, which begins and ends at multiples of the
+/// file's direct alignment, so that aligned rows of 512 bytes stay requests of 512. Requests read into blocks of
+/// staging memory in that order, and the engine's depth is kept in flight until the last has begun, without waves to
+/// drain. The executor copies a complete block to the target while others are read, so the target holds nothing of a
+/// failed request.
 /// Cost: O(n log n) for n ids, on one thread below 2¹⁸; 16 bytes per id, and the staging memory, charged to the budget.
-/// Errors: those of `row_source` with path, offset and length, after all requests in flight have returned; the source remains
-/// usable. Throws over_budget.
+/// Errors: those of `row_source` with path, offset and length, after all requests in flight have returned; the source
+/// remains usable. Throws over_budget.
 /// Thread-safety: a gather begins and finishes on one thread, the next may use another; `statistics` from any.
-/// Source: Park et al., "Ginex", VLDB 2022, section 4, also gathers by direct reads, one row per call on many threads; reading
-/// nearby rows together and filling a window from one thread are ours.
+/// Source: Park et al., "Ginex", VLDB 2022, section 4, also gathers by direct reads, one row per call on many threads;
+/// reading nearby rows together and filling a window from one thread are ours.
 class disk_rows {
 public:
     /// Opens the file. Precondition: the executor and the budget outlive this.
     disk_rows(const engine_factory& engines, stored_rows rows, const gather_options& options, executor_ref executor,
         memory_budget& budget)
-        : rows_(std::move(rows)), options_(options), executor_(executor), budget_(budget), engine_(make_engine(engines)),
-          file_(engine_, rows_.path, {.direct = options.direct}), mask_(file_.alignment() - 1),
+        : rows_(std::move(rows)),
+          options_(options),
+          executor_(executor),
+          budget_(budget),
+          engine_(make_engine(engines)),
+          file_(engine_, rows_.path, {.direct = options.direct}),
+          mask_(file_.alignment() - 1),
           window_(2 * engine_.traits().depth) {
         rows_.check(file_.size());
         options_.run_bytes = std::max(options_.run_bytes & ~mask_, file_.alignment());
         const std::size_t longest = round_up(rows_.row_bytes + mask_, file_.alignment()), // one row, at worst
             block_bytes = std::max({2 * options_.run_bytes, scatter_bytes, longest}),
-            blocks = std::max<std::size_t>(options_.staging_bytes / block_bytes, 2);
+                          blocks = std::max<std::size_t>(options_.staging_bytes / block_bytes, 2);
         charge_ = budget.charge("row gather", blocks * block_bytes);
         staging_ = aligned_buffer<std::byte>(blocks * block_bytes);
         advise_huge_pages(staging_.data(), staging_.size());
@@ -279,7 +285,7 @@ private:
 
     gather_target target_;
     std::vector<std::uint64_t> order_, other_; // id << 32 | position among the ids
-    std::size_t next_ = 0; // first of order_ that is in no run
+    std::size_t next_ = 0;                     // first of order_ that is in no run
     std::uint64_t distinct_ = 0;
     mutable std::mutex mutex_; // guards the members below
     gather_stats statistics_;

@@ -24,34 +24,40 @@ struct gather_target {
     std::byte* data = nullptr;                  ///< address of row 0
     std::size_t stride = 0;                     ///< bytes from row to row, at least the source's `row_bytes`
     std::span<const std::uint32_t> positions{}; ///< [ids] distinct; empty: the i-th row goes to position i
-    std::size_t rows = std::numeric_limits<std::size_t>::max(); ///< rows of the table; of() knows them, else they are the caller's word
+    std::size_t rows = std::numeric_limits<std::size_t>::max(); ///< rows of the table; of() knows them, else they are
+                                                                ///< the caller's word
 
     /// Returns the row that ids[i] goes to.
     [[nodiscard]] std::size_t position(std::size_t i) const noexcept { return positions.empty() ? i : positions[i]; }
     /// Returns the address that the row of ids[i] goes to.
     [[nodiscard]] std::byte* row(std::size_t i) const noexcept { return data + position(i) * stride; }
 
-    /// Throws errc::invalid_argument unless `ids` rows of `row_bytes` fit. O(1), or O(ids) with positions in a table of known
-    /// size: called once per gather. Positions must be distinct, which is not checked.
+    /// Throws errc::invalid_argument unless `ids` rows of `row_bytes` fit. O(1), or O(ids) with positions in a table of
+    /// known size: called once per gather. Positions must be distinct, which is not checked.
     void check(std::size_t ids, std::size_t row_bytes) const {
         if (ids == 0) return;
         if (data == nullptr) throw error(errc::invalid_argument, "gathered rows have no memory to go to");
         if (stride < row_bytes)
-            throw error(errc::invalid_argument, "a target with " + std::to_string(stride) +
-                                                    " bytes from row to row cannot take rows of " + std::to_string(row_bytes) + " bytes");
+            throw error(errc::invalid_argument,
+                "a target with " + std::to_string(stride) + " bytes from row to row cannot take rows of " +
+                    std::to_string(row_bytes) + " bytes");
         if (!positions.empty() && positions.size() != ids)
-            throw error(errc::invalid_argument, "a target with " + std::to_string(positions.size()) + " positions cannot take " +
-                                                    std::to_string(ids) + " rows");
+            throw error(errc::invalid_argument,
+                "a target with " + std::to_string(positions.size()) + " positions cannot take " + std::to_string(ids) +
+                    " rows");
         if (rows == std::numeric_limits<std::size_t>::max()) return;
         const std::size_t needed = positions.empty() ? ids : std::size_t{std::ranges::max(positions)} + 1;
         if (needed > rows)
-            throw error(errc::invalid_argument, "a target of " + std::to_string(rows) + " rows cannot take row " + std::to_string(needed - 1));
+            throw error(errc::invalid_argument,
+                "a target of " + std::to_string(rows) + " rows cannot take row " + std::to_string(needed - 1));
     }
 
     /// Returns the rows of a matrix as a target, in order.
     template <class T>
     [[nodiscard]] static gather_target of(matrix_view<T> rows) noexcept {
-        return {.data = reinterpret_cast<std::byte*>(rows.data()), .stride = rows.stride() * sizeof(T), .rows = rows.rows()};
+        return {.data = reinterpret_cast<std::byte*>(rows.data()),
+            .stride = rows.stride() * sizeof(T),
+            .rows = rows.rows()};
     }
 };
 
@@ -80,10 +86,11 @@ struct gather_stats {
 
 /// Rows of one size, requested by id, in any kind of store.
 ///
-/// Meaning: `gather` writes row ids[i] to to.row(i). Ids come in any order and may repeat. When it returns, all rows are
-/// correct; if it throws, the target's contents are unspecified and nothing accesses it any more.
+/// Meaning: `gather` writes row ids[i] to to.row(i). Ids come in any order and may repeat. When it returns, all rows
+/// are correct; if it throws, the target's contents are unspecified and nothing accesses it any more.
 /// Cost: O(ids · row_bytes), and the source's I/O. Errors: `io_error`, errc::corrupt (a file that ends too early),
-/// errc::out_of_range for an id beyond the rows, errc::invalid_argument for a target that is too small, before any read.
+/// errc::out_of_range for an id beyond the rows, errc::invalid_argument for a target that is too small, before any
+/// read.
 /// Thread-safety: one thread gathers at a time; `statistics` from any.
 ///
 /// From examples/24_own_row_source.cpp:
@@ -98,18 +105,17 @@ concept row_source = requires(S& s, const S& c, std::span<const node_id> ids, co
 
 /// A source that reads in the background: `begin` starts a gather, `finish` ends it.
 ///
-/// Meaning: `gather(ids, to)` is `begin(ids, to)` and `finish()`; both throw as it does, and one thread calls both. Only these
-/// calls write to the target. The ids may be freed when `begin` returns; the target's memory and positions must stay until
-/// `finish` returns. The next `begin` or the destructor drops an unfinished gather.
+/// Meaning: `gather(ids, to)` is `begin(ids, to)` and `finish()`; both throw as it does, and one thread calls both.
+/// Only these calls write to the target. The ids may be freed when `begin` returns; the target's memory and positions
+/// must stay until `finish` returns. The next `begin` or the destructor drops an unfinished gather.
 template <class S>
-concept async_row_source =
-    row_source<S> && requires(S& s, std::span<const node_id> ids, const gather_target& to) {
-        s.begin(ids, to);
-        s.finish();
-    };
+concept async_row_source = row_source<S> && requires(S& s, std::span<const node_id> ids, const gather_target& to) {
+    s.begin(ids, to);
+    s.finish();
+};
 
-/// Drops the unfinished gather of a source, if any, and waits for its requests, so that another thread may use or destroy the
-/// source. Precondition: this thread began it.
+/// Drops the unfinished gather of a source, if any, and waits for its requests, so that another thread may use or
+/// destroy the source. Precondition: this thread began it.
 template <async_row_source S>
 void drop_gather(S& source) noexcept {
     try {
@@ -119,8 +125,8 @@ void drop_gather(S& source) noexcept {
     }
 }
 
-/// Owner of a source of any type, chosen at run time; models `async_row_source`. Cost: one indirect call per gather. A source
-/// that cannot read ahead gathers in `begin`. Thread-safety: that of the source. Movable.
+/// Owner of a source of any type, chosen at run time; models `async_row_source`. Cost: one indirect call per gather. A
+/// source that cannot read ahead gathers in `begin`. Thread-safety: that of the source. Movable.
 class any_row_source {
 public:
     /// Constructs the source in place: any_row_source(std::in_place_type<disk_rows>, arguments of disk_rows…).
@@ -155,7 +161,8 @@ private:
     };
     template <class S>
     struct model final : interface {
-        static_assert(row_source<S>, "any_row_source: the object must be a gneiss::row_source, see gneiss/storage/feature/row_source.hpp");
+        static_assert(row_source<S>,
+            "any_row_source: the object must be a gneiss::row_source, see gneiss/storage/feature/row_source.hpp");
         template <class... Arguments>
         explicit model(Arguments&&... arguments) : source(std::forward<Arguments>(arguments)...) {}
         std::uint64_t rows() const override { return source.rows(); }
@@ -184,7 +191,8 @@ inline void check_rows(std::span<const node_id> ids, std::uint64_t rows, const s
     for (const node_id id : ids) largest = id > largest ? id : largest;
     if (!ids.empty() && largest >= rows)
         throw error(errc::out_of_range,
-            "row " + std::to_string(largest) + " does not exist: the source has " + std::to_string(rows) + " rows", {.path = path});
+            "row " + std::to_string(largest) + " does not exist: the source has " + std::to_string(rows) + " rows",
+            {.path = path});
 }
 
 /// Rows of one size, stored consecutively in a file.
@@ -199,7 +207,8 @@ struct stored_rows {
     /// Returns the bytes of all rows.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return rows * row_bytes; }
 
-    /// Throws errc::corrupt if a file of `file_bytes` does not hold all rows; errc::invalid_argument if rows have no bytes.
+    /// Throws errc::corrupt if a file of `file_bytes` does not hold all rows; errc::invalid_argument if rows have no
+    /// bytes.
     void check(std::uint64_t file_bytes) const {
         if (row_bytes == 0) throw error(errc::invalid_argument, "a row has no bytes", {.path = path});
         if (offset > file_bytes || rows > (file_bytes - offset) / row_bytes)

@@ -27,13 +27,14 @@ namespace gneiss {
 
 /// Rates of a device through an engine, and the resulting `gather_options::coalesce_bytes`.
 struct io_profile {
-    double bandwidth = 0;  ///< sequential reads [bytes/s]
-    double iops = 0;       ///< random reads of a block [1/s]
+    double bandwidth = 0; ///< sequential reads [bytes/s]
+    double iops = 0;      ///< random reads of a block [1/s]
     /// bytes read in the time of one more request: bandwidth / iops, in multiples of 512, at most 1 MiB
     std::uint64_t coalesce_bytes = 0;
     double spread = 1; ///< ratio between two measurements, larger over smaller, of the rate that differs more
 
-    /// Returns true if the measurements agree; otherwise the device was busy with other work and can do more than measured.
+    /// Returns true if the measurements agree; otherwise the device was busy with other work and can do more than
+    /// measured.
     [[nodiscard]] bool steady() const noexcept { return spread <= 1.5; }
 
     friend bool operator==(const io_profile&, const io_profile&) = default;
@@ -74,9 +75,12 @@ inline constexpr std::uint64_t most_coalesce_bytes = std::uint64_t{1} << 20;
 /// Combines two measurements. Other work only slows a device: the higher rates are nearer to its own.
 [[nodiscard]] inline io_profile together(const io_profile& a, const io_profile& b) {
     const auto spread = [](double x, double y) { return std::max(x, y) / std::min(x, y); };
-    io_profile result{.bandwidth = std::max(a.bandwidth, b.bandwidth), .iops = std::max(a.iops, b.iops), .coalesce_bytes = 0,
+    io_profile result{.bandwidth = std::max(a.bandwidth, b.bandwidth),
+        .iops = std::max(a.iops, b.iops),
+        .coalesce_bytes = 0,
         .spread = std::max(spread(a.bandwidth, b.bandwidth), spread(a.iops, b.iops))};
-    result.coalesce_bytes = static_cast<std::uint64_t>(std::min(result.bandwidth / result.iops, static_cast<double>(most_coalesce_bytes)));
+    result.coalesce_bytes =
+        static_cast<std::uint64_t>(std::min(result.bandwidth / result.iops, static_cast<double>(most_coalesce_bytes)));
     result.coalesce_bytes = round_up(result.coalesce_bytes, std::uint64_t{512});
     return result;
 }
@@ -86,8 +90,8 @@ inline constexpr std::uint64_t most_coalesce_bytes = std::uint64_t{1} << 20;
 /// Measures an engine on an existing file, twice: half the time sequential reads, half random reads of a block.
 ///
 /// Cost: about `time`, and 256 KiB of memory per request in flight. Nothing is written. Errors: `io_error`;
-/// errc::invalid_argument for a file smaller than a block. Other work on the device at the same time is measured too: if it
-/// started or stopped meanwhile, the two measurements differ, see `io_profile::steady`.
+/// errc::invalid_argument for a file smaller than a block. Other work on the device at the same time is measured too:
+/// if it started or stopped meanwhile, the two measurements differ, see `io_profile::steady`.
 [[nodiscard]] inline io_profile calibrate(
     const engine_factory& engines, const std::filesystem::path& path, const calibrate_options& options = {}) {
     any_engine engine = make_engine(engines);
@@ -102,15 +106,16 @@ inline constexpr std::uint64_t most_coalesce_bytes = std::uint64_t{1} << 20;
     const auto measure = [&] {
         io_profile found;
         found.iops = detail::reads_per_second(from, block, 2 * depth, options.time / 4, random);
-        found.bandwidth = static_cast<double>(piece) * detail::reads_per_second(from, piece, depth, options.time / 4, sequential);
+        found.bandwidth =
+            static_cast<double>(piece) * detail::reads_per_second(from, piece, depth, options.time / 4, sequential);
         return found;
     };
     const io_profile first = measure();
     return detail::together(first, measure());
 }
 
-/// Returns the bytes per second that one thread copies from one half of `bytes` of memory to the other, back and forth for
-/// `time`: the bandwidth of memory beyond the CPU's caches, if they do not hold `bytes`.
+/// Returns the bytes per second that one thread copies from one half of `bytes` of memory to the other, back and forth
+/// for `time`: the bandwidth of memory beyond the CPU's caches, if they do not hold `bytes`.
 [[nodiscard]] inline double copy_bandwidth(
     std::size_t bytes = std::size_t{32} << 20, std::chrono::milliseconds time = std::chrono::milliseconds(20)) {
     const std::size_t half = std::max<std::size_t>(bytes / 2, 64);
@@ -133,11 +138,12 @@ inline constexpr std::uint64_t profile_magic = 0x464f5250'49534e47ULL, profile_v
 
 } // namespace detail
 
-/// Saves a profile at `path` in one durable step: six little-endian words {magic, version, bandwidth, iops, coalesce_bytes,
-/// checksum}. Throws `io_error`.
+/// Saves a profile at `path` in one durable step: six little-endian words {magic, version, bandwidth, iops,
+/// coalesce_bytes, checksum}. Throws `io_error`.
 inline void save_profile(const std::filesystem::path& path, const io_profile& profile) {
     std::array<std::uint64_t, 6> words{detail::profile_magic, detail::profile_version,
-        std::bit_cast<std::uint64_t>(profile.bandwidth), std::bit_cast<std::uint64_t>(profile.iops), profile.coalesce_bytes, 0};
+        std::bit_cast<std::uint64_t>(profile.bandwidth), std::bit_cast<std::uint64_t>(profile.iops),
+        profile.coalesce_bytes, 0};
     words[5] = checksum(std::as_bytes(std::span(words).first(5)));
     atomic_write_file(path, std::as_bytes(std::span(words)));
 }

@@ -36,16 +36,15 @@ struct checked_block {
 
 /// Checksums of one file, in memory: 16 bytes per MiB of data and per segment.
 ///
-/// A block covers at most `block_bytes` and never straddles a segment (an edge bucket, a partition), so a segment can be read
-/// and verified alone. The bytes before the data (a header) have their own checksum. Immutable and thread-safe after
-/// construction.
-/// File layout (docs/format.md): eight little-endian words {magic, version | block bytes << 32, file id, data offset, header
-/// checksum, count, 0, own checksum}, then the blocks.
+/// A block covers at most `block_bytes` and never straddles a segment (an edge bucket, a partition), so a segment can
+/// be read and verified alone. The bytes before the data (a header) have their own checksum. Immutable and thread-safe
+/// after construction. File layout (docs/format.md): eight little-endian words {magic, version | block bytes << 32,
+/// file id, data offset, header checksum, count, 0, own checksum}, then the blocks.
 class checksum_table {
 public:
     /// First word of the file.
     static constexpr std::uint64_t magic = 0x33485858'53534e47ULL; // "GNSSXXH3"
-    static constexpr std::uint64_t version = 1; ///< version of the format
+    static constexpr std::uint64_t version = 1;                    ///< version of the format
 
     checksum_table() = default;
     /// Table of a file whose blocks have been summed.
@@ -69,7 +68,7 @@ public:
         if (head[0] != magic) throw wrong("not a checksum file", "magic", 0, errc::invalid_format);
         if ((head[1] & 0xffffffff) != version)
             throw wrong("version " + std::to_string(head[1] & 0xffffffff) + ", this program reads version " +
-                            std::to_string(version),
+                    std::to_string(version),
                 "version", 1, errc::version_mismatch);
         const std::uint64_t rest = sidecar.size() - sizeof head;
         if (rest % sizeof(checked_block) != 0 || head[5] != rest / sizeof(checked_block))
@@ -123,10 +122,11 @@ public:
     struct bad_block {
         std::uint64_t offset = 0, length = 0; ///< place of the block
     };
-    /// Returns the first corrupt block of `bytes`, which are at `offset` of the data; offsets count from the start of the data.
+    /// Returns the first corrupt block of `bytes`, which are at `offset` of the data; offsets count from the start of
+    /// the data.
     ///
-    /// Cost: one pass over the bytes, O(log blocks) to find them. Precondition, checked: the range begins and ends at block
-    /// boundaries; throws errc::invalid_argument otherwise.
+    /// Cost: one pass over the bytes, O(log blocks) to find them. Precondition, checked: the range begins and ends at
+    /// block boundaries; throws errc::invalid_argument otherwise.
     [[nodiscard]] std::optional<bad_block> find_corrupt(std::uint64_t offset, std::span<const std::byte> bytes) const {
         if (bytes.empty()) return std::nullopt;
         const auto ends_after = [](std::uint64_t value, const checked_block& block) { return value < block.end; };
@@ -150,7 +150,8 @@ public:
             throw error(errc::corrupt, "checksum mismatch",
                 {.path = path, .offset = data_offset_ + bad->offset, .length = bad->length});
     }
-    /// Reads any range of the data, verified: blocks at its ends are read whole. `offset` counts from the start of the data.
+    /// Reads any range of the data, verified: blocks at its ends are read whole. `offset` counts from the start of the
+    /// data.
     /// Throws errc::corrupt; errc::invalid_argument beyond the data. Memory: a block.
     void read(const plain_file& file, std::uint64_t offset, std::span<std::byte> out) const {
         if (offset > data_bytes() || out.size() > data_bytes() - offset)
@@ -177,7 +178,8 @@ public:
             out = out.subspan(wanted);
         }
     }
-    /// Reads and verifies the whole file, including header and size. Cost: one sequential read through a buffer of one block.
+    /// Reads and verifies the whole file, including header and size. Cost: one sequential read through a buffer of one
+    /// block.
     void verify_file(const plain_file& file) const {
         verify_header(file);
         aligned_buffer<std::byte> buffer(static_cast<std::size_t>(std::min(block_bytes_, data_bytes())));

@@ -32,11 +32,12 @@ struct checkpoint {
     std::uint64_t configuration_hash = 0; ///< a resume with another configuration is refused
     std::uint64_t dataset_hash = 0;       ///< a resume with another dataset is refused
     row_layout layout{};                  ///< layout of the rows
-    row_partitioning partitioning{}; ///< nodes and partitions: sizes that differ come from the dataset and are not stored
-    std::uint32_t disk_slots = 0;             ///< number of disk slots
-    std::vector<disk_slot> slots;             ///< by partition
+    row_partitioning
+        partitioning{};           ///< nodes and partitions: sizes that differ come from the dataset and are not stored
+    std::uint32_t disk_slots = 0; ///< number of disk slots
+    std::vector<disk_slot> slots; ///< by partition
     std::vector<std::uint64_t> row_checksums; ///< checksums of each partition's blocks, partition by partition
-    resume_position position{};               ///< where training resumes; its `steps` are not stored: programs add a section
+    resume_position position{}; ///< where training resumes; its `steps` are not stored: programs add a section
     std::map<std::string, std::vector<std::byte>> sections; ///< added by programs: relations, progress
 
     /// Stores a text as a section.
@@ -158,8 +159,8 @@ inline void save_checkpoint(const std::filesystem::path& path, const checkpoint&
     atomic_write_file(path, out.bytes());
 }
 
-/// Reads and checks a checkpoint. Throws io_error, or error with errc::corrupt or errc::version_mismatch that names the file
-/// and the field. Memory: the size of the file.
+/// Reads and checks a checkpoint. Throws io_error, or error with errc::corrupt or errc::version_mismatch that names the
+/// file and the field. Memory: the size of the file.
 [[nodiscard]] inline checkpoint load_checkpoint(const std::filesystem::path& path) {
     const plain_file file = plain_file::open(path);
     std::vector<std::byte> all(static_cast<std::size_t>(file.size()));

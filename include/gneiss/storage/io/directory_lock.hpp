@@ -16,28 +16,30 @@
 
 namespace gneiss {
 
-/// Keeps other processes, and other holders in this one, out of a directory of unfinished files, by a locked file in it. Ends with
-/// its owner or the process; has no effect on a file system without locks. The file marks the directory as one of these programs:
-/// another one with files in it is a user's.
+/// Keeps other processes, and other holders in this one, out of a directory of unfinished files, by a locked file in
+/// it. Ends with its owner or the process; has no effect on a file system without locks. The file marks the directory
+/// as one of these programs: another one with files in it is a user's.
 class directory_lock {
 public:
     static constexpr const char* name = directory_mark; ///< of the file
 
     directory_lock() = default;
-    /// Creates the directory if it is absent, and locks it. Errors: errc::already_exists while another holds it, and for a link or
-    /// a directory of other files; `io_error`.
+    /// Creates the directory if it is absent, and locks it. Errors: errc::already_exists while another holds it, and
+    /// for a link or a directory of other files; `io_error`.
     explicit directory_lock(const std::filesystem::path& directory) {
         for (int attempt = 0; attempt < 100; ++attempt) {
             std::error_code failure;
             if (directory.has_parent_path()) make_directories(directory.parent_path());
             created_ |= make_directory(directory);
-            if (!is_marked(directory) && !std::filesystem::is_empty(directory, failure) && !failure && !is_marked(directory))
-                throw error(errc::already_exists, "has files of another program: move it, or choose another name for the output",
+            if (!is_marked(directory) && !std::filesystem::is_empty(directory, failure) && !failure &&
+                !is_marked(directory))
+                throw error(errc::already_exists,
+                    "has files of another program: move it, or choose another name for the output",
                     {.path = directory});
             try {
                 file_ = plain_file(open_mark(directory), directory / name);
             } catch (const io_error& why) {
-                if (why.code().value() == ENOENT) continue; // its last holder has just removed it
+                if (why.code().value() == ENOENT) continue;                // its last holder has just removed it
                 if (created_) std::filesystem::remove(directory, failure); // if it is empty
                 throw;
             }
@@ -51,9 +53,9 @@ public:
     [[nodiscard]] bool created() const noexcept { return created_; }
     /// True if a directory is the locked one: it may have got another name.
     [[nodiscard]] bool holds(const std::filesystem::path& directory) const noexcept {
-        struct ::stat held {}, named {};
-        return ::fstat(file_.descriptor(), &held) == 0 && ::stat((directory / name).c_str(), &named) == 0 && held.st_ino == named.st_ino &&
-               held.st_dev == named.st_dev;
+        struct ::stat held{}, named{};
+        return ::fstat(file_.descriptor(), &held) == 0 && ::stat((directory / name).c_str(), &named) == 0 &&
+            held.st_ino == named.st_ino && held.st_dev == named.st_dev;
     }
     /// Removes the file from a directory that has got its name.
     static void remove_from(const std::filesystem::path& directory) noexcept {
@@ -97,7 +99,9 @@ private:
 /// Leftovers of a killed process are removed. Errors: errc::already_exists while another process writes it; `io_error`.
 class unfinished_directory {
 public:
-    explicit unfinished_directory(std::filesystem::path path) : path_(std::move(path)), lock_(path_) { directory_lock::clear(path_); }
+    explicit unfinished_directory(std::filesystem::path path) : path_(std::move(path)), lock_(path_) {
+        directory_lock::clear(path_);
+    }
     unfinished_directory(const unfinished_directory&) = delete;
     unfinished_directory& operator=(const unfinished_directory&) = delete;
     ~unfinished_directory() { lock_.remove(path_); }

@@ -55,23 +55,23 @@ struct by_key {
 ///     sorter.finish();
 ///     sorter.for_each_block([&](std::span<const edge> ascending) { … });
 ///
-/// `Less` must be a strict total order: records that it does not distinguish must be equal. Then the output depends only on the
-/// input set: not on the memory, the threads or the order of pushes. If `Less` has `key(record)` (see `keyed_order`) runs are
-/// sorted by radix, several times faster than by comparison.
+/// `Less` must be a strict total order: records that it does not distinguish must be equal. Then the output depends
+/// only on the input set: not on the memory, the threads or the order of pushes. If `Less` has `key(record)` (see
+/// `keyed_order`) runs are sorted by radix, several times faster than by comparison.
 ///
-/// Cost: in memory, without a file, if `capacity()` records suffice; else each record is written and read once, plus once per
-/// merge pass, needed beyond about memory / 128 KiB runs. Scratch space: the records' bytes, twice that while merging in
-/// passes. Files are unnamed and vanish with this object, or with the process.
-/// Memory: sort and merge buffers stay within `memory_bytes` (at least `minimum_memory`); from 4 MiB on, together with the page
-/// cache in flight.
-/// Errors: `io_error` (full disk: `out_of_space()`), `error` with errc::invalid_argument for too little memory; errc::corrupt
-/// if spilled data is read back damaged: each part has a checksum that is verified before its records are used. Not
-/// thread-safe. After an error only destruction is allowed.
+/// Cost: in memory, without a file, if `capacity()` records suffice; else each record is written and read once, plus
+/// once per merge pass, needed beyond about memory / 128 KiB runs. Scratch space: the records' bytes, twice that while
+/// merging in passes. Files are unnamed and vanish with this object, or with the process.
+/// Memory: sort and merge buffers stay within `memory_bytes` (at least `minimum_memory`); from 4 MiB on, together with
+/// the page cache in flight.
+/// Errors: `io_error` (full disk: `out_of_space()`), `error` with errc::invalid_argument for too little memory;
+/// errc::corrupt if spilled data is read back damaged: each part has a checksum that is verified before its records are
+/// used. Not thread-safe. After an error only destruction is allowed.
 ///
 /// From examples/10_external_sort.cpp:
 /// \snippet 10_external_sort.cpp sort
 template <class Record, class Less = std::less<>, executor E = serial_executor>
-requires std::is_trivially_copyable_v<Record>
+    requires std::is_trivially_copyable_v<Record>
 class external_sorter {
 public:
     /// Least memory [bytes].
@@ -85,8 +85,8 @@ public:
           less_(std::move(less)),
           executor_(std::move(executor)) {
         if (memory_ < minimum_memory)
-            throw error(errc::invalid_argument,
-                "external sort needs at least " + format_bytes(minimum_memory) + " of memory");
+            throw error(
+                errc::invalid_argument, "external sort needs at least " + format_bytes(minimum_memory) + " of memory");
         piece_ = std::clamp<std::uint64_t>(memory_ / 16, std::uint64_t{256} << 10, std::uint64_t{8} << 20);
         layout_ = {detail::run_unit(memory_, sizeof(Record)), sizeof(Record)};
         capacity_ = static_cast<std::size_t>((memory_ - memory_ / 8) / (2 * sizeof(Record)));
@@ -131,8 +131,8 @@ public:
         while (runs_.size() > detail::merge_fan_in(memory_, sizeof(Record))) merge_pass();
     }
 
-    /// Passes all records once, in ascending order, as consecutive non-empty spans that are valid during the call. Finishes
-    /// first if needed; may be called once.
+    /// Passes all records once, in ascending order, as consecutive non-empty spans that are valid during the call.
+    /// Finishes first if needed; may be called once.
     template <std::invocable<std::span<const Record>> Sink>
     void for_each_block(Sink&& sink) {
         finish();

@@ -20,7 +20,7 @@ namespace gneiss {
 /// Options of an `io_queue`.
 struct io_queue_options {
     std::size_t piece_bytes = std::size_t{1} << 20; ///< largest request; a multiple of every direct alignment
-    std::size_t depth = 0;     ///< maximum requests in flight; 0: the engine's depth
+    std::size_t depth = 0;                          ///< maximum requests in flight; 0: the engine's depth
     /// attempts of one request in a row without progress (EINTR, EAGAIN, ECANCELED), before it is an error
     std::uint32_t retries = 16;
 };
@@ -47,16 +47,16 @@ struct aligned_range {
 ///     queue.read(from, 0, bytes);   // any number of operations
 ///     queue.drain();
 ///
-/// Meaning: operations start in submission order and finish in any order; `next_done` returns the tag of a finished one. A sync
-/// starts after all earlier writes to the same `file` object have finished. Buffers belong to the caller and are in use until
-/// the operation finishes.
+/// Meaning: operations start in submission order and finish in any order; `next_done` returns the tag of a finished
+/// one. A sync starts after all earlier writes to the same `file` object have finished. Buffers belong to the caller
+/// and are in use until the operation finishes.
 /// Cost: no allocation in the steady state; one engine call per few pieces.
 /// Precondition: the engine serves no other queue at the same time; files and buffers outlive their operations.
-/// Errors: a failed operation ends all: pending ones are dropped, those in flight are waited for, and only then `io_error`
-/// (path, offset, length, errno) or `error` (corrupt: the file ends too early) is thrown. After that all buffers are free and
-/// the queue is empty and usable. A failed sync poisons its file and is not repeated; a canceled one never ran, and is
-/// repeated. While an engine cannot wait for requests in flight, `outstanding` counts the buffers in use, and every operation
-/// is refused with errc::io.
+/// Errors: a failed operation ends all: pending ones are dropped, those in flight are waited for, and only then
+/// `io_error` (path, offset, length, errno) or `error` (corrupt: the file ends too early) is thrown. After that all
+/// buffers are free and the queue is empty and usable. A failed sync poisons its file and is not repeated; a canceled
+/// one never ran, and is repeated. While an engine cannot wait for requests in flight, `outstanding` counts the buffers
+/// in use, and every operation is refused with errc::io.
 /// Thread-safety: one thread at a time. Source: window and waiting as measured in `docs/architecture/conventions.md`.
 ///
 /// From examples/02_async_read.cpp:
@@ -65,7 +65,8 @@ class io_queue {
 public:
     /// Queue on an engine, which must outlive it.
     explicit io_queue(any_engine& engine, const io_queue_options& options = {})
-        : engine_(&engine), options_(options),
+        : engine_(&engine),
+          options_(options),
           depth_(options.depth == 0 ? engine.traits().depth : std::min(options.depth, engine.traits().depth)) {
         if (options_.piece_bytes == 0 || options_.piece_bytes % 512 != 0)
             throw error(errc::invalid_argument, "a piece is a positive multiple of 512 bytes");
@@ -82,8 +83,8 @@ public:
     /// Returns the engine.
     [[nodiscard]] any_engine& engine() const noexcept { return *engine_; }
 
-    /// Fills `into` from `offset` on. With `needed` < into.size() the file may end after that many bytes, so that the last,
-    /// shorter block of a direct file can be read; the rest of `into` is then unspecified.
+    /// Fills `into` from `offset` on. With `needed` < into.size() the file may end after that many bytes, so that the
+    /// last, shorter block of a direct file can be read; the rest of `into` is then unspecified.
     void read(file& from, std::uint64_t offset, std::span<std::byte> into, std::uint64_t tag = 0) {
         read(from, offset, into, tag, into.size());
     }
@@ -93,8 +94,8 @@ public:
         enqueue({&from, io_operation::read, offset, into.data(), into.size(), std::min(needed, into.size()), tag});
     }
 
-    /// Reads any range of any file, aligned or not: reads the aligned superset into `buffer` and returns the part of it that
-    /// will hold the wanted bytes.
+    /// Reads any range of any file, aligned or not: reads the aligned superset into `buffer` and returns the part of it
+    /// that will hold the wanted bytes.
     /// Precondition: `buffer` is aligned as `from.alignment()` and holds align_range(…).length bytes.
     [[nodiscard]] std::span<std::byte> read_unaligned(
         file& from, std::uint64_t offset, std::size_t length, std::span<std::byte> buffer, std::uint64_t tag = 0) {
@@ -120,8 +121,8 @@ public:
         enqueue({&of, io_operation::sync, 0, nullptr, 0, 0, tag});
     }
 
-    /// Submits the pieces that fit to the engine and collects completions, without blocking: call it after enqueueing, before
-    /// computing. Throws as `next_done` does.
+    /// Submits the pieces that fit to the engine and collects completions, without blocking: call it after enqueueing,
+    /// before computing. Throws as `next_done` does.
     void submit() { step(0); }
 
     /// Returns the tag of a finished operation, blocking for one; empty if none is outstanding.
@@ -142,8 +143,8 @@ public:
         finished_.clear();
     }
 
-    /// Drops pending operations and waits for the rest: then no operation is outstanding, and all buffers are free. If the
-    /// engine cannot wait, after the usual retries, requests in flight stay outstanding.
+    /// Drops pending operations and waits for the rest: then no operation is outstanding, and all buffers are free. If
+    /// the engine cannot wait, after the usual retries, requests in flight stay outstanding.
     void abandon() noexcept {
         waiting_.clear();
         held_.clear();
@@ -152,7 +153,8 @@ public:
         for (std::uint32_t refused = 0; engine_->in_flight() > 0;) {
             try {
                 const std::size_t count = engine_->wait(completions_, 1);
-                for (std::size_t i = 0; i < count; ++i) poison_after(operation_of(completions_[i]), completions_[i].result);
+                for (std::size_t i = 0; i < count; ++i)
+                    poison_after(operation_of(completions_[i]), completions_[i].result);
                 refused = 0;
             } catch (...) {
                 stuck_ = ++refused > options_.retries;
@@ -182,8 +184,8 @@ private:
         std::size_t length = 0;
         std::size_t needed = 0; // bytes of `length` that must arrive
         std::uint64_t tag = 0;
-        std::size_t begun = 0;        // bytes cut into pieces
-        std::size_t open_pieces = 0;  // pieces that are not complete
+        std::size_t begun = 0;         // bytes cut into pieces
+        std::size_t open_pieces = 0;   // pieces that are not complete
         std::size_t writes_before = 0; // sync: earlier writes not finished
         std::uint64_t sequence = 0;
         bool live = false;
@@ -235,8 +237,10 @@ private:
         if (what.kind == io_operation::sync)
             for (const operation& other : operations_)
                 writes_before += other.live && other.kind == io_operation::write && other.target == what.target;
-        if (writes_before > 0) held_.push_back(index);
-        else waiting_.push_back(index);
+        if (writes_before > 0)
+            held_.push_back(index);
+        else
+            waiting_.push_back(index);
         free_operations_.pop_back();
         operation& self = operations_[index] = what;
         self.live = true;
@@ -273,8 +277,8 @@ private:
             if (!slot) break;
             const piece& p = pieces_[*slot];
             const operation& from = operations_[p.of];
-            requests_.push_back({from.kind, from.target->handle(), p.offset + p.moved, p.data + p.moved,
-                p.length - p.moved, *slot});
+            requests_.push_back(
+                {from.kind, from.target->handle(), p.offset + p.moved, p.data + p.moved, p.length - p.moved, *slot});
         }
         if (requests_.empty()) return;
         const std::size_t taken = engine_->submit(requests_);
@@ -350,7 +354,8 @@ private:
         if (p.moved + moved >= p.needed) return finish(slot);
         if (reading && moved == 0) return fail(p, 0, "unexpected end of file");
         const std::size_t unit = from.target->alignment();
-        const std::size_t progress = moved / unit * unit; // the rest of a direct request begins at an alignment boundary
+        const std::size_t progress =
+            moved / unit * unit; // the rest of a direct request begins at an alignment boundary
         p.moved += progress;
         p.stalls = progress == 0 ? p.stalls + 1 : 0;
         if (p.stalls > options_.retries)
@@ -388,8 +393,8 @@ private:
     void fail(const piece& p, int number, const char* what) {
         if (failure_) return; // the first is the cause
         const operation& from = operations_[p.of];
-        failure_ = failure{number, what,
-            {.path = from.target->path(), .offset = p.offset + p.moved, .length = p.length - p.moved}};
+        failure_ = failure{
+            number, what, {.path = from.target->path(), .offset = p.offset + p.moved, .length = p.length - p.moved}};
     }
 
     any_engine* engine_;

@@ -10,12 +10,12 @@ namespace gneiss {
 ///
 /// Integers, so that merging is exactly associative and commutative: parts may be added in any order.
 struct io_stats {
-    std::uint64_t reads = 0;         ///< requests given to the engine, retries included
-    std::uint64_t writes = 0;        ///< the same
-    std::uint64_t syncs = 0;         ///< the same
-    std::uint64_t read_bytes = 0;    ///< bytes that arrived
-    std::uint64_t written_bytes = 0; ///< bytes accepted by the engine
-    std::uint64_t retries = 0;       ///< requests repeated after a short, interrupted or refused one
+    std::uint64_t reads = 0;            ///< requests given to the engine, retries included
+    std::uint64_t writes = 0;           ///< the same
+    std::uint64_t syncs = 0;            ///< the same
+    std::uint64_t read_bytes = 0;       ///< bytes that arrived
+    std::uint64_t written_bytes = 0;    ///< bytes accepted by the engine
+    std::uint64_t retries = 0;          ///< requests repeated after a short, interrupted or refused one
     std::chrono::nanoseconds waited{0}; ///< time the calling thread was blocked on completions
 
     /// Returns the number of requests.

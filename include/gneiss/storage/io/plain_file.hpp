@@ -30,14 +30,16 @@ struct byte_range {
 
 /// An open file for sequential, buffered work: preprocessing, headers, manifests. Training uses an engine instead.
 ///
-/// Handles short reads and writes and EINTR. Errors: `io_error` with path, offset and length; a read past the end is `error`
-/// with `errc::corrupt`. Positioned calls on one file from several threads are safe.
+/// Handles short reads and writes and EINTR. Errors: `io_error` with path, offset and length; a read past the end is
+/// `error` with `errc::corrupt`. Positioned calls on one file from several threads are safe.
 class plain_file {
 public:
     plain_file() = default;
 
     /// Opens a regular file for reading; a FIFO or a device is refused.
-    [[nodiscard]] static plain_file open(const std::filesystem::path& path) { return {detail::open_regular(path, O_RDONLY), path}; }
+    [[nodiscard]] static plain_file open(const std::filesystem::path& path) {
+        return {detail::open_regular(path, O_RDONLY), path};
+    }
     /// Opens a directory, to sync or lock it.
     [[nodiscard]] static plain_file open_directory(const std::filesystem::path& path) {
         const int fd =
@@ -46,7 +48,9 @@ public:
         return {fd, path};
     }
     /// Creates an empty file, replacing an existing one; a link or a device is refused.
-    [[nodiscard]] static plain_file create(const std::filesystem::path& path) { return {detail::create_regular(path), path}; }
+    [[nodiscard]] static plain_file create(const std::filesystem::path& path) {
+        return {detail::create_regular(path), path};
+    }
     /// Takes over a descriptor.
     plain_file(int descriptor, std::filesystem::path path) : fd_(descriptor), path_(std::move(path)) {}
     /// Creates an unnamed file in `directory`: deleted when closed, even after a crash.
@@ -82,7 +86,7 @@ public:
 
     /// Returns the size of the file [bytes].
     [[nodiscard]] std::uint64_t size() const {
-        struct ::stat status {};
+        struct ::stat status{};
         if (::fstat(fd_, &status) != 0) throw io_error(errno, "stat", {.path = path_});
         return static_cast<std::uint64_t>(status.st_size);
     }

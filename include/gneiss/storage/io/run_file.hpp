@@ -41,11 +41,11 @@ struct run_file_format {
 
 } // namespace detail
 
-/// Writes a file of records that a run makes for itself and reads back: samples of a superbatch, their accesses, change sets. A
-/// record is any number of bytes.
+/// Writes a file of records that a run makes for itself and reads back: samples of a superbatch, their accesses, change
+/// sets. A record is any number of bytes.
 ///
-/// `finish` completes the file with index and footer; the reader refuses an unfinished file, and the destructor removes it. Not
-/// synced: for data that need not survive power loss.
+/// `finish` completes the file with index and footer; the reader refuses an unfinished file, and the destructor removes
+/// it. Not synced: for data that need not survive power loss.
 /// Cost: one write per record through the page cache, of which at most 16 MiB stay dirty. Memory: 24 bytes per record.
 /// Errors: `io_error`, with out_of_space() on a full disk; nothing can be added after an error. Not thread-safe.
 class run_file_writer {
@@ -110,14 +110,15 @@ private:
 /// Reads a run file; each record is read whole and verified.
 ///
 /// Cost: one read per record, which is then dropped from the page cache. Memory: 24 bytes per record.
-/// Errors: `io_error`; errc::corrupt with path and offset for an unfinished, truncated or damaged file, when it is opened or
-/// when the record is read; errc::config_mismatch for another identity.
+/// Errors: `io_error`; errc::corrupt with path and offset for an unfinished, truncated or damaged file, when it is
+/// opened or when the record is read; errc::config_mismatch for another identity.
 /// Thread-safety: `read` and `next` by one thread each.
 class run_file_reader {
 public:
     /// Opens a finished file. `identity` is that of its writer.
     explicit run_file_reader(const std::filesystem::path& path, std::uint64_t identity = 0)
-        : file_(plain_file::open(path)), identity_(identity) {
+        : file_(plain_file::open(path)),
+          identity_(identity) {
         const std::uint64_t bytes = file_.size();
         std::uint64_t magic = 0;
         format::footer footer;
@@ -154,7 +155,8 @@ public:
     /// Returns the number of items that the writer gave for a record.
     [[nodiscard]] std::uint64_t items(std::size_t record) const noexcept { return index_[record].items; }
 
-    /// Reads record `record` into the first size(record) bytes of `to`, and returns these. Preconditions: it exists, and fits.
+    /// Reads record `record` into the first size(record) bytes of `to`, and returns these. Preconditions: it exists,
+    /// and fits.
     std::span<std::byte> read(std::size_t record, std::span<std::byte> to) const {
         GNEISS_ASSERT(record < records() && size(record) <= to.size());
         const std::uint64_t begin = begin_of(record);

@@ -28,8 +28,8 @@ namespace gneiss {
     return trace_bytes(changes.in_position) + trace_bytes(changes.out);
 }
 
-/// Writes the rows that batches request: a run file with a record for each batch. Ascending ids are stored as differences,
-/// mostly one or two bytes each, others as four bytes. Cost and errors as `run_file_writer`.
+/// Writes the rows that batches request: a run file with a record for each batch. Ascending ids are stored as
+/// differences, mostly one or two bytes each, others as four bytes. Cost and errors as `run_file_writer`.
 class trace_file_writer {
 public:
     /// Creates the file; `identity` is checked by its reader.
@@ -59,11 +59,14 @@ public:
     explicit trace_file(const std::filesystem::path& path, std::uint64_t identity = 0) : file_(path, identity) {}
 
     [[nodiscard]] std::size_t batches() const noexcept { return file_.records(); }
-    [[nodiscard]] std::size_t size(std::size_t batch) const noexcept { return static_cast<std::size_t>(file_.items(batch)); }
+    [[nodiscard]] std::size_t size(std::size_t batch) const noexcept {
+        return static_cast<std::size_t>(file_.items(batch));
+    }
     [[nodiscard]] std::span<const node_id> read(std::size_t batch, std::vector<node_id>& room) {
         bytes_.resize(file_.size(batch));
         std::span<const std::byte> bytes = file_.read(batch, bytes_);
-        if (size(batch) > bytes.size()) throw error(errc::corrupt, "a batch has more ids than bytes", {.path = file_.path()});
+        if (size(batch) > bytes.size())
+            throw error(errc::corrupt, "a batch has more ids than bytes", {.path = file_.path()});
         room.resize(size(batch));
         detail::decode_ids(bytes, room, file_.path());
         return room;

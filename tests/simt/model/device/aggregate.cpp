@@ -22,21 +22,23 @@ std::vector<double> weights_of(const gneiss::layer_view& view, edge_weight weigh
     return weights;
 }
 
-/// Checks both directions with the oracle. A lane adds up to some 300 terms sequentially, so that a sum may differ by 300 ·
-/// 2⁻²⁴ of their magnitudes.
+/// Checks both directions with the oracle. A lane adds up to some 300 terms sequentially, so that a sum may differ by
+/// 300 · 2⁻²⁴ of their magnitudes.
 template <class T>
 void check_sums(const random_layer& layer, edge_weight weight, bool loops, std::size_t columns, layout options) {
     const gneiss::layer_view& view = layer.host(loops);
     const std::vector<double> weights = weights_of(view, weight);
     for (const bool backward : {false, true}) {
-        const std::size_t in_rows = backward ? view.targets : view.sources, out_rows = backward ? view.sources : view.targets;
+        const std::size_t in_rows = backward ? view.targets : view.sources,
+                          out_rows = backward ? view.sources : view.targets;
         const rows<T> in(in_rows, columns, options, 7 + columns);
         doubles want(out_rows, columns), magnitudes(out_rows, columns);
         const edge_segments segments = backward ? outgoing(view) : edge_segments{view.offsets, view.neighbors};
         oracle::segment_sum(segments, weights, 1, doubles(in).view, want.view, serial);
         oracle::segment_sum(segments, weights, 1, doubles(in, true).view, magnitudes.view, serial);
 
-        const cuda::edge_lists lists = backward ? cuda::outgoing(layer.device(), loops) : cuda::incoming(layer.device(), loops);
+        const cuda::edge_lists lists =
+            backward ? cuda::outgoing(layer.device(), loops) : cuda::incoming(layer.device(), loops);
         std::vector<T> first;
         simt::for_each_seed(3, [&] {
             rows<T> out(out_rows + random_layer::spare, columns, options);
@@ -50,7 +52,8 @@ void check_sums(const random_layer& layer, edge_weight weight, bool loops, std::
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.aggregate: sums by any weight and their gradients equal those of the CPU", T, float, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "simt.model.aggregate: sums by any weight and their gradients equal those of the CPU", T, float, bfloat16) {
     const random_layer layer(23, 41, 700, 1);
     for (const edge_weight weight : {edge_weight::one, edge_weight::mean, edge_weight::symmetric})
         for (const bool loops : {false, true})
@@ -60,7 +63,8 @@ TEST_CASE_TEMPLATE("simt.model.aggregate: sums by any weight and their gradients
 TEST_CASE_TEMPLATE("simt.model.aggregate: any number of columns works, aligned or not", T, float, bfloat16) {
     const random_layer layer(9, 14, 40, 2);
     for (const std::size_t columns : {1U, 4U, 7U, 33U, 64U, 100U, 128U, 129U, 300U})
-        for (const layout options : {layout::aligned, layout::odd}) check_sums<T>(layer, edge_weight::mean, true, columns, options);
+        for (const layout options : {layout::aligned, layout::odd})
+            check_sums<T>(layer, edge_weight::mean, true, columns, options);
 }
 
 TEST_CASE("simt.model.aggregate: rows gathered from a table equal those of a copy") {
@@ -110,20 +114,23 @@ void check_max(const random_layer& layer, std::size_t columns, layout options, b
     simt::for_each_seed(3, [&] {
         rows<T> out(view.targets + random_layer::spare, columns, options);
         rows<std::uint32_t> who(view.targets + random_layer::spare, columns, options);
-        cuda::aggregate_max<T>(nullptr, cuda::incoming(layer.device()), std::as_const(in).view(), out.view(), who.view());
+        cuda::aggregate_max<T>(
+            nullptr, cuda::incoming(layer.device()), std::as_const(in).view(), out.view(), who.view());
         check_rows<T>("max", out, view.targets, want.view, none.view, 0);
         for (std::size_t t = 0; t < view.targets; ++t)
             for (std::size_t c = 0; c < columns; ++c) CHECK(who(t, c) == winners[t * columns + c]);
 
         rows<T> back(view.sources + random_layer::spare, columns, options);
-        cuda::aggregate_max_backward<T>(nullptr, cuda::outgoing(layer.device()), gradient.view(), std::as_const(who).view(), back.view());
+        cuda::aggregate_max_backward<T>(
+            nullptr, cuda::outgoing(layer.device()), gradient.view(), std::as_const(who).view(), back.view());
         check_rows<T>("gradient of max", back, view.sources, want_back.view, magnitudes.view, 2e-5);
     });
 }
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.aggregate: maxima, their winners and gradients equal those of the CPU", T, float, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "simt.model.aggregate: maxima, their winners and gradients equal those of the CPU", T, float, bfloat16) {
     const random_layer layer(17, 29, 600, 6);
     for (const bool ties : {false, true}) {
         check_max<T>(layer, 20, layout::aligned, ties);

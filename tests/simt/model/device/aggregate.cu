@@ -8,9 +8,7 @@
 namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
-[[maybe_unused]] constexpr std::tuple gated(
-    &aggregate<float>, &aggregate<bfloat16>,
-    &aggregate_max<float>, &aggregate_max<bfloat16>,
-    &aggregate_max_backward<float>, &aggregate_max_backward<bfloat16>);
+[[maybe_unused]] constexpr std::tuple gated(&aggregate<float>, &aggregate<bfloat16>, &aggregate_max<float>,
+    &aggregate_max<bfloat16>, &aggregate_max_backward<float>, &aggregate_max_backward<bfloat16>);
 
 } // namespace gneiss::cuda

@@ -13,9 +13,11 @@ namespace {
 template <class T>
 void check_equal(const random_layer& layer, edge_weight weight, bool loops, std::size_t columns) {
     for (const bool backward : {false, true}) {
-        const std::size_t in_rows = backward ? layer.targets() : layer.sources(), out_rows = (backward ? layer.sources() : layer.targets()) + random_layer::spare;
+        const std::size_t in_rows = backward ? layer.targets() : layer.sources(),
+                          out_rows = (backward ? layer.sources() : layer.targets()) + random_layer::spare;
         const rows<T> in(in_rows, columns, layout::aligned, columns);
-        const cuda::edge_lists lists = backward ? cuda::outgoing(layer.device(), loops) : cuda::incoming(layer.device(), loops);
+        const cuda::edge_lists lists =
+            backward ? cuda::outgoing(layer.device(), loops) : cuda::incoming(layer.device(), loops);
         rows<T> want(out_rows, columns, layout::aligned);
         CHECK(cuda::aggregate_path<T>(in.view(), want.view(), 9, 227 << 10) == row_path::copies);
         cuda::aggregate<T>(nullptr, lists, weight, in.view(), want.view(), row_path::registers);
@@ -40,7 +42,9 @@ TEST_CASE_TEMPLATE("simt.model.aggregate_copies: copied rows give the bits of lo
 
 TEST_CASE("simt.model.aggregate_copies: shapes and devices without copies use registers") {
     rows<float> wide(2, 128, layout::aligned), odd(2, 129, layout::odd), narrow(2, 127, layout::aligned);
-    const auto path = [](rows<float>& of, int major, std::uint64_t shared) { return cuda::aggregate_path<float>(of.view(), of.view(), major, shared); };
+    const auto path = [](rows<float>& of, int major, std::uint64_t shared) {
+        return cuda::aggregate_path<float>(of.view(), of.view(), major, shared);
+    };
     CHECK(path(wide, 8, 160 << 10) == row_path::copies);
     CHECK(path(wide, 7, 160 << 10) == row_path::registers);
     CHECK(path(wide, 9, 48 << 10) == row_path::registers);
@@ -55,7 +59,8 @@ TEST_CASE("simt.model.aggregate_copies: warps read whole sectors, each row once 
     const rows<float> in(layer.sources(), 128, layout::aligned, 1);
     rows<float> out(layer.targets() + random_layer::spare, 128, layout::aligned);
     simt::traffic_counter counter;
-    cuda::aggregate<float>(nullptr, cuda::incoming(layer.device()), edge_weight::one, in.view(), out.view(), row_path::copies);
+    cuda::aggregate<float>(
+        nullptr, cuda::incoming(layer.device()), edge_weight::one, in.view(), out.view(), row_path::copies);
     const double sectors = static_cast<double>(counter.loads().sectors);
     CHECK(sectors >= 16 * edges);
     CHECK(sectors <= 16 * edges + lists);

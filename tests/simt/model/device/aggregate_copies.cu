@@ -9,8 +9,9 @@
 namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
-[[maybe_unused]] constexpr std::tuple gated(
-    static_cast<void (*)(cudaStream_t, const edge_lists&, edge_weight, rows_view<const float>, rows_view<float>, row_path)>(&aggregate<float>),
-    static_cast<void (*)(cudaStream_t, const edge_lists&, edge_weight, rows_view<const bfloat16>, rows_view<bfloat16>, row_path)>(&aggregate<bfloat16>));
+[[maybe_unused]] constexpr std::tuple gated(static_cast<void (*)(cudaStream_t, const edge_lists&, edge_weight,
+                                                rows_view<const float>, rows_view<float>, row_path)>(&aggregate<float>),
+    static_cast<void (*)(cudaStream_t, const edge_lists&, edge_weight, rows_view<const bfloat16>, rows_view<bfloat16>,
+        row_path)>(&aggregate<bfloat16>));
 
 } // namespace gneiss::cuda

@@ -7,7 +7,6 @@ namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
-    &attention_terms<float>, &attention_terms<bfloat16>,
-    &attend<float>, &attend<bfloat16>);
+    &attention_terms<float>, &attention_terms<bfloat16>, &attend<float>, &attend<bfloat16>);
 
 } // namespace gneiss::cuda

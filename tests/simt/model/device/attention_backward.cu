@@ -7,7 +7,6 @@
 namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
-[[maybe_unused]] constexpr std::tuple gated(
-    &attend_backward<float>, &attend_backward<bfloat16>);
+[[maybe_unused]] constexpr std::tuple gated(&attend_backward<float>, &attend_backward<bfloat16>);
 
 } // namespace gneiss::cuda

@@ -34,7 +34,8 @@ void check(std::uint32_t count, std::size_t classes, layout options, bool ties) 
     simt::for_each_seed(3, [&] {
         rows<T> out = scores;
         cuda::classification_outcome outcome;
-        cuda::softmax_cross_entropy<T>(nullptr, &count, count + spare, out.view(), labels.data(), losses.data(), correct.data(), &outcome);
+        cuda::softmax_cross_entropy<T>(
+            nullptr, &count, count + spare, out.view(), labels.data(), losses.data(), correct.data(), &outcome);
         CHECK(outcome.invalid == 0);
         CHECK(outcome.statistics.labeled == statistics.labeled);
         CHECK(outcome.statistics.correct == statistics.correct);
@@ -63,7 +64,8 @@ TEST_CASE("simt.model.classify: an invalid label is counted, and nothing is writ
     std::vector<std::uint8_t> correct(count);
     rows<float> out = scores;
     cuda::classification_outcome outcome;
-    cuda::softmax_cross_entropy<float>(nullptr, &count, count, out.view(), labels.data(), losses.data(), correct.data(), &outcome);
+    cuda::softmax_cross_entropy<float>(
+        nullptr, &count, count, out.view(), labels.data(), losses.data(), correct.data(), &outcome);
     CHECK(outcome.invalid == 1);
     CHECK(out.bits() == scores.bits());
 }

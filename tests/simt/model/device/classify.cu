@@ -6,7 +6,6 @@
 namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
-[[maybe_unused]] constexpr std::tuple gated(
-    &softmax_cross_entropy<float>, &softmax_cross_entropy<bfloat16>);
+[[maybe_unused]] constexpr std::tuple gated(&softmax_cross_entropy<float>, &softmax_cross_entropy<bfloat16>);
 
 } // namespace gneiss::cuda

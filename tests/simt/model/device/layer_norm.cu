@@ -8,7 +8,6 @@ namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
-    &layer_norm<float>, &layer_norm<bfloat16>,
-    &layer_norm_backward<float>, &layer_norm_backward<bfloat16>);
+    &layer_norm<float>, &layer_norm<bfloat16>, &layer_norm_backward<float>, &layer_norm_backward<bfloat16>);
 
 } // namespace gneiss::cuda

@@ -25,7 +25,10 @@ template <class T>
 class one_shape {
 public:
     explicit one_shape(const shape& of)
-        : of_(of), x_(of.first + of.rows + 3, of.k, of.how, 1), g_(of.rows + 3, of.n, of.how, 2), w_(of.k, of.n, of.how, 3) {}
+        : of_(of),
+          x_(of.first + of.rows + 3, of.k, of.how, 1),
+          g_(of.rows + 3, of.n, of.how, 2),
+          w_(of.k, of.n, of.how, 3) {}
 
     void check_forward(activation then, double rate, bool accumulate, bool with_bias) {
         const random_key key = random_key(4, random_domain::dropout).with(9);
@@ -54,7 +57,8 @@ public:
         if (rate > 0) epilogue.dropout = {.rate = dropout_rate(rate), .key = &key, .ids = ids.data(), .size = &named};
         simt::for_each_seed(2, [&] {
             rows<T> out = accumulate ? before : rows<T>(of_.rows + 3, of_.n, of_.how);
-            cuda::linear<T>(nullptr, {&count, count + 3, &first}, std::as_const(x_).view(), std::as_const(w_).view(), out.view(), epilogue);
+            cuda::linear<T>(nullptr, {&count, count + 3, &first}, std::as_const(x_).view(), std::as_const(w_).view(),
+                out.view(), epilogue);
             check_rows<T>("linear", out, of_.rows, want.view, sizes.view, tolerance, accumulate ? &before : nullptr);
         });
     }
@@ -85,16 +89,19 @@ public:
         std::vector<float> scratch(cuda::partial_slices(capacity).floats(of_.k * of_.n), 1e9F), bits;
         simt::for_each_seed(2, [&] {
             rows<T> grad_x = before;
-            cuda::linear_input_gradient<T>(nullptr, range, std::as_const(g_).view(), std::as_const(w_).view(), grad_x.view(), accumulate);
+            cuda::linear_input_gradient<T>(
+                nullptr, range, std::as_const(g_).view(), std::as_const(w_).view(), grad_x.view(), accumulate);
             for (std::size_t i = 0; i < grad_x.size(); ++i) // other rows are unchanged
                 for (std::size_t k = 0; k < of_.k; ++k) {
                     const bool mine = i >= first && i < first + count;
                     const double want = mine ? want_x.view(i - first, k) : before(i, k);
-                    const double allowed = mine ? tolerance * sizes_x.view(i - first, k) + rounding * std::abs(want) : 0;
+                    const double allowed =
+                        mine ? tolerance * sizes_x.view(i - first, k) + rounding * std::abs(want) : 0;
                     REQUIRE(std::abs(std::as_const(grad_x)(i, k) - want) <= allowed);
                 }
             rows<float> grad_w = before_w;
-            cuda::linear_weight_gradient<T>(nullptr, range, std::as_const(x_).view(), std::as_const(g_).view(), grad_w.view(), scratch.data());
+            cuda::linear_weight_gradient<T>(
+                nullptr, range, std::as_const(x_).view(), std::as_const(g_).view(), grad_w.view(), scratch.data());
             check_rows<float>("gradient of weights", grad_w, of_.k, want_w.view, sizes_w.view, tolerance);
             if (bits.empty()) bits = grad_w.bits();
             CHECK(bits == grad_w.bits());
@@ -112,9 +119,10 @@ private:
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.linear: products of any size, forward and backward, equal plain loops", T, float, bfloat16) {
-    for (const shape& of : {shape{1, 1, 1}, shape{5, 7, 3, layout::odd, 2}, shape{130, 33, 65, layout::aligned, 4}, shape{64, 64, 64},
-             shape{20, 100, 8}, shape{17, 130, 70, layout::odd}, shape{0, 4, 4}}) {
+TEST_CASE_TEMPLATE(
+    "simt.model.linear: products of any size, forward and backward, equal plain loops", T, float, bfloat16) {
+    for (const shape& of : {shape{1, 1, 1}, shape{5, 7, 3, layout::odd, 2}, shape{130, 33, 65, layout::aligned, 4},
+             shape{64, 64, 64}, shape{20, 100, 8}, shape{17, 130, 70, layout::odd}, shape{0, 4, 4}}) {
         one_shape<T> test(of);
         test.check_forward(activation::none, 0, false, false);
         test.check_backward(false);
@@ -124,7 +132,8 @@ TEST_CASE_TEMPLATE("simt.model.linear: products of any size, forward and backwar
 
 TEST_CASE_TEMPLATE("simt.model.linear: bias, function, dropout and accumulation are fused", T, float, bfloat16) {
     one_shape<T> test({40, 16, 10, layout::aligned, 1});
-    for (const activation then : {activation::none, activation::relu, activation::leaky_relu, activation::elu, activation::tanh, activation::sigmoid})
+    for (const activation then : {activation::none, activation::relu, activation::leaky_relu, activation::elu,
+             activation::tanh, activation::sigmoid})
         for (const double rate : {0.0, 0.4}) test.check_forward(then, rate, then == activation::elu, true);
 }
 

@@ -9,7 +9,8 @@ using namespace simt_model;
 namespace {
 
 /// Compares with `linear` of the same rows; both are float sums rounded once at the end.
-void check(std::uint32_t count, std::uint32_t k, std::uint32_t n, layout options, std::uint32_t first, cuda::epilogue then) {
+void check(
+    std::uint32_t count, std::uint32_t k, std::uint32_t n, layout options, std::uint32_t first, cuda::epilogue then) {
     CAPTURE(k);
     CAPTURE(n);
     const rows<bfloat16> x(first + count + 3, k, options, 1);
@@ -37,9 +38,9 @@ TEST_CASE("simt.model.linear_resident: descriptors and bricks equal those comput
     CHECK(wgmma_descriptor(0x400, 1024, 128) == 0x0000'0008'0040'0040U);
     CHECK(wgmma_descriptor(0x38a00, 4096, 128) == 0x0000'0008'0100'38a0U);
     CHECK(brick_place(64, 0, 0) == 0);
-    CHECK(brick_place(64, 1, 0) == 8);       // a row of a brick is 16 bytes
-    CHECK(brick_place(64, 8, 0) == 64);      // the next brick of rows: 128 bytes
-    CHECK(brick_place(64, 0, 8) == 512);     // the next of the depth: 64 rows · 16 bytes = 1024
+    CHECK(brick_place(64, 1, 0) == 8);        // a row of a brick is 16 bytes
+    CHECK(brick_place(64, 8, 0) == 64);       // the next brick of rows: 128 bytes
+    CHECK(brick_place(64, 0, 8) == 512);      // the next of the depth: 64 rows · 16 bytes = 1024
     CHECK(brick_place(256, 255, 15) == 4095); // the last of a [256, 16] operand
 }
 

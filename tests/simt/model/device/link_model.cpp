@@ -41,31 +41,39 @@ struct worked_out {
     std::vector<cuda::query_outcome> outcomes;
 
     worked_out(std::uint32_t capacity, const shape& of)
-        : known(capacity, of.dim, of.how), answers(capacity, of.dim, of.how), relations(capacity, of.dim, of.how), negatives(of.negatives, of.dim, of.how),
+        : known(capacity, of.dim, of.how),
+          answers(capacity, of.dim, of.how),
+          relations(capacity, of.dim, of.how),
+          negatives(of.negatives, of.dim, of.how),
           outcomes(capacity) {}
 
-    void run(bool tiles, const shape& of, const cuda::query_batch& query_list, cuda::link_loss loss, const rows<T>& nodes, const rows<float>& table,
-        const std::vector<std::uint32_t>& ids) {
+    void run(bool tiles, const shape& of, const cuda::query_batch& query_list, cuda::link_loss loss,
+        const rows<T>& nodes, const rows<float>& table, const std::vector<std::uint32_t>& ids) {
         const cuda::link_negatives to{.ids = ids.data(), .capacity = of.negatives};
-        const cuda::link_gradients out{{known.view(), answers.view(), relations.view()}, negatives.view(), outcomes.data()};
+        const cuda::link_gradients out{
+            {known.view(), answers.view(), relations.view()}, negatives.view(), outcomes.data()};
         rows<float> grad_queries(query_list.capacity, of.dim, of.how);
         if (tiles) {
             rows<T> queries(query_list.capacity, of.dim, layout::aligned);
             std::vector<cuda::detail::scored_query> met(query_list.capacity);
-            cuda::link_by_tiles<D, T>(nullptr, query_list, to, loss, static_cast<float>(margin), nodes.view(), table.view(),
-                {queries.view(), grad_queries.view(), met.data()}, out);
+            cuda::link_by_tiles<D, T>(nullptr, query_list, to, loss, static_cast<float>(margin), nodes.view(),
+                table.view(), {queries.view(), grad_queries.view(), met.data()}, out);
             return;
         }
-        rows<float> queries(query_list.capacity, of.dim, of.how), gathered(of.negatives, of.dim, of.how), scores(query_list.capacity, of.negatives, of.how),
-            squares(1, of.negatives, layout::aligned), column_sums(1, of.negatives, layout::aligned);
+        rows<float> queries(query_list.capacity, of.dim, of.how), gathered(of.negatives, of.dim, of.how),
+            scores(query_list.capacity, of.negatives, of.how), squares(1, of.negatives, layout::aligned),
+            column_sums(1, of.negatives, layout::aligned);
         std::vector<float> partial(cuda::partial_slices(query_list.capacity).floats(of.negatives * of.dim));
-        cuda::link_by_scores<D, T>(nullptr, query_list, to, loss, static_cast<float>(margin), nodes.view(), table.view(),
-            {queries.view(), grad_queries.view(), gathered.view(), scores.view(), squares.begin(), column_sums.begin(), partial.data()}, out);
+        cuda::link_by_scores<D, T>(nullptr, query_list, to, loss, static_cast<float>(margin), nodes.view(),
+            table.view(),
+            {queries.view(), grad_queries.view(), gathered.view(), scores.view(), squares.begin(), column_sums.begin(),
+                partial.data()},
+            out);
     }
 };
 
-/// Compares the kernels with one query and one negative at a time, in double, by the host's decoder and loss. Gradients are
-/// sums of a few terms of magnitude 1, or of one per query.
+/// Compares the kernels with one query and one negative at a time, in double, by the host's decoder and loss. Gradients
+/// are sums of a few terms of magnitude 1, or of one per query.
 template <class D, class T>
 void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
     CAPTURE(tiles);
@@ -78,7 +86,8 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
         for (std::uint32_t& x : list) x = static_cast<std::uint32_t>(draw.below(below));
         return list;
     };
-    const auto known = some(of.query_list, 50), answers = some(of.query_list, 50), relation = some(of.query_list, 4), ids = some(of.negatives, 50);
+    const auto known = some(of.query_list, 50), answers = some(of.query_list, 50), relation = some(of.query_list, 4),
+               ids = some(of.negatives, 50);
     std::vector<std::uint64_t> mask_offsets{0};
     std::vector<std::uint32_t> mask_columns;
     std::vector<negative_correction> corrections(of.query_list);
@@ -90,16 +99,20 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
     }
 
     const auto row = [&](const auto& matrix, std::size_t i) { return row_of(matrix, i); };
-    doubles want_known(of.query_list, of.dim), want_answer(of.query_list, of.dim), want_relation(of.query_list, of.dim), want_negatives(of.negatives, of.dim);
+    doubles want_known(of.query_list, of.dim), want_answer(of.query_list, of.dim), want_relation(of.query_list, of.dim),
+        want_negatives(of.negatives, of.dim);
     double want_loss = 0;
     for (std::uint32_t i = 0; i < of.query_list; ++i) {
         const auto k = row(nodes, known[i]), right = row(nodes, answers[i]), r = row(relations, relation[i]);
-        const std::span<const double> related = D::relation_floats(of.dim) == 0 ? std::span<const double>{} : std::span<const double>(r);
-        std::vector<double> q(of.dim), grad_q(of.dim), scores(of.negatives), plain(of.negatives), gradient(of.negatives);
+        const std::span<const double> related =
+            D::relation_floats(of.dim) == 0 ? std::span<const double>{} : std::span<const double>(r);
+        std::vector<double> q(of.dim), grad_q(of.dim), scores(of.negatives), plain(of.negatives),
+            gradient(of.negatives);
         D{}.query(missing, std::span<const double>(k), related, std::span<double>(q));
         const auto compare = [&](const std::vector<double>& x) {
             double sum = 0;
-            for (std::size_t c = 0; c < of.dim; ++c) sum += D::compare == similarity::inner_product ? q[c] * x[c] : (q[c] - x[c]) * (q[c] - x[c]);
+            for (std::size_t c = 0; c < of.dim; ++c)
+                sum += D::compare == similarity::inner_product ? q[c] * x[c] : (q[c] - x[c]) * (q[c] - x[c]);
             return D::compare == similarity::inner_product ? sum : -std::sqrt(sum);
         };
         /// Adds g · ∂score/∂(q, x).
@@ -116,10 +129,12 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
         for (std::uint32_t j = 0; j < of.negatives; ++j) {
             scores[j] = plain[j] = compare(row(nodes, ids[j]));
             const negative_correction& by = corrections[i];
-            if (of.corrections && ((j >= by.head_begin && j < by.head_end) || (j >= by.tail_begin && j < by.tail_end))) scores[j] += static_cast<double>(by.own);
+            if (of.corrections && ((j >= by.head_begin && j < by.head_end) || (j >= by.tail_begin && j < by.tail_end)))
+                scores[j] += static_cast<double>(by.own);
         }
         if (of.masks)
-            for (std::uint64_t m = mask_offsets[i]; m < mask_offsets[i + 1]; ++m) scores[mask_columns[m]] = -std::numeric_limits<double>::infinity();
+            for (std::uint64_t m = mask_offsets[i]; m < mask_offsets[i + 1]; ++m)
+                scores[mask_columns[m]] = -std::numeric_limits<double>::infinity();
         const double positive = compare(right);
         const auto result = loss.second(positive + (of.corrections ? static_cast<double>(corrections[i].positive) : 0),
             std::span<const double>(scores), std::span<double>(gradient));
@@ -129,7 +144,8 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
             if (gradient[j] != 0) back(gradient[j], plain[j], row(nodes, ids[j]), want_negatives.view[j]);
         std::vector<double> no_relation;
         const auto to_relation = related.empty() ? std::span<double>(no_relation) : want_relation.view[i];
-        D{}.query_backward(missing, std::span<const double>(k), related, std::span<const double>(grad_q), want_known.view[i], to_relation);
+        D{}.query_backward(missing, std::span<const double>(k), related, std::span<const double>(grad_q),
+            want_known.view[i], to_relation);
     }
 
     const auto sizes = [&](std::size_t count) {
@@ -140,9 +156,16 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
     const std::uint32_t count = of.query_list, capacity = count + spare;
     const bool related = D::relation_floats(of.dim) != 0;
     const cuda::link_list list{.count = count};
-    const cuda::query_batch query_list{.lists = &list, .capacity = capacity, .missing = missing, .known = known.data(), .answers = answers.data(),
-        .relations = related ? relation.data() : nullptr, .mask_offsets = of.masks ? mask_offsets.data() : nullptr, .mask_columns = mask_columns.data(),
-        .corrections = of.corrections ? corrections.data() : nullptr, .negatives = &of.negatives};
+    const cuda::query_batch query_list{.lists = &list,
+        .capacity = capacity,
+        .missing = missing,
+        .known = known.data(),
+        .answers = answers.data(),
+        .relations = related ? relation.data() : nullptr,
+        .mask_offsets = of.masks ? mask_offsets.data() : nullptr,
+        .mask_columns = mask_columns.data(),
+        .corrections = of.corrections ? corrections.data() : nullptr,
+        .negatives = &of.negatives};
     // queries and weights are rounded to the type of rows
     const double allowed = std::is_same_v<T, bfloat16> ? 1e-2 : 2e-5;
     std::vector<float> bits;
@@ -157,8 +180,10 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
         CHECK(std::abs(got_loss - want_loss) <= allowed / 2 * (1 + std::abs(want_loss) + of.query_list));
         check_rows<float>("known", got.known, count, want_known.view, sizes(count).view, allowed);
         check_rows<float>("answers", got.answers, count, want_answer.view, sizes(count).view, allowed);
-        check_rows<float>("negatives", got.negatives, count == 0 ? 0 : of.negatives, want_negatives.view, sizes(of.negatives).view, allowed);
-        if (related) check_rows<float>("relations", got.relations, count, want_relation.view, sizes(count).view, allowed);
+        check_rows<float>("negatives", got.negatives, count == 0 ? 0 : of.negatives, want_negatives.view,
+            sizes(of.negatives).view, allowed);
+        if (related)
+            check_rows<float>("relations", got.relations, count, want_relation.view, sizes(count).view, allowed);
         if (bits.empty()) bits = got.negatives.bits();
         CHECK(bits == got.negatives.bits());
     });
@@ -166,10 +191,11 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.link_model: losses and gradients equal a loop over queries and negatives", D, dot_decoder, distmult_decoder,
-    complex_decoder, transe_decoder) {
-    const std::vector<loss_pair> losses = {{cuda::link_loss::softmax, softmax_loss{}}, {cuda::link_loss::marius, marius_loss{}},
-        {cuda::link_loss::logistic, logistic_loss{}}, {cuda::link_loss::margin, margin_loss{static_cast<float>(margin)}}};
+TEST_CASE_TEMPLATE("simt.model.link_model: losses and gradients equal a loop over queries and negatives", D,
+    dot_decoder, distmult_decoder, complex_decoder, transe_decoder) {
+    const std::vector<loss_pair> losses = {{cuda::link_loss::softmax, softmax_loss{}},
+        {cuda::link_loss::marius, marius_loss{}}, {cuda::link_loss::logistic, logistic_loss{}},
+        {cuda::link_loss::margin, margin_loss{static_cast<float>(margin)}}};
     for (const bool tiles : {false, true}) {
         for (const loss_pair& loss : losses) {
             check<D, float>({7, 40, 12, layout::aligned, true, true}, side::tail, loss, tiles);
@@ -191,7 +217,11 @@ TEST_CASE("simt.model.link_model: tiles move a row of a negative for each 64 que
     for (std::uint32_t i = 0; i < of.negatives; ++i) ids[i] = i;
     for (std::uint32_t i = 0; i < of.query_list; ++i) known[i] = i, answers[i] = i + 1;
     const cuda::link_list list{.count = of.query_list};
-    const cuda::query_batch query_list{.lists = &list, .capacity = of.query_list, .known = known.data(), .answers = answers.data(), .negatives = &of.negatives};
+    const cuda::query_batch query_list{.lists = &list,
+        .capacity = of.query_list,
+        .known = known.data(),
+        .answers = answers.data(),
+        .negatives = &of.negatives};
     const auto moved = [&](bool tiles) {
         worked_out<dot_decoder, float> out(of.query_list, of);
         simt::traffic_counter counter;
@@ -199,11 +229,15 @@ TEST_CASE("simt.model.link_model: tiles move a row of a negative for each 64 que
         return std::pair(counter.loads().bytes, counter.stores().bytes);
     };
     const auto by_tiles = moved(true), by_scores = moved(false);
-    const std::uint64_t row = of.dim * sizeof(float), score_bytes = std::uint64_t{of.query_list} * of.negatives * sizeof(float);
-    // of tiles: negatives for each 64 queries, queries for each 64 negatives, both once more; ends, gradients and row numbers
+    const std::uint64_t row = of.dim * sizeof(float),
+                        score_bytes = std::uint64_t{of.query_list} * of.negatives * sizeof(float);
+    // of tiles: negatives for each 64 queries, queries for each 64 negatives, both once more; ends, gradients and row
+    // numbers
     const std::uint64_t floor = row * (of.query_list / 64 * of.negatives + of.negatives / 64 * of.query_list);
-    const std::uint64_t ends = row * (of.query_list * 12 + of.negatives * 2) + 4 * (of.query_list / 64 + 1) * of.negatives * (of.dim / 4) + 64 * of.query_list;
-    MESSAGE("bytes loaded and stored by tiles: ", by_tiles.first, " + ", by_tiles.second, ", with scores in memory: ", by_scores.first, " + ", by_scores.second);
+    const std::uint64_t ends = row * (of.query_list * 12 + of.negatives * 2) +
+        4 * (of.query_list / 64 + 1) * of.negatives * (of.dim / 4) + 64 * of.query_list;
+    MESSAGE("bytes loaded and stored by tiles: ", by_tiles.first, " + ", by_tiles.second,
+        ", with scores in memory: ", by_scores.first, " + ", by_scores.second);
     CHECK(by_tiles.first >= floor);
     CHECK(by_tiles.first <= floor + ends);
     CHECK(by_tiles.second == row * (4 * of.query_list + of.negatives)); // queries, their gradients, ends, negatives

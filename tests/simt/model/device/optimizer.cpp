@@ -36,7 +36,8 @@ void check_rows_of(const O& optimizer, std::size_t dim, layout options, bool by_
     }
     simt::for_each_seed(2, [&] {
         rows<float> table = start;
-        cuda::step_rows<O, float>(nullptr, optimizer, &at, &count, count + 2, by_id ? ids.data() : nullptr, by_id ? &first : nullptr, gradients.view(), table.view());
+        cuda::step_rows<O, float>(nullptr, optimizer, &at, &count, count + 2, by_id ? ids.data() : nullptr,
+            by_id ? &first : nullptr, gradients.view(), table.view());
         for (std::size_t i = 0; i < rows_of_table; ++i)
             for (std::size_t c = 0; c < width; ++c) CHECK(near(table(i, c), want(i, c)));
     });
@@ -54,7 +55,8 @@ void check_dense(const O& optimizer, const dense_optimizer_options& options) {
     std::vector<std::uint8_t> decays(weights.size() / 16, 0);
     for (const auto& a : weights.arrays())
         for (std::size_t i = a.offset; i < a.offset + a.size(); ++i) decays[i / 16] = a.decays;
-    std::vector<float> values(weights.values().begin(), weights.values().end()), gradients(values.size()), state(weights.state().begin(), weights.state().end());
+    std::vector<float> values(weights.values().begin(), weights.values().end()), gradients(values.size()),
+        state(weights.state().begin(), weights.state().end());
     std::vector<double> scratch(cuda::dense_step_scratch(values.size()));
     cuda::gradient_norm norm;
     for (std::uint64_t t = 1; t <= 3; ++t) {
@@ -63,8 +65,9 @@ void check_dense(const O& optimizer, const dense_optimizer_options& options) {
                 gradients[i] = weights.gradients()[i] = to_unit_float(random_key(t, random_domain::user)[i]) - .5F;
         const cuda::step_state at{.t = t, .factor = .5};
         const double wanted = host.step(weights, t, at.factor, serial);
-        cuda::step_dense(nullptr, optimizer, &at, {options.weight_decay, options.decoupled, options.clip_norm, decays.data()}, values.size(),
-            values.data(), gradients.data(), state.data(), scratch.data(), &norm);
+        cuda::step_dense(nullptr, optimizer, &at,
+            {options.weight_decay, options.decoupled, options.clip_norm, decays.data()}, values.size(), values.data(),
+            gradients.data(), state.data(), scratch.data(), &norm);
         CHECK(norm.value == doctest::Approx(wanted));
         for (std::size_t i = 0; i < values.size(); ++i) {
             CHECK(near(values[i], weights.values()[i]));
@@ -75,20 +78,22 @@ void check_dense(const O& optimizer, const dense_optimizer_options& options) {
     gradients[5] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<float> before = values;
     const cuda::step_state at{.t = 4, .factor = 1};
-    cuda::step_dense(nullptr, optimizer, &at, {}, values.size(), values.data(), gradients.data(), state.data(), scratch.data(), &norm);
+    cuda::step_dense(nullptr, optimizer, &at, {}, values.size(), values.data(), gradients.data(), state.data(),
+        scratch.data(), &norm);
     CHECK(std::isnan(norm.value));
     CHECK(values == before);
 }
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.optimizer: rows are stepped as on the CPU, and only those of the ids", O, sgd, adagrad, adam) {
+TEST_CASE_TEMPLATE(
+    "simt.model.optimizer: rows are stepped as on the CPU, and only those of the ids", O, sgd, adagrad, adam) {
     for (const std::size_t dim : {1U, 8U, 50U, 128U, 200U})
         for (const layout options : {layout::aligned, layout::odd}) check_rows_of(O{}, dim, options, dim != 8);
 }
 
-TEST_CASE_TEMPLATE("simt.model.optimizer: an arena is clipped, decayed and stepped as on the CPU, except for NaN", O, sgd,
-    adagrad, adam) {
+TEST_CASE_TEMPLATE("simt.model.optimizer: an arena is clipped, decayed and stepped as on the CPU, except for NaN", O,
+    sgd, adagrad, adam) {
     check_dense(O{}, {});
     check_dense(O{}, {.weight_decay = .1});
     check_dense(O{}, {.weight_decay = .1, .decoupled = true, .clip_norm = 3});

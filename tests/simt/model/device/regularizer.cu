@@ -5,7 +5,6 @@
 namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
-[[maybe_unused]] constexpr std::tuple gated(
-    &add_penalty<float>, &add_penalty<bfloat16>);
+[[maybe_unused]] constexpr std::tuple gated(&add_penalty<float>, &add_penalty<bfloat16>);
 
 } // namespace gneiss::cuda

@@ -15,7 +15,8 @@ struct shape {
     std::size_t columns;
     layout how;
 };
-const std::vector<shape> shapes = {{20, 64, layout::aligned}, {9, 7, layout::odd}, {3, 300, layout::aligned}, {5, 131, layout::odd}, {0, 5, layout::aligned}};
+const std::vector<shape> shapes = {{20, 64, layout::aligned}, {9, 7, layout::odd}, {3, 300, layout::aligned},
+    {5, 131, layout::odd}, {0, 5, layout::aligned}};
 constexpr std::uint32_t spare = 4;
 
 /// Returns constant magnitudes.
@@ -27,7 +28,8 @@ doubles all(std::size_t rows, std::size_t columns, double value) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.rows: dropout drops the same values as on the CPU, in place or not", T, float, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "simt.model.rows: dropout drops the same values as on the CPU, in place or not", T, float, bfloat16) {
     const random_key key = random_key(4, random_domain::dropout).with(9);
     const std::vector<node_id> ids(3, 17);
     for (const shape& of : shapes)
@@ -48,10 +50,12 @@ TEST_CASE_TEMPLATE("simt.model.rows: dropout drops the same values as on the CPU
         }
 }
 
-TEST_CASE_TEMPLATE("simt.model.rows: biases, functions and dropout are right, forward and backward", T, float, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "simt.model.rows: biases, functions and dropout are right, forward and backward", T, float, bfloat16) {
     const random_key key = random_key(4, random_domain::dropout).with(9);
     for (const shape& of : shapes)
-        for (const activation then : {activation::none, activation::relu, activation::leaky_relu, activation::elu, activation::tanh, activation::sigmoid}) {
+        for (const activation then : {activation::none, activation::relu, activation::leaky_relu, activation::elu,
+                 activation::tanh, activation::sigmoid}) {
             const double rate = of.columns == 7 ? 0.5 : 0;
             const rows<T> x(of.rows + spare, of.columns, of.how, 1), g(of.rows + spare, of.columns, of.how, 2);
             const rows<float> bias(1, of.columns, layout::aligned, 3);
@@ -71,9 +75,11 @@ TEST_CASE_TEMPLATE("simt.model.rows: biases, functions and dropout are right, fo
             if (rate > 0) oracle::dropout(cpu_mask, want_back.view, want_back.view, serial);
             oracle::activate_backward(then, activated.view, want_back.view, serial);
             rows<T> back(of.rows + spare, of.columns, of.how);
-            cuda::activate_backward<T>(nullptr, &count, count + spare, then, std::as_const(out).view(), g.view(), back.view(), mask);
+            cuda::activate_backward<T>(
+                nullptr, &count, count + spare, then, std::as_const(out).view(), g.view(), back.view(), mask);
             // y was rounded to T
-            check_rows<T>("way back", back, of.rows, want_back.view, all(of.rows + spare, of.columns, 2).view, std::is_same_v<T, bfloat16> ? 0x1p-7 : 1e-6);
+            check_rows<T>("way back", back, of.rows, want_back.view, all(of.rows + spare, of.columns, 2).view,
+                std::is_same_v<T, bfloat16> ? 0x1p-7 : 1e-6);
         }
 }
 
@@ -89,36 +95,42 @@ TEST_CASE_TEMPLATE("simt.model.rows: means of heads are right, forward and backw
             cuda::head_mean<T>(nullptr, &count, count + spare, heads, x.view(), out.view());
             cuda::head_mean_backward<T>(nullptr, &count, count + spare, heads, g.view(), back.view());
             check_rows<T>("mean", out, of.rows, want.view, all(of.rows + spare, of.columns, 1).view, 1e-6);
-            check_rows<T>("share", back, of.rows, want_back.view, all(of.rows + spare, of.columns * heads, 1).view, 1e-6);
+            check_rows<T>(
+                "share", back, of.rows, want_back.view, all(of.rows + spare, of.columns * heads, 1).view, 1e-6);
         }
 }
 
 TEST_CASE_TEMPLATE("simt.model.rows: layer norm and its gradients equal those of the CPU", T, float, bfloat16) {
     for (const shape& of : shapes) {
         const rows<T> x(of.rows, of.columns, of.how, 1), g(of.rows + spare, of.columns, of.how, 2);
-        const rows<float> gain(1, of.columns, layout::aligned, 3), bias(1, of.columns, layout::aligned, 4), before(2, of.columns, layout::aligned, 5);
+        const rows<float> gain(1, of.columns, layout::aligned, 3), bias(1, of.columns, layout::aligned, 4),
+            before(2, of.columns, layout::aligned, 5);
         const std::uint32_t count = of.rows;
         doubles want(of.rows, of.columns), want_x(of.rows, of.columns), parameters(gain), want_parameters(before);
         for (std::size_t i = 0; i < of.rows; ++i)
             for (std::size_t c = 0; c < of.columns; ++c) want_x.view(i, c) = g(i, c);
         oracle::layer_norm(doubles(x).view, parameters.memory, doubles(bias).memory, 1e-5, want.view, serial);
-        oracle::layer_norm_backward(doubles(x).view, parameters.memory, 1e-5, want_x.view, want_parameters.view[0], want_parameters.view[1], serial);
+        oracle::layer_norm_backward(doubles(x).view, parameters.memory, 1e-5, want_x.view, want_parameters.view[0],
+            want_parameters.view[1], serial);
 
         std::vector<float> scratch(cuda::partial_slices(count + spare).floats(of.columns));
         simt::for_each_seed(2, [&] {
             rows<T> out(of.rows + spare, of.columns, of.how), grad_x = g;
             rows<float> moments(of.rows + spare, 2, layout::aligned), gradients = before;
-            cuda::layer_norm<T>(nullptr, &count, count + spare, x.view(), gain.begin(), bias.begin(), 1e-5F, out.view(), moments.view());
+            cuda::layer_norm<T>(nullptr, &count, count + spare, x.view(), gain.begin(), bias.begin(), 1e-5F, out.view(),
+                moments.view());
             check_rows<T>("norm", out, of.rows, want.view, all(of.rows, of.columns, 4).view, 1e-6);
-            cuda::layer_norm_backward<T>(nullptr, &count, count + spare, x.view(), std::as_const(moments).view(), gain.begin(), grad_x.view(),
-                &gradients(0, 0), &gradients(1, 0), scratch.data());
+            cuda::layer_norm_backward<T>(nullptr, &count, count + spare, x.view(), std::as_const(moments).view(),
+                gain.begin(), grad_x.view(), &gradients(0, 0), &gradients(1, 0), scratch.data());
             check_rows<T>("gradient of norm", grad_x, of.rows, want_x.view, all(of.rows, of.columns, 8).view, 1e-6, &g);
-            check_rows<float>("gradients of gain and bias", gradients, 2, want_parameters.view, all(2, of.columns, 4 + of.rows).view, 1e-6);
+            check_rows<float>("gradients of gain and bias", gradients, 2, want_parameters.view,
+                all(2, of.columns, 4 + of.rows).view, 1e-6);
         });
     }
 }
 
-TEST_CASE_TEMPLATE("simt.model.rows: column sums are right, weighted by heads or not, over any slices", T, float, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "simt.model.rows: column sums are right, weighted by heads or not, over any slices", T, float, bfloat16) {
     for (const std::uint32_t count : {0U, 1U, 500U, 2000U})
         for (const std::uint32_t heads : {0U, 4U}) {
             constexpr std::size_t columns = 36;
@@ -136,14 +148,15 @@ TEST_CASE_TEMPLATE("simt.model.rows: column sums are right, weighted by heads or
             simt::for_each_seed(2, [&] {
                 rows<float> out = before;
                 const cuda::row_range range{&count, count + spare, &first};
-                cuda::add_column_sums<T>(nullptr, range, x.view(), scratch.data(), out.begin(), heads == 0 ? cuda::rows_view<const float>{} : weights.view());
+                cuda::add_column_sums<T>(nullptr, range, x.view(), scratch.data(), out.begin(),
+                    heads == 0 ? cuda::rows_view<const float>{} : weights.view());
                 check_rows<float>("sums", out, 1, want.view, sizes.view, 1e-5);
             });
         }
 }
 
-TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows from any start, with or without dropout", T,
-    float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows from any start, with or without dropout",
+    T, float, bfloat16) {
     const random_key key = random_key(4, random_domain::dropout).with(9);
     const std::vector<node_id> names = {9, 9, 9, 7, 3, 12, 5, 4, 1}; // those of the rows start at the third
     const std::uint32_t begin = 2, named = 5, first = 3;
@@ -152,10 +165,12 @@ TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows fr
             const std::uint32_t count = of.rows, most = count + spare;
             const rows<T> table(40, of.columns, of.how, 1), x(most, of.columns, of.how, 2);
             std::vector<std::uint32_t> ids(first + count);
-            for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::uint32_t>(random_key(3, random_domain::user)[i] % 40);
+            for (std::size_t i = 0; i < ids.size(); ++i)
+                ids[i] = static_cast<std::uint32_t>(random_key(3, random_domain::user)[i] % 40);
             const gneiss::dropout_mask cpu_mask(key, rate, {std::span(names).subspan(begin, named)});
             cuda::dropout_mask mask{};
-            if (rate > 0) mask = {.rate = dropout_rate(rate), .key = &key, .ids = names.data(), .size = &named, .begin = &begin};
+            if (rate > 0)
+                mask = {.rate = dropout_rate(rate), .key = &key, .ids = names.data(), .size = &named, .begin = &begin};
             const doubles zero = all(most, of.columns, 0), one = all(most, of.columns, 1);
 
             doubles want(of.rows, of.columns), sums(of.rows, of.columns);
@@ -188,7 +203,8 @@ TEST_CASE("simt.model.rows: names without ids start at the given number") {
     doubles want(x);
     oracle::dropout({key, .5, {{}, 31}}, want.view, want.view, serial);
     rows<float> out(count, 8, layout::aligned);
-    cuda::dropout<float>(nullptr, &count, count, {.rate = dropout_rate(.5), .key = &key, .first = 20, .begin = &begin}, x.view(), out.view());
+    cuda::dropout<float>(nullptr, &count, count, {.rate = dropout_rate(.5), .key = &key, .first = 20, .begin = &begin},
+        x.view(), out.view());
     check_rows<float>("dropout", out, count, want.view, all(count, 8, 0).view, 0);
 }
 

@@ -7,8 +7,7 @@
 namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
-[[maybe_unused]] constexpr std::tuple gated(
-    &sparse_multiply<float>, &sparse_multiply<bfloat16>,
+[[maybe_unused]] constexpr std::tuple gated(&sparse_multiply<float>, &sparse_multiply<bfloat16>,
     &sparse_weight_gradient<float>, &sparse_weight_gradient<bfloat16>);
 
 } // namespace gneiss::cuda

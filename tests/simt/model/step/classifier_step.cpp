@@ -18,11 +18,15 @@ const std::vector<std::size_t> most_rows{60, 30, 12};
 struct host_batch {
     explicit host_batch(std::uint64_t number)
         : views({most_rows[0] - number * 5, most_rows[1] - number * 3, most_rows[2] - number}, true, 20 + number),
-          input(random_values<float>(views[0].sources * columns, 30 + number)), key(batch_key(number)) {
+          input(random_values<float>(views[0].sources * columns, 30 + number)),
+          key(batch_key(number)) {
         for (std::size_t i = 0; i < views[0].sources; ++i) names.push_back(static_cast<node_id>(i * 3 + number));
-        for (std::size_t t = 0; t < views[1].targets; ++t) labels.push_back(t % 4 == 3 ? unlabeled : static_cast<class_id>((t + number) % classes));
+        for (std::size_t t = 0; t < views[1].targets; ++t)
+            labels.push_back(t % 4 == 3 ? unlabeled : static_cast<class_id>((t + number) % classes));
     }
-    [[nodiscard]] static random_key batch_key(std::uint64_t number) { return random_key{9, random_domain::dropout}.with(number); }
+    [[nodiscard]] static random_key batch_key(std::uint64_t number) {
+        return random_key{9, random_domain::dropout}.with(number);
+    }
     [[nodiscard]] gneiss::input_rows<float> rows() const { return {.dense = {input.data(), names.size(), columns}}; }
 
     gnn::sample views;
@@ -38,7 +42,8 @@ class batch_slot {
 public:
     explicit batch_slot(device_memory& memory) : memory_(memory) {
         for (std::size_t i = 0; i + 1 < most_rows.size(); ++i) {
-            most.hops.push_back({static_cast<std::uint32_t>(most_rows[i + 1]), static_cast<std::uint32_t>(most_rows[i]), 400});
+            most.hops.push_back(
+                {static_cast<std::uint32_t>(most_rows[i + 1]), static_cast<std::uint32_t>(most_rows[i]), 400});
             layers_.emplace_back(memory, most.hops.back());
             views_.push_back(layers_.back().view);
         }
@@ -62,7 +67,11 @@ public:
         memory_.set(at_, cuda::step_state{.t = step, .factor = 1});
     }
     [[nodiscard]] cuda::classifier_batch<T> batch() const {
-        return {.views = views_, .input = {.dense = {input_, columns, columns}}, .pass = {key_, names_}, .labels = labels_, .at = at_,
+        return {.views = views_,
+            .input = {.dense = {input_, columns, columns}},
+            .pass = {key_, names_},
+            .labels = labels_,
+            .at = at_,
             .grad_in = {gradients_, columns, columns}};
     }
     [[nodiscard]] std::vector<double> gradients(std::size_t count) {
@@ -85,7 +94,9 @@ private:
 
 /// Weights in the layout of the host's encoder, with an optimizer's state, and that encoder.
 struct host_model {
-    host_model(const std::string& text, const dense_optimizer& optimizer) : layers(parse_layers(text)), encode(weights, layers, {columns, 0}) {
+    host_model(const std::string& text, const dense_optimizer& optimizer)
+        : layers(parse_layers(text)),
+          encode(weights, layers, {columns, 0}) {
         weights.allocate(5);
         optimizer.allocate_state(weights);
     }
@@ -98,12 +109,16 @@ struct host_model {
 template <class T>
 struct device_model {
     device_model(const host_model& like, const dense_optimizer& optimizer)
-        : memory(4U << 20), slot(memory), train(memory.arena(), like.weights, like.layers, {columns, 0}, slot.most, optimizer),
+        : memory(4U << 20),
+          slot(memory),
+          train(memory.arena(), like.weights, like.layers, {columns, 0}, slot.most, optimizer),
           outcome(memory.put(cuda::classifier_outcome{})) {
         train.parameters().upload(like.weights, memory.stream());
         memory.own_stream().synchronize();
     }
-    [[nodiscard]] std::vector<float> values() { return memory.get(train.parameters().values().data(), train.parameters().size()); }
+    [[nodiscard]] std::vector<float> values() {
+        return memory.get(train.parameters().values().data(), train.parameters().size());
+    }
 
     device_memory memory;
     batch_slot<T> slot;
@@ -121,7 +136,8 @@ void follow(const std::string& text, const dense_optimizer& optimizer, double re
         const host_batch of(step % 3);
         std::vector<float> want_gradients(of.names.size() * columns);
         // the host's step, with scores separate from their gradient, as an activation after the last layer requires
-        const auto scores = host.encode.forward(host.weights, of.views, of.rows(), {.training = of.key, .sources = {.ids = of.names}}, serial);
+        const auto scores = host.encode.forward(
+            host.weights, of.views, of.rows(), {.training = of.key, .sources = {.ids = of.names}}, serial);
         std::vector<float> gradient(scores.data(), scores.data() + scores.rows() * classes);
         const matrix_view<float> g(gradient.data(), scores.rows(), classes);
         const classification_statistics want = softmax_cross_entropy<float>(g, of.labels, serial);
@@ -140,7 +156,8 @@ void follow(const std::string& text, const dense_optimizer& optimizer, double re
             std::vector<double>(want_gradients.begin(), want_gradients.end()), 10 * relative);
     }
     const auto got = device.values();
-    check_near("weights", std::vector<double>(got.begin(), got.end()), std::vector<double>(host.weights.values().begin(), host.weights.values().end()), 20 * relative);
+    check_near("weights", std::vector<double>(got.begin(), got.end()),
+        std::vector<double>(host.weights.values().begin(), host.weights.values().end()), 20 * relative);
 
     // and back to the host, as for a checkpoint
     host_model other(text, optimizer);
@@ -153,21 +170,23 @@ void follow(const std::string& text, const dense_optimizer& optimizer, double re
 } // namespace
 
 TEST_CASE("simt.model.classifier_step: losses, gradients and weights follow the host's, step by step") {
-    follow<float>("sage:16:dropout=.3,sage:5:dropout=.2", make_dense_optimizer("adam", .01F, {.weight_decay = .01}), 1e-4);
+    follow<float>(
+        "sage:16:dropout=.3,sage:5:dropout=.2", make_dense_optimizer("adam", .01F, {.weight_decay = .01}), 1e-4);
     follow<float>("gcn:16:residual,linear:8,gcn:5", make_dense_optimizer("sgd", .1F, {.clip_norm = .5}), 1e-4);
     follow<float>("gat:4x4:norm,sage:5:max:tanh", make_dense_optimizer("adamw", .01F, {.weight_decay = .1}), 1e-4);
     follow<bfloat16>("gcn:16:tanh:dropout=.3,sage:5:dropout=.2", make_dense_optimizer("sgd", .1F), .01);
 }
 
-TEST_CASE("simt.model.classifier_step: a recorded step handles batches of other sizes, with the bits of unrecorded ones") {
+TEST_CASE(
+    "simt.model.classifier_step: a recorded step handles batches of other sizes, with the bits of unrecorded ones") {
     const dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
-    for (const std::string text : {"sage:16:dropout=.3,sage:5", "gat:4x4:norm:attention-dropout=.4:residual,gcn:5:dropout=.2"}) {
+    for (const std::string text :
+        {"sage:16:dropout=.3,sage:5", "gat:4x4:norm:attention-dropout=.4:residual,gcn:5:dropout=.2"}) {
         CAPTURE(text);
         const host_model host(text, optimizer);
         device_model<float> plain(host, optimizer), recorded(host, optimizer);
-        const auto step = cuda::graph::record(recorded.memory.own_stream(), [&] {
-            recorded.train.step(recorded.memory.stream(), recorded.slot.batch(), recorded.outcome);
-        });
+        const auto step = cuda::graph::record(recorded.memory.own_stream(),
+            [&] { recorded.train.step(recorded.memory.stream(), recorded.slot.batch(), recorded.outcome); });
         CHECK(step.nodes() > 10);
         for (std::uint64_t t = 1; t <= 3; ++t) {
             const host_batch of((t + 1) % 3);
@@ -175,7 +194,8 @@ TEST_CASE("simt.model.classifier_step: a recorded step handles batches of other 
             plain.train.step(plain.memory.stream(), plain.slot.batch(), plain.outcome);
             recorded.slot.assign(of, t);
             step.launch(recorded.memory.stream());
-            const auto want = plain.memory.get(plain.outcome, 1)[0].checked(), got = recorded.memory.get(recorded.outcome, 1)[0].checked();
+            const auto want = plain.memory.get(plain.outcome, 1)[0].checked(),
+                       got = recorded.memory.get(recorded.outcome, 1)[0].checked();
             CHECK(got.loss == want.loss);
             CHECK(got.correct == want.correct);
             CHECK(recorded.slot.gradients(of.names.size()) == plain.slot.gradients(of.names.size()));
@@ -239,7 +259,8 @@ struct own_rule {
 TEST_CASE("simt.model.classifier_step: inconsistent shapes are refused") {
     const dense_optimizer optimizer = make_dense_optimizer("sgd", .1F);
     const host_model host("sage:16,sage:5", optimizer);
-    CHECK_THROWS_WITH(device_model<float>(host, dense_optimizer(own_rule{})), doctest::Contains("an optimizer of your own trains on the CPU"));
+    CHECK_THROWS_WITH(device_model<float>(host, dense_optimizer(own_rule{})),
+        doctest::Contains("an optimizer of your own trains on the CPU"));
     device_memory memory(1U << 20);
     batch_slot<float> slot(memory);
     const auto make = [&](const std::string& layers, std::size_t input, cuda::encoder_capacity most) {
@@ -247,22 +268,25 @@ TEST_CASE("simt.model.classifier_step: inconsistent shapes are refused") {
         const cuda::encoder<float> result(counting, host.weights, parse_layers(layers), {input, 0}, std::move(most));
     };
     CHECK_NOTHROW(make("sage:16,sage:5", columns, slot.most));
-    CHECK_THROWS_AS(make("sage:16,sage:6", columns, slot.most), error);     // arrays of other shapes
+    CHECK_THROWS_AS(make("sage:16,sage:6", columns, slot.most), error);      // arrays of other shapes
     CHECK_THROWS_AS(make("sage:16,sage:5:norm", columns, slot.most), error); // missing arrays
-    CHECK_THROWS_AS(make("sage:16,linear:5", columns, slot.most), error);   // another number of hops
+    CHECK_THROWS_AS(make("sage:16,linear:5", columns, slot.most), error);    // another number of hops
     CHECK_THROWS_AS(make("sage:16,sage:5", columns + 1, slot.most), error);
     cuda::encoder_capacity wider = slot.most;
     ++wider.hops[1].sources; // more than the first layer's targets
     CHECK_THROWS_AS(make("sage:16,sage:5", columns, wider), error);
 
     cuda::device_arena small(std::span(memory.arena().take<std::byte>(5000), 5000));
-    CHECK_THROWS_AS((cuda::classifier_step<float>(small, host.weights, host.layers, {columns, 0}, slot.most, optimizer)), over_budget);
+    CHECK_THROWS_AS(
+        (cuda::classifier_step<float>(small, host.weights, host.layers, {columns, 0}, slot.most, optimizer)),
+        over_budget);
     cuda::encoder_capacity fewer = slot.most;
     --fewer.hops[0].edges; // fewer than the batch's views hold
     cuda::encoder<float> result(memory.arena(), host.weights, host.layers, {columns, 0}, fewer);
     const auto batch = slot.batch();
     CHECK_THROWS_AS(static_cast<void>(result.forward(memory.stream(), {}, batch.views, batch.input, {})), error);
-    CHECK_THROWS_AS(static_cast<void>(result.forward(memory.stream(), {}, batch.views.first(1), batch.input, {})), error);
+    CHECK_THROWS_AS(
+        static_cast<void>(result.forward(memory.stream(), {}, batch.views.first(1), batch.input, {})), error);
 }
 
 } // namespace test_simt_model_step_classifier_step

@@ -11,10 +11,10 @@ namespace {
 /// Options of a batch's check, in addition to its layers.
 struct options {
     std::size_t dense = 6, sparse = 0;
-    bool last = true;      ///< targets come after the other rows
-    bool by_ids = false;   ///< rows come from a table
+    bool last = true;    ///< targets come after the other rows
+    bool by_ids = false; ///< rows come from a table
     bool training = true, inputs = true;
-    double relative = 0;   ///< tolerance of norms; 0: 2 · 10⁻⁵, or .05 for bfloat16
+    double relative = 0; ///< tolerance of norms; 0: 2 · 10⁻⁵, or .05 for bfloat16
 };
 
 /// Runs one batch on the host in double and on the device, and compares rows and all gradients.
@@ -38,7 +38,8 @@ void check_encoder(const std::string& text, const options& with) {
     const std::vector<T> table = random_values<T>(50 * stride, 13);
     doubles input(count, with.dense), grad_in(count, with.dense);
     for (std::size_t i = 0; i < count; ++i)
-        for (std::size_t c = 0; c < with.dense; ++c) input.view(i, c) = static_cast<double>(cuda::detail::widen(table[ids[i] * stride + c]));
+        for (std::size_t c = 0; c < with.dense; ++c)
+            input.view(i, c) = static_cast<double>(cuda::detail::widen(table[ids[i] * stride + c]));
 
     dense_parameters<double> host_weights;
     gnn::double_encoder host(host_weights, layers, {with.dense, with.sparse});
@@ -46,7 +47,8 @@ void check_encoder(const std::string& text, const options& with) {
     const random_key key{15, random_domain::dropout};
     encoder_pass<double> pass;
     if (with.training) pass = {.training = key, .sources = {.ids = names}};
-    const input_rows<double> host_input{with.dense == 0 ? matrix_view<const double>{} : input.view, with.sparse == 0 ? sparse_rows<double>{} : words.view()};
+    const input_rows<double> host_input{with.dense == 0 ? matrix_view<const double>{} : input.view,
+        with.sparse == 0 ? sparse_rows<double>{} : words.view()};
     dense_parameters<float> weights;
     const encoder<float, eigen_backend> same_arrays(weights, layers, {with.dense, with.sparse});
     weights.allocate(1);
@@ -58,7 +60,8 @@ void check_encoder(const std::string& text, const options& with) {
         }
     const auto want = host.forward(host_weights, views, host_input, pass, serial);
     const std::vector<double> want_rows(want.data(), want.data() + want.rows() * want.columns());
-    const cuda::dense_weights on_device{memory.put(std::vector<float>(weights.values().begin(), weights.values().end())),
+    const cuda::dense_weights on_device{
+        memory.put(std::vector<float>(weights.values().begin(), weights.values().end())),
         memory.put(std::vector<float>(weights.size()))};
     cuda::encoder_capacity most{.rows = static_cast<std::uint32_t>(count + 3), .by_ids = with.by_ids};
     std::vector<cuda::layer_view> device_views;
@@ -75,15 +78,21 @@ void check_encoder(const std::string& text, const options& with) {
     cuda::encoder<T> device(memory.arena(), weights, layers, {with.dense, with.sparse}, most);
     CHECK(memory.arena().used() - before == counting.used());
 
-    cuda::encoder_input<T> rows{.dense = {memory.put(table), with.dense, stride}, .count = memory.put(static_cast<std::uint32_t>(count))};
+    cuda::encoder_input<T> rows{
+        .dense = {memory.put(table), with.dense, stride}, .count = memory.put(static_cast<std::uint32_t>(count))};
     if (with.by_ids) rows.ids = memory.put(ids);
     std::vector<device_layer> entries;
     if (with.sparse != 0) {
         const entry_layer by_word(words.view());
         const gneiss::layer_view& view = by_word.stack[0];
-        entries.emplace_back(memory, cuda::layer_capacity{most.rows, static_cast<std::uint32_t>(with.sparse), static_cast<std::uint32_t>(view.edges() + 9)})
+        entries
+            .emplace_back(memory,
+                cuda::layer_capacity{
+                    most.rows, static_cast<std::uint32_t>(with.sparse), static_cast<std::uint32_t>(view.edges() + 9)})
             .assign(memory, view);
-        rows.sparse = {.columns = static_cast<std::uint32_t>(with.sparse), .entries = entries[0].view, .values = memory.put(by_word.values)};
+        rows.sparse = {.columns = static_cast<std::uint32_t>(with.sparse),
+            .entries = entries[0].view,
+            .values = memory.put(by_word.values)};
     }
     cuda::encoder_pass device_pass;
     if (with.training) device_pass = {memory.put(key), memory.put(names)};
@@ -97,13 +106,15 @@ void check_encoder(const std::string& text, const options& with) {
     const std::vector<T> gradients = random_values<T>((want.rows() + 2) * out_stride, 16);
     doubles g(want.rows(), want.columns());
     for (std::size_t i = 0; i < want.rows(); ++i)
-        for (std::size_t c = 0; c < want.columns(); ++c) g.view(i, c) = static_cast<double>(cuda::detail::widen(gradients[i * out_stride + c]));
+        for (std::size_t c = 0; c < want.columns(); ++c)
+            g.view(i, c) = static_cast<double>(cuda::detail::widen(gradients[i * out_stride + c]));
     host.backward(host_weights, g.view, with.inputs ? grad_in.view : matrix_view<double>{}, serial);
     const cuda::rows_view<T> grad_out(memory.put(gradients), want.columns(), out_stride);
     cuda::rows_view<T> to_input;
     if (with.inputs) to_input = {memory.put(std::vector<T>((count + 3) * stride)), with.dense, stride};
     device.backward(memory.stream(), on_device, grad_out, to_input);
-    if (with.inputs) check_near(text + ", gradients of the input", memory.get(to_input, count).memory, grad_in.memory, relative);
+    if (with.inputs)
+        check_near(text + ", gradients of the input", memory.get(to_input, count).memory, grad_in.memory, relative);
     const auto got = memory.get(on_device.gradients, weights.size());
     for (std::size_t i = 0; i < weights.arrays().size(); ++i) {
         const auto& a = weights.arrays()[i];
@@ -115,19 +126,20 @@ void check_encoder(const std::string& text, const options& with) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.encoder: GraphSAGE with each option gives the rows and gradients of the host", T, float,
-    bfloat16) {
+TEST_CASE_TEMPLATE(
+    "simt.model.encoder: GraphSAGE with each option gives the rows and gradients of the host", T, float, bfloat16) {
     for (const std::string reduce : {"mean", "sum", "max"})
         for (const std::string combine : {"concat", "add"}) {
             const bool last = (reduce == "sum") != (combine == "add");
             check_encoder<T>("sage:9:" + reduce + ":" + combine, {.last = last, .by_ids = last});
         }
-    check_encoder<T>("sage:3:sum", {.dense = 40});           // rows become shorter: multiplied first
+    check_encoder<T>("sage:3:sum", {.dense = 40}); // rows become shorter: multiplied first
     check_encoder<T>("sage:3:mean", {.dense = 40, .by_ids = true});
     check_encoder<T>("sage:9,sage:3:no-bias", {.inputs = false});
 }
 
-TEST_CASE_TEMPLATE("simt.model.encoder: graph convolutions with each option give those of the host", T, float, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "simt.model.encoder: graph convolutions with each option give those of the host", T, float, bfloat16) {
     for (const std::string normalize : {"symmetric", "row"})
         for (const bool last : {false, true}) {
             check_encoder<T>("gcn:8:" + normalize, {.last = last, .by_ids = last});
@@ -152,7 +164,8 @@ TEST_CASE_TEMPLATE("simt.model.encoder: graph attention with each option gives t
     check_encoder<T>("gat:8x4:elu,gat:3x2:mean:attention-dropout=.5:no-bias", {.last = false, .relative = relative});
 }
 
-TEST_CASE_TEMPLATE("simt.model.encoder: activation, dropout, norm and residual give those of the host", T, float, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "simt.model.encoder: activation, dropout, norm and residual give those of the host", T, float, bfloat16) {
     const double relative = std::is_same_v<T, bfloat16> ? 0.15 : 1e-4; // rounding may cross a kink
     for (const std::string then : {"none", "relu", "leaky", "elu", "tanh", "sigmoid"}) {
         if (std::is_same_v<T, bfloat16> && then != "relu" && then != "tanh") continue; // they are functions of floats
@@ -162,21 +175,30 @@ TEST_CASE_TEMPLATE("simt.model.encoder: activation, dropout, norm and residual g
         check_encoder<T>("sage:8:residual:" + then + ",linear:4:dropout=.25", {.relative = relative});
     }
     for (const bool by_ids : {false, true}) {
-        check_encoder<T>("sage:4:dropout=.4,sage:3:dropout=.5", {.last = !by_ids, .by_ids = by_ids, .relative = relative});
-        check_encoder<T>("gcn:4:dropout=.4:tanh,linear:3:dropout=.5", {.by_ids = by_ids, .inputs = false, .relative = relative});
-        check_encoder<T>("gcn:6:residual,gcn:6:residual:symmetric", {.by_ids = by_ids, .relative = relative});  // unchanged
-        check_encoder<T>("sage:4:residual:elu,sage:4:residual:norm", {.by_ids = by_ids, .relative = relative}); // projected first
-        check_encoder<T>("sage:4:dropout=.4:norm,sage:3:dropout=.5", {.by_ids = by_ids, .training = false, .relative = relative});
+        check_encoder<T>(
+            "sage:4:dropout=.4,sage:3:dropout=.5", {.last = !by_ids, .by_ids = by_ids, .relative = relative});
+        check_encoder<T>(
+            "gcn:4:dropout=.4:tanh,linear:3:dropout=.5", {.by_ids = by_ids, .inputs = false, .relative = relative});
+        check_encoder<T>(
+            "gcn:6:residual,gcn:6:residual:symmetric", {.by_ids = by_ids, .relative = relative}); // unchanged
+        check_encoder<T>(
+            "sage:4:residual:elu,sage:4:residual:norm", {.by_ids = by_ids, .relative = relative}); // projected first
+        check_encoder<T>(
+            "sage:4:dropout=.4:norm,sage:3:dropout=.5", {.by_ids = by_ids, .training = false, .relative = relative});
     }
-    check_encoder<T>("gat:2x2:residual:norm:dropout=.2,linear:5:tanh,gcn:4:residual:dropout=.3,linear:2", {.dense = 4, .relative = relative});
+    check_encoder<T>("gat:2x2:residual:norm:dropout=.2,linear:5:tanh,gcn:4:residual:dropout=.3,linear:2",
+        {.dense = 4, .relative = relative});
 }
 
-TEST_CASE_TEMPLATE("simt.model.encoder: sparse rows, alone and with dense ones, give those of the host", T, float, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "simt.model.encoder: sparse rows, alone and with dense ones, give those of the host", T, float, bfloat16) {
     const double relative = std::is_same_v<T, bfloat16> ? 0.1 : 1e-4;
     for (const std::string layer : {"sage:3", "sage:3:sum:add", "gcn:3:symmetric", "gat:2x2", "linear:4,sage:3:max"})
         for (const std::size_t dense : {0U, 6U}) {
-            check_encoder<T>(layer + ":dropout=.3", {.dense = dense, .sparse = 70, .inputs = dense != 0, .relative = relative});
-            check_encoder<T>(layer + ":residual", {.dense = dense, .sparse = 9, .by_ids = dense != 0, .inputs = dense != 0, .relative = relative});
+            check_encoder<T>(
+                layer + ":dropout=.3", {.dense = dense, .sparse = 70, .inputs = dense != 0, .relative = relative});
+            check_encoder<T>(layer + ":residual",
+                {.dense = dense, .sparse = 9, .by_ids = dense != 0, .inputs = dense != 0, .relative = relative});
         }
 }
 

@@ -9,9 +9,9 @@
 
 #include <gneiss/core/types.hpp>
 
-// Effects of Belady's rule on each access of a trace: functions of one access, for any number of threads, on a device or a
-// host. Access a is a row of batch b, its *list*; the row enters with its previous access, and access a is a hit if the row
-// stays until then.
+// Effects of Belady's rule on each access of a trace: functions of one access, for any number of threads, on a device
+// or a host. Access a is a row of batch b, its *list*; the row enters with its previous access, and access a is a hit
+// if the row stays until then.
 namespace gneiss::cuda::detail {
 
 inline constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
@@ -26,34 +26,38 @@ GNEISS_HD inline void add_one(std::uint32_t* at) {
     std::size_t low = 0;
     for (std::size_t high = size; low < high;) {
         const std::size_t middle = (low + high) / 2;
-        if (ascending[middle] < id) low = middle + 1;
-        else high = middle;
+        if (ascending[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low < size && ascending[low] == id;
 }
 
 /// A trace, and the state of each access. Pointers to memory of the caller.
 struct belady_accesses {
-    static constexpr std::uint32_t stays = none;    ///< value of `left`: until it is used
+    static constexpr std::uint32_t stays = none;      ///< value of `left`: until it is used
     static constexpr std::uint32_t absent = none - 1; ///< absent at the first use of its row
     enum flag : std::uint8_t { used_again = 1, goes_in = 2, filled = 4, carried_over = 8 };
     enum class kind { elsewhere, incoming, resident };
 
     std::uint32_t batches = 0;
-    const std::uint32_t* starts = nullptr;   ///< [batches + 1]
-    const node_id* ids = nullptr;            ///< [accesses]
-    const std::uint32_t* before = nullptr;   ///< [accesses] the previous access of the same row, or none
-    const std::uint32_t* order = nullptr;    ///< [accesses] each batch in order of ids
-    const std::uint32_t* least = nullptr;    ///< `belady_counts::least_cuts`
-    std::uint32_t* left = nullptr;           ///< [accesses] the batch after which the row left before this use
-    std::uint8_t* flags = nullptr;           ///< [accesses]
+    const std::uint32_t* starts = nullptr; ///< [batches + 1]
+    const node_id* ids = nullptr;          ///< [accesses]
+    const std::uint32_t* before = nullptr; ///< [accesses] the previous access of the same row, or none
+    const std::uint32_t* order = nullptr;  ///< [accesses] each batch in order of ids
+    const std::uint32_t* least = nullptr;  ///< `belady_counts::least_cuts`
+    std::uint32_t* left = nullptr;         ///< [accesses] the batch after which the row left before this use
+    std::uint8_t* flags = nullptr;         ///< [accesses]
 
     [[nodiscard]] GNEISS_HD std::uint32_t batch_of(std::uint32_t access) const {
         std::uint32_t low = 0;
         for (std::uint32_t high = batches - 1; low < high;) {
             const std::uint32_t middle = (low + high) / 2;
-            if (starts[middle + 1] > access) high = middle;
-            else low = middle + 1;
+            if (starts[middle + 1] > access)
+                high = middle;
+            else
+                low = middle + 1;
         }
         return low;
     }
@@ -64,7 +68,8 @@ struct belady_accesses {
         std::uint32_t level = 0;
         while ((std::uint64_t{2} << level) <= list - from) ++level;
         for (++level; level-- > 0;)
-            if ((std::uint64_t{1} << level) <= list - from && least[std::size_t{level} * batches + from] > list) from += std::uint32_t{1} << level;
+            if ((std::uint64_t{1} << level) <= list - from && least[std::size_t{level} * batches + from] > list)
+                from += std::uint32_t{1} << level;
         return from < list ? from : stays;
     }
     /// Returns the kind of an access for a cut of its list after batch `now`.
@@ -141,7 +146,9 @@ struct count_kinds {
 
     [[nodiscard]] GNEISS_HD std::uint64_t operator()(std::uint32_t i) const {
         const auto kind = all.kind_at(all.order[all.starts[list] + i], now);
-        return kind == belady_accesses::kind::resident ? std::uint64_t{1} << 32 : kind == belady_accesses::kind::incoming ? 1 : 0;
+        return kind == belady_accesses::kind::resident ? std::uint64_t{1} << 32
+            : kind == belady_accesses::kind::incoming  ? 1
+                                                       : 0;
     }
 };
 /// Cuts a list after batch `now`: the first `kept` stay: residents first, then by id.
@@ -154,7 +161,8 @@ struct cut_list {
         const std::uint32_t access = all.order[all.starts[list] + i];
         const auto kind = all.kind_at(access, now);
         if (kind == belady_accesses::kind::elsewhere) return;
-        const std::uint64_t rank = kind == belady_accesses::kind::resident ? ranks[i] >> 32 : (ranks[size - 1] >> 32) + (ranks[i] & none);
+        const std::uint64_t rank =
+            kind == belady_accesses::kind::resident ? ranks[i] >> 32 : (ranks[size - 1] >> 32) + (ranks[i] & none);
         if (rank > kept) all.left[access] = now;
     }
 };
@@ -168,7 +176,8 @@ struct announce_next_use {
         const std::uint32_t previous = all.before[access];
         if (previous == none) return;
         const bool goes_in = !all.hit(previous) && all.left[access] != all.batch_of(previous);
-        all.flags[previous] = static_cast<std::uint8_t>(all.flags[previous] | belady_accesses::used_again | (goes_in ? belady_accesses::goes_in : 0));
+        all.flags[previous] = static_cast<std::uint8_t>(
+            all.flags[previous] | belady_accesses::used_again | (goes_in ? belady_accesses::goes_in : 0));
     }
 };
 
@@ -180,7 +189,9 @@ struct has_flag {
 };
 struct is_first_of_others {
     belady_accesses all;
-    [[nodiscard]] GNEISS_HD bool operator()(std::uint32_t access) const { return all.before[access] == none && all.flags[access] == 0; }
+    [[nodiscard]] GNEISS_HD bool operator()(std::uint32_t access) const {
+        return all.before[access] == none && all.flags[access] == 0;
+    }
 };
 struct mark_filled {
     std::uint8_t* flags;
@@ -192,7 +203,7 @@ struct leaves {
         const auto access = static_cast<std::uint32_t>(i);
         const std::uint32_t when = all.left[access];
         return when != belady_accesses::stays && when != belady_accesses::absent &&
-               all.kind_of_left(access, when) == belady_accesses::kind::resident;
+            all.kind_of_left(access, when) == belady_accesses::kind::resident;
     }
 };
 struct hit_for_the_last_time {
@@ -218,7 +229,9 @@ struct batch_of {
 };
 struct position_of {
     belady_accesses all;
-    [[nodiscard]] GNEISS_HD std::uint32_t operator()(std::uint32_t access) const { return access - all.starts[all.batch_of(access)]; }
+    [[nodiscard]] GNEISS_HD std::uint32_t operator()(std::uint32_t access) const {
+        return access - all.starts[all.batch_of(access)];
+    }
 };
 /// Orders leaving rows by batch, then id.
 struct leaving_key {
@@ -232,10 +245,14 @@ struct key_of_batch {
     [[nodiscard]] GNEISS_HD std::uint64_t operator()(node_id id) const { return (std::uint64_t{batch} << 32) | id; }
 };
 struct low_half {
-    [[nodiscard]] GNEISS_HD std::uint32_t operator()(std::uint64_t key) const { return static_cast<std::uint32_t>(key); }
+    [[nodiscard]] GNEISS_HD std::uint32_t operator()(std::uint64_t key) const {
+        return static_cast<std::uint32_t>(key);
+    }
 };
 struct high_half {
-    [[nodiscard]] GNEISS_HD std::uint32_t operator()(std::uint64_t key) const { return static_cast<std::uint32_t>(key >> 32); }
+    [[nodiscard]] GNEISS_HD std::uint32_t operator()(std::uint64_t key) const {
+        return static_cast<std::uint32_t>(key >> 32);
+    }
 };
 
 } // namespace gneiss::cuda::detail

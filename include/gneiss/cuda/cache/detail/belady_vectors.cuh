@@ -52,21 +52,24 @@ template <class T>
 }
 /// Returns the elements of [first, first + size) that satisfy `keep`, in order.
 template <class T, class Policy, class Iterator, class Keep>
-[[nodiscard]] thrust::device_vector<T> chosen(const Policy& executor, Iterator first, std::size_t size, const Keep& keep) {
+[[nodiscard]] thrust::device_vector<T> chosen(
+    const Policy& executor, Iterator first, std::size_t size, const Keep& keep) {
     const auto count = thrust::count_if(executor, first, first + static_cast<std::ptrdiff_t>(size), keep);
     thrust::device_vector<T> to(static_cast<std::size_t>(count));
     thrust::copy_if(executor, first, first + static_cast<std::ptrdiff_t>(size), to.begin(), keep);
     return to;
 }
 template <class To, class Policy, class From, class F>
-[[nodiscard]] thrust::device_vector<To> mapped(const Policy& executor, const thrust::device_vector<From>& from, const F& f) {
+[[nodiscard]] thrust::device_vector<To> mapped(
+    const Policy& executor, const thrust::device_vector<From>& from, const F& f) {
     thrust::device_vector<To> to(from.size());
     thrust::transform(executor, from.begin(), from.end(), to.begin(), f);
     return to;
 }
 /// Returns the start of each batch's part in an ascending list of batches. [batches + 1]
 template <class Policy>
-[[nodiscard]] std::vector<std::uint32_t> starts_of(const Policy& executor, const thrust::device_vector<std::uint32_t>& batch, std::uint32_t batches) {
+[[nodiscard]] std::vector<std::uint32_t> starts_of(
+    const Policy& executor, const thrust::device_vector<std::uint32_t>& batch, std::uint32_t batches) {
     thrust::device_vector<std::uint32_t> starts(batches + 1);
     const auto first = thrust::counting_iterator<std::uint32_t>(0);
     thrust::lower_bound(executor, batch.begin(), batch.end(), first, first + batches + 1, starts.begin());
@@ -83,17 +86,21 @@ public:
     /// Adds rows up to entered[end], removes the `leaving` greatest ids and writes them, as `key_of_batch`, to keys[0,
     /// leaving). O(1) if none leaves, O(leaving) if all do, else O(resident).
     template <class Keys>
-    void after(std::uint32_t batch, const thrust::device_vector<node_id>& entered, std::size_t end, std::size_t leaving, Keys keys) {
+    void after(std::uint32_t batch, const thrust::device_vector<node_id>& entered, std::size_t end, std::size_t leaving,
+        Keys keys) {
         if (leaving == 0) return;
         const auto begin = entered.begin();
         const key_of_batch key{batch};
         const std::size_t fresh = end - merged_;
         if (leaving == held_.size() + fresh) { // all, in any order
             keys = thrust::transform(executor_, held_.begin(), held_.end(), keys, key);
-            thrust::transform(executor_, begin + static_cast<std::ptrdiff_t>(merged_), begin + static_cast<std::ptrdiff_t>(end), keys, key);
+            thrust::transform(executor_, begin + static_cast<std::ptrdiff_t>(merged_),
+                begin + static_cast<std::ptrdiff_t>(end), keys, key);
             held_.clear();
         } else {
-            thrust::device_vector<node_id> sorted(begin + static_cast<std::ptrdiff_t>(merged_), begin + static_cast<std::ptrdiff_t>(end)), both(held_.size() + fresh);
+            thrust::device_vector<node_id> sorted(
+                begin + static_cast<std::ptrdiff_t>(merged_), begin + static_cast<std::ptrdiff_t>(end)),
+                both(held_.size() + fresh);
             thrust::sort(executor_, sorted.begin(), sorted.end());
             thrust::merge(executor_, held_.begin(), held_.end(), sorted.begin(), sorted.end(), both.begin());
             const auto first = both.end() - static_cast<std::ptrdiff_t>(leaving);

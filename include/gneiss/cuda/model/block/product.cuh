@@ -26,31 +26,32 @@ namespace detail {
 
 /// Writes one element of a result; `key` is that of its row's name in the dropout mask.
 template <storage T>
-__device__ inline void write_finished(const epilogue& then, T* to, float sum, std::uint32_t column, const random_key& key) {
+__device__ inline void write_finished(
+    const epilogue& then, T* to, float sum, std::uint32_t column, const random_key& key) {
     if (then.accumulate) sum += widen(reread(to));
     if (then.bias != nullptr) sum += read(then.bias + column);
     sum = activated(then.then, sum);
     write(to, narrow<T>(then.dropout.drops() ? sum * then.dropout.scale_of(key, column) : sum));
 }
 
-/// Tiling of a product: a block computes `rows` × `columns` of the result, `depth` of the sums at a time; each of its 4 × 2
-/// warps computes a quarter by a half.
+/// Tiling of a product: a block computes `rows` × `columns` of the result, `depth` of the sums at a time; each of its 4
+/// × 2 warps computes a quarter by a half.
 struct product_blocks {
     static constexpr unsigned threads = 256, rows = 128, columns = 64, depth = 32;
     static constexpr unsigned warp_rows = rows / 4, warp_columns = columns / 2;
-    /// Elements from one row of a tile to the next: rows start at multiples of 16 bytes, and eight rows start in different
-    /// banks.
+    /// Elements from one row of a tile to the next: rows start at multiples of 16 bytes, and eight rows start in
+    /// different banks.
     template <class S>
     static constexpr unsigned stride = depth + 16 / sizeof(S);
 };
 
-/// An operand of a product, read by a block in tiles [Rows, depth]. Its rows in memory are those of the tile, or, if `Across`,
-/// run along the depth.
+/// An operand of a product, read by a block in tiles [Rows, depth]. Its rows in memory are those of the tile, or, if
+/// `Across`, run along the depth.
 template <storage T, bool Across>
 struct operand {
     rows_view<const T> in;
-    std::uint32_t rows, depth;  ///< zeros beyond these
-    std::uint32_t shift;        ///< first row in memory
+    std::uint32_t rows, depth; ///< zeros beyond these
+    std::uint32_t shift;       ///< first row in memory
     bool aligned;
 
     /// Reads four adjacent values in memory, starting at row `row` and depth `at` of the operand.
@@ -91,10 +92,10 @@ public:
     }
     __device__ void store(S* tile) const {
         GNEISS_UNROLL
-        for (unsigned i = 0; i < fours; ++i)
-            GNEISS_UNROLL
-            for (unsigned k = 0; k < 4; ++k)
-                tile[(row_of(i) + (Across ? k : 0)) * product_blocks::stride<S> + depth_of(i) + (Across ? 0 : k)] = narrow<S>(value_[i][k]);
+        for (unsigned i = 0; i < fours; ++i) GNEISS_UNROLL
+        for (unsigned k = 0; k < 4; ++k)
+            tile[(row_of(i) + (Across ? k : 0)) * product_blocks::stride<S> + depth_of(i) + (Across ? 0 : k)] =
+                narrow<S>(value_[i][k]);
     }
 
 private:
@@ -114,24 +115,23 @@ private:
 template <class S>
 class product_tile {
     using mma = mma_tile<S>;
-    static constexpr unsigned down = product_blocks::warp_rows / mma::rows, across = product_blocks::warp_columns / mma::columns;
+    static constexpr unsigned down = product_blocks::warp_rows / mma::rows,
+                              across = product_blocks::warp_columns / mma::columns;
 
 public:
     /// Sums over depths [begin, end): rows of the first operand from `row` on, of the second from `column` on.
     template <storage A, bool AAcross, storage B, bool BAcross>
-    __device__ product_tile(const operand<A, AAcross>& a, const operand<B, BAcross>& b, std::uint32_t row, std::uint32_t column,
-        std::uint32_t begin, std::uint32_t end) {
+    __device__ product_tile(const operand<A, AAcross>& a, const operand<B, BAcross>& b, std::uint32_t row,
+        std::uint32_t column, std::uint32_t begin, std::uint32_t end) {
         constexpr unsigned stride = product_blocks::stride<S>;
         alignas(16) __shared__ S a_tile[product_blocks::rows * stride];
         alignas(16) __shared__ S b_tile[product_blocks::columns * stride];
         tile_in_flight<S, product_blocks::rows, AAcross> next_a;
         tile_in_flight<S, product_blocks::columns, BAcross> next_b;
         GNEISS_UNROLL
-        for (unsigned i = 0; i < down; ++i)
-            GNEISS_UNROLL
-            for (unsigned j = 0; j < across; ++j)
-                GNEISS_UNROLL
-                for (float& sum : sums_[i][j]) sum = 0;
+        for (unsigned i = 0; i < down; ++i) GNEISS_UNROLL
+        for (unsigned j = 0; j < across; ++j) GNEISS_UNROLL
+        for (float& sum : sums_[i][j]) sum = 0;
         if (begin < end) {
             next_a.load(a, row, begin);
             next_b.load(b, column, begin);
@@ -149,10 +149,12 @@ public:
             for (unsigned k = 0; k < product_blocks::depth; k += mma::depth) {
                 typename mma::a_fragment of_a[down];
                 GNEISS_UNROLL
-                for (unsigned i = 0; i < down; ++i) of_a[i] = mma::load_a(a_tile + (first_row() + i * mma::rows) * stride + k, stride);
+                for (unsigned i = 0; i < down; ++i)
+                    of_a[i] = mma::load_a(a_tile + (first_row() + i * mma::rows) * stride + k, stride);
                 GNEISS_UNROLL
                 for (unsigned j = 0; j < across; ++j) {
-                    const typename mma::b_fragment of_b = mma::load_b(b_tile + (first_column() + j * mma::columns) * stride + k, stride);
+                    const typename mma::b_fragment of_b =
+                        mma::load_b(b_tile + (first_column() + j * mma::columns) * stride + k, stride);
                     GNEISS_UNROLL
                     for (unsigned i = 0; i < down; ++i) mma::multiply_add(sums_[i][j], of_a[i], of_b);
                 }
@@ -165,18 +167,20 @@ public:
     __device__ void for_each_pair(F&& to) const {
         const unsigned lane = threadIdx.x % warp_lanes;
         GNEISS_UNROLL
-        for (unsigned i = 0; i < down; ++i)
-            GNEISS_UNROLL
-            for (unsigned half = 0; half < 2; ++half)
-                GNEISS_UNROLL
-                for (unsigned j = 0; j < across; ++j)
-                    to(first_row() + i * mma::rows + half * 8 + lane / 4, first_column() + j * mma::columns + lane % 4 * 2,
-                        sums_[i][j][2 * half], sums_[i][j][2 * half + 1]);
+        for (unsigned i = 0; i < down; ++i) GNEISS_UNROLL
+        for (unsigned half = 0; half < 2; ++half) GNEISS_UNROLL
+        for (unsigned j = 0; j < across; ++j)
+            to(first_row() + i * mma::rows + half * 8 + lane / 4, first_column() + j * mma::columns + lane % 4 * 2,
+                sums_[i][j][2 * half], sums_[i][j][2 * half + 1]);
     }
 
 private:
-    [[nodiscard]] __device__ static unsigned first_row() { return threadIdx.x / warp_lanes / 2 * product_blocks::warp_rows; }
-    [[nodiscard]] __device__ static unsigned first_column() { return threadIdx.x / warp_lanes % 2 * product_blocks::warp_columns; }
+    [[nodiscard]] __device__ static unsigned first_row() {
+        return threadIdx.x / warp_lanes / 2 * product_blocks::warp_rows;
+    }
+    [[nodiscard]] __device__ static unsigned first_column() {
+        return threadIdx.x / warp_lanes % 2 * product_blocks::warp_columns;
+    }
 
     typename mma::sums sums_[down][across];
 };

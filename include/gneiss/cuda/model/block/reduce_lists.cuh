@@ -23,8 +23,8 @@ struct list_blocks {
     }
 };
 
-/// Reduces a list of edges by one warp. Each of its `lanes` lanes reads a part of a row; with fewer than 32 lanes, groups of
-/// lanes take edges in turn. All lanes of the warp make all calls, in this order:
+/// Reduces a list of edges by one warp. Each of its `lanes` lanes reads a part of a row; with fewer than 32 lanes,
+/// groups of lanes take edges in turn. All lanes of the warp make all calls, in this order:
 ///
 ///     r.begin(row, list)              nothing is reduced yet
 ///     p = r.look(edge, there)         one edge per lane, up to 32 at once; p is passed on with the edge
@@ -34,8 +34,9 @@ struct list_blocks {
 ///     r.save(saved); r.add(saved)     combines warps, in their order; add is called after begin
 ///     r.finish(row, list)             writes the result
 template <class R>
-concept list_reducer = requires(R& r, const R& c, std::uint32_t row, const edge_lists::list& list, const edge_lists::edge& edge, bool there,
-    unsigned place, typename R::saved& saved, const typename R::payload& p, const typename R::fetched& f) {
+concept list_reducer = requires(R& r, const R& c, std::uint32_t row, const edge_lists::list& list,
+    const edge_lists::edge& edge, bool there, unsigned place, typename R::saved& saved, const typename R::payload& p,
+    const typename R::fetched& f) {
     { R::lanes } -> std::convertible_to<unsigned>;
     { R::flight } -> std::convertible_to<unsigned>;
     r.begin(row, list);
@@ -80,7 +81,8 @@ protected:
 
 /// Reduces places [begin, end) of a list by one warp: looks up 32 edges at once, one per lane, and shuffles them.
 template <list_reducer R>
-__device__ inline void take_places(const edge_lists& lists, const edge_lists::list& of, std::uint32_t begin, std::uint32_t end, R& to) {
+__device__ inline void take_places(
+    const edge_lists& lists, const edge_lists::list& of, std::uint32_t begin, std::uint32_t end, R& to) {
     constexpr unsigned groups = warp_lanes / R::lanes;
     const unsigned lane = threadIdx.x % warp_lanes, group = lane / R::lanes;
     for (std::uint32_t first = begin; first < end; first += warp_lanes) {
@@ -109,8 +111,8 @@ __device__ inline void take_places(const edge_lists& lists, const edge_lists::li
     to.merge_groups();
 }
 
-/// Reduces list blockIdx.x · warps + warp and, with the other warps, the long lists of the block. All threads of blocks of
-/// `list_blocks` call.
+/// Reduces list blockIdx.x · warps + warp and, with the other warps, the long lists of the block. All threads of blocks
+/// of `list_blocks` call.
 template <list_reducer R>
 __device__ inline void reduce_lists(const edge_lists& lists, R& to) {
     constexpr unsigned warps = list_blocks::warps;

@@ -36,11 +36,13 @@ public:
     using fetched = typename slice_type::packet;
 
     __device__ sum_reducer(const edge_lists& lists, edge_weight weight, rows_view<const T> in, rows_view<T> out)
-        : sums(in.columns), lists_(lists), weight_(weight), in_(in), out_(out) {}
+        : sums(in.columns),
+          lists_(lists),
+          weight_(weight),
+          in_(in),
+          out_(out) {}
 
-    __device__ void begin(std::uint32_t, const edge_lists::list&) {
-        sums::clear();
-    }
+    __device__ void begin(std::uint32_t, const edge_lists::list&) { sums::clear(); }
     __device__ float look(const edge_lists::edge& edge, bool there) const {
         if (!there) return 0;
         if (weight_ == edge_weight::one || (weight_ == edge_weight::mean && !lists_.outgoing)) return 1;
@@ -59,7 +61,8 @@ public:
 
 private:
     [[nodiscard]] __device__ float list_weight(const edge_lists::list& of) const {
-        if (weight_ == edge_weight::one || (weight_ == edge_weight::mean && lists_.outgoing) || of.size() == 0) return 1;
+        if (weight_ == edge_weight::one || (weight_ == edge_weight::mean && lists_.outgoing) || of.size() == 0)
+            return 1;
         const auto edges = static_cast<float>(of.size());
         return weight_ == edge_weight::mean ? 1 / edges : 1 / sqrtf(edges);
     }
@@ -85,7 +88,10 @@ public:
     };
 
     __device__ max_reducer(rows_view<const T> in, rows_view<T> out, rows_view<std::uint32_t> winners)
-        : in_(in), out_(out), winners_(winners), slice_(blockIdx.y, threadIdx.x % Lanes, in.columns) {}
+        : in_(in),
+          out_(out),
+          winners_(winners),
+          slice_(blockIdx.y, threadIdx.x % Lanes, in.columns) {}
 
     __device__ void begin(std::uint32_t, const edge_lists::list&) {
         GNEISS_UNROLL
@@ -103,13 +109,12 @@ public:
     }
     __device__ void merge_groups() {
         GNEISS_UNROLL
-        for (int apart = warp_lanes / 2; apart >= static_cast<int>(Lanes); apart /= 2)
-            GNEISS_UNROLL
-            for (unsigned k = 0; k < slice_type::size; ++k) {
-                const float value = __shfl_xor_sync(whole_warp, best_[k], apart);
-                const std::uint32_t edge = __shfl_xor_sync(whole_warp, winner_[k], apart);
-                if (edge != edge_lists::no_row) compete(k, value, edge);
-            }
+        for (int apart = warp_lanes / 2; apart >= static_cast<int>(Lanes); apart /= 2) GNEISS_UNROLL
+        for (unsigned k = 0; k < slice_type::size; ++k) {
+            const float value = __shfl_xor_sync(whole_warp, best_[k], apart);
+            const std::uint32_t edge = __shfl_xor_sync(whole_warp, winner_[k], apart);
+            if (edge != edge_lists::no_row) compete(k, value, edge);
+        }
     }
     __device__ void save(saved& to) const {
         slice_.keep(to.best, best_);
@@ -118,7 +123,8 @@ public:
     __device__ void add(const saved& from) {
         GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k)
-            if (from.winner[slice_.place(k)] != edge_lists::no_row) compete(k, from.best[slice_.place(k)], from.winner[slice_.place(k)]);
+            if (from.winner[slice_.place(k)] != edge_lists::no_row)
+                compete(k, from.best[slice_.place(k)], from.winner[slice_.place(k)]);
     }
     __device__ void finish(std::uint32_t row, const edge_lists::list&) const {
         if (threadIdx.x % warp_lanes >= Lanes) return;
@@ -128,7 +134,8 @@ public:
 
 private:
     __device__ void compete(unsigned k, float value, std::uint32_t edge) {
-        const bool wins = winner_[k] == edge_lists::no_row || value > best_[k] || (value == best_[k] && edge < winner_[k]);
+        const bool wins =
+            winner_[k] == edge_lists::no_row || value > best_[k] || (value == best_[k] && edge < winner_[k]);
         best_[k] = wins ? value : best_[k];
         winner_[k] = wins ? edge : winner_[k];
     }
@@ -157,11 +164,12 @@ public:
     };
 
     __device__ won_reducer(rows_view<const T> gradient, rows_view<const std::uint32_t> winners, rows_view<T> out)
-        : sums(gradient.columns), gradient_(gradient), winners_(winners), out_(out) {}
+        : sums(gradient.columns),
+          gradient_(gradient),
+          winners_(winners),
+          out_(out) {}
 
-    __device__ void begin(std::uint32_t, const edge_lists::list&) {
-        sums::clear();
-    }
+    __device__ void begin(std::uint32_t, const edge_lists::list&) { sums::clear(); }
     __device__ std::uint32_t look(const edge_lists::edge& edge, bool) const { return edge.number; }
     __device__ fetched fetch(std::uint32_t row, bool there) const {
         fetched in{slice_.load(gradient_[row], there), {}};
@@ -195,38 +203,42 @@ __global__ void __launch_bounds__(list_blocks::threads, 2)
     reduce_lists(lists, reduce);
 }
 template <storage T, unsigned Lanes, bool Aligned>
-__global__ void __launch_bounds__(list_blocks::threads, 2)
-    aggregate_max_backward(edge_lists lists, rows_view<const T> gradient, rows_view<const std::uint32_t> winners, rows_view<T> out) {
+__global__ void __launch_bounds__(list_blocks::threads, 2) aggregate_max_backward(
+    edge_lists lists, rows_view<const T> gradient, rows_view<const std::uint32_t> winners, rows_view<T> out) {
     won_reducer<T, Lanes, Aligned> reduce(gradient, winners, out);
     reduce_lists(lists, reduce);
 }
 
 } // namespace detail
 
-/// out[i] = Σ weight · in[row] over the edges of list i: the forward pass for `incoming` lists, its gradient for `outgoing`
-/// ones, and rows of a table for `gathered` ones. A list without edges gives 0.
+/// out[i] = Σ weight · in[row] over the edges of list i: the forward pass for `incoming` lists, its gradient for
+/// `outgoing` ones, and rows of a table for `gathered` ones. A list without edges gives 0.
 ///
-/// in [rows at the other end, columns], out [lists, columns]; launches lists.capacity rows, writes lists.size(). `symmetric`,
-/// and `mean` of outgoing lists, need both directions. Cost: one row read per edge, 16 bytes per lane if both are `aligned()`,
-/// and 4 to 16 bytes per edge of lists; a warp has 8 to 16 rows in flight.
+/// in [rows at the other end, columns], out [lists, columns]; launches lists.capacity rows, writes lists.size().
+/// `symmetric`, and `mean` of outgoing lists, need both directions. Cost: one row read per edge, 16 bytes per lane if
+/// both are `aligned()`, and 4 to 16 bytes per edge of lists; a warp has 8 to 16 rows in flight.
 template <storage T>
-void aggregate(cudaStream_t stream, const edge_lists& lists, edge_weight weight, rows_view<const T> in, rows_view<T> out) {
+void aggregate(
+    cudaStream_t stream, const edge_lists& lists, edge_weight weight, rows_view<const T> in, rows_view<T> out) {
     detail::with_slices<T>(in.columns, in.aligned() && out.aligned(), [&]<class Slice>(Slice) {
         launch(stream, detail::aggregate<T, Slice::lanes, Slice::aligned>,
-            detail::list_blocks::grid(lists.capacity, Slice::chunks(in.columns)), detail::list_blocks::threads, 0, lists, weight, in, out);
+            detail::list_blocks::grid(lists.capacity, Slice::chunks(in.columns)), detail::list_blocks::threads, 0,
+            lists, weight, in, out);
     });
 }
 
-/// out[i, c] = max in[row, c] over the edges of list i, the first of equals, and winners[i, c] = the edge's number; a list
-/// without edges gives 0 and no winner. The result for NaN is unspecified. Without own edges.
+/// out[i, c] = max in[row, c] over the edges of list i, the first of equals, and winners[i, c] = the edge's number; a
+/// list without edges gives 0 and no winner. The result for NaN is unspecified. Without own edges.
 ///
 /// Shapes as of `aggregate`, winners [lists, columns]. Cost: that of `aggregate` and the winners written.
 template <storage T>
-void aggregate_max(cudaStream_t stream, const edge_lists& lists, rows_view<const T> in, rows_view<T> out, rows_view<std::uint32_t> winners) {
+void aggregate_max(cudaStream_t stream, const edge_lists& lists, rows_view<const T> in, rows_view<T> out,
+    rows_view<std::uint32_t> winners) {
     GNEISS_ASSERT(!lists.loops);
     detail::with_slices<T>(in.columns, in.aligned() && out.aligned() && winners.aligned(), [&]<class Slice>(Slice) {
         launch(stream, detail::aggregate_max<T, Slice::lanes, Slice::aligned>,
-            detail::list_blocks::grid(lists.capacity, Slice::chunks(in.columns)), detail::list_blocks::threads, 0, lists, in, out, winners);
+            detail::list_blocks::grid(lists.capacity, Slice::chunks(in.columns)), detail::list_blocks::threads, 0,
+            lists, in, out, winners);
     });
 }
 
@@ -237,11 +249,12 @@ template <storage T>
 void aggregate_max_backward(cudaStream_t stream, const edge_lists& lists, rows_view<const T> gradient,
     rows_view<const std::uint32_t> winners, rows_view<T> out) {
     GNEISS_ASSERT(lists.outgoing && !lists.loops);
-    detail::with_slices<T>(gradient.columns, gradient.aligned() && out.aligned() && winners.aligned(), [&]<class Slice>(Slice) {
-        launch(stream, detail::aggregate_max_backward<T, Slice::lanes, Slice::aligned>,
-            detail::list_blocks::grid(lists.capacity, Slice::chunks(gradient.columns)), detail::list_blocks::threads, 0, lists, gradient,
-            winners, out);
-    });
+    detail::with_slices<T>(
+        gradient.columns, gradient.aligned() && out.aligned() && winners.aligned(), [&]<class Slice>(Slice) {
+            launch(stream, detail::aggregate_max_backward<T, Slice::lanes, Slice::aligned>,
+                detail::list_blocks::grid(lists.capacity, Slice::chunks(gradient.columns)),
+                detail::list_blocks::threads, 0, lists, gradient, winners, out);
+        });
 }
 
 } // namespace gneiss::cuda

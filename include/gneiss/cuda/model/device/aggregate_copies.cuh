@@ -12,8 +12,8 @@
 #include <gneiss/cuda/model/block/reduce_lists.cuh>
 #include <gneiss/cuda/model/device/aggregate.cuh>
 
-// `aggregate` of wide rows by asynchronous copies into shared memory instead of loads into registers: more rows in flight, and
-// no registers for them.
+// `aggregate` of wide rows by asynchronous copies into shared memory instead of loads into registers: more rows in
+// flight, and no registers for them.
 namespace gneiss::cuda {
 
 /// Transfer of neighbors' rows to a kernel.
@@ -35,9 +35,13 @@ class copying_sum : public sum_reducer<T, warp_lanes, true> {
     using slice_type = row_slice<T, warp_lanes, true>;
 
 public:
-    __device__ copying_sum(const edge_lists& lists, edge_weight weight, rows_view<const T> in, rows_view<T> out, slice_copies::memory& memory)
-        : base(lists, weight, in, out), in_(in), first_(blockIdx.y * slice_type::columns),
-          bytes_(round_up(min(in.columns - first_, slice_type::columns) * static_cast<unsigned>(sizeof(T)), 16U)), copies_(memory) {}
+    __device__ copying_sum(const edge_lists& lists, edge_weight weight, rows_view<const T> in, rows_view<T> out,
+        slice_copies::memory& memory)
+        : base(lists, weight, in, out),
+          in_(in),
+          first_(blockIdx.y * slice_type::columns),
+          bytes_(round_up(min(in.columns - first_, slice_type::columns) * static_cast<unsigned>(sizeof(T)), 16U)),
+          copies_(memory) {}
 
     __device__ void begin_copy(unsigned slot, std::uint32_t row) { copies_.begin(slot, in_[row] + first_, bytes_); }
     __device__ void skip_copy() { copies_.skip(); }
@@ -54,7 +58,8 @@ private:
 
 /// As for other reducers, but copies the rows of the next places meanwhile.
 template <storage T>
-__device__ inline void take_places(const edge_lists& lists, const edge_lists::list& of, std::uint32_t begin, std::uint32_t end, copying_sum<T>& to) {
+__device__ inline void take_places(
+    const edge_lists& lists, const edge_lists::list& of, std::uint32_t begin, std::uint32_t end, copying_sum<T>& to) {
     const unsigned lane = threadIdx.x % warp_lanes;
     for (std::uint32_t first = begin; first < end; first += warp_lanes) {
         const unsigned count = min(end - first, warp_lanes);
@@ -64,8 +69,10 @@ __device__ inline void take_places(const edge_lists& lists, const edge_lists::li
         if (lane < count) edge.row = lists.lies_at(edge.row);
         const auto begin_copy = [&](unsigned place) {
             const std::uint32_t row = __shfl_sync(whole_warp, edge.row, static_cast<int>(place % warp_lanes));
-            if (place < count) to.begin_copy(place % copies_at_once, row);
-            else to.skip_copy();
+            if (place < count)
+                to.begin_copy(place % copies_at_once, row);
+            else
+                to.skip_copy();
         };
         GNEISS_NO_UNROLL
         for (unsigned place = 0; place < copies_at_once; ++place) begin_copy(place);
@@ -89,23 +96,27 @@ inline constexpr std::size_t aggregate_copies_bytes = list_blocks::warps * sizeo
 
 } // namespace detail
 
-/// Returns the path for rows of this shape on a device with this compute capability and shared memory per block [bytes]: copies
-/// for rows of 512 bytes and more if they are aligned and the device supports it.
+/// Returns the path for rows of this shape on a device with this compute capability and shared memory per block
+/// [bytes]: copies for rows of 512 bytes and more if they are aligned and the device supports it.
 template <storage T>
-[[nodiscard]] row_path aggregate_path(rows_view<const T> in, rows_view<T> out, int capability_major, std::uint64_t shared_memory) {
-    const bool can = capability_major >= 8 && shared_memory >= detail::aggregate_copies_bytes + 8192; // 8 KiB: for lists
-    return can && in.columns * sizeof(T) >= 512 && in.aligned() && out.aligned() ? row_path::copies : row_path::registers;
+[[nodiscard]] row_path aggregate_path(
+    rows_view<const T> in, rows_view<T> out, int capability_major, std::uint64_t shared_memory) {
+    const bool can =
+        capability_major >= 8 && shared_memory >= detail::aggregate_copies_bytes + 8192; // 8 KiB: for lists
+    return can && in.columns * sizeof(T) >= 512 && in.aligned() && out.aligned() ? row_path::copies
+                                                                                 : row_path::registers;
 }
 
-/// `aggregate` by a given path; results are bit-identical if rows are at least 512 bytes. Precondition of copies: rows of both
-/// are `aligned()`. Cost: that of `aggregate`; a warp has 16 slices of 512 bytes in flight.
+/// `aggregate` by a given path; results are bit-identical if rows are at least 512 bytes. Precondition of copies: rows
+/// of both are `aligned()`. Cost: that of `aggregate`; a warp has 16 slices of 512 bytes in flight.
 template <storage T>
-void aggregate(cudaStream_t stream, const edge_lists& lists, edge_weight weight, rows_view<const T> in, rows_view<T> out, row_path by) {
+void aggregate(cudaStream_t stream, const edge_lists& lists, edge_weight weight, rows_view<const T> in,
+    rows_view<T> out, row_path by) {
     if (by == row_path::registers) return aggregate<T>(stream, lists, weight, in, out);
     GNEISS_ASSERT(in.aligned() && out.aligned());
     const std::size_t chunks = detail::row_slice<T, detail::warp_lanes, true>::chunks(in.columns);
-    launch(stream, detail::aggregate_by_copies<T>, detail::list_blocks::grid(lists.capacity, chunks), detail::list_blocks::threads,
-        detail::aggregate_copies_bytes, lists, weight, in, out);
+    launch(stream, detail::aggregate_by_copies<T>, detail::list_blocks::grid(lists.capacity, chunks),
+        detail::list_blocks::threads, detail::aggregate_copies_bytes, lists, weight, in, out);
 }
 
 } // namespace gneiss::cuda

@@ -22,7 +22,8 @@ struct attention_options {
     dropout_mask dropout{};  ///< dropout of attentions: row = target, column = place in its list · heads + head
 };
 
-/// Terms of the scores of a layer's targets, and data for the backward pass: [targets, 3 · heads] floats, [terms | log-sum-exps
+/// Terms of the scores of a layer's targets, and data for the backward pass: [targets, 3 · heads] floats, [terms |
+/// log-sum-exps
 /// | dots of gradients and sums], so that those of an edge are adjacent.
 using target_terms = rows_view<float>;
 
@@ -45,7 +46,8 @@ struct slice_heads {
 
 [[nodiscard]] __device__ inline float leaky(float x, float slope) noexcept { return x > 0 ? x : slope * x; }
 
-/// Σ softmax(scores) · row in one pass: weights are relative to the largest score so far, and a larger score rescales the sums.
+/// Σ softmax(scores) · row in one pass: weights are relative to the largest score so far, and a larger score rescales
+/// the sums.
 template <storage T, unsigned Lanes, bool Aligned, bool PerValue>
 class attend_reducer {
     using slice_type = row_slice<T, Lanes, Aligned>;
@@ -64,10 +66,15 @@ public:
         float sum[slice_type::columns], top[states * Lanes], total[states * Lanes];
     };
 
-    __device__ attend_reducer(const attention_options& options, rows_view<const T> z, rows_view<const float> source_terms,
-        target_terms of_targets, rows_view<T> sums)
-        : options_(options), z_(z), source_terms_(source_terms), of_targets_(of_targets), sums_(sums),
-          slice_(blockIdx.y, threadIdx.x % Lanes, z.columns), width_(z.columns / options.heads) {}
+    __device__ attend_reducer(const attention_options& options, rows_view<const T> z,
+        rows_view<const float> source_terms, target_terms of_targets, rows_view<T> sums)
+        : options_(options),
+          z_(z),
+          source_terms_(source_terms),
+          of_targets_(of_targets),
+          sums_(sums),
+          slice_(blockIdx.y, threadIdx.x % Lanes, z.columns),
+          width_(z.columns / options.heads) {}
 
     __device__ void begin(std::uint32_t row, const edge_lists::list& of) {
         const heads_type heads{slice_, width_};
@@ -111,7 +118,8 @@ public:
             }
             weight[s] = __expf(score - top_[s]);
             total_[s] += weight[s];
-            if (options_.dropout.drops()) weight[s] *= options_.dropout.scale_of(key_, place * options_.heads + heads[s]);
+            if (options_.dropout.drops())
+                weight[s] *= options_.dropout.scale_of(key_, place * options_.heads + heads[s]);
         }
         GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += weight[heads_type::of_value(k)] * in.row[k];
@@ -166,7 +174,8 @@ public:
     }
 
 private:
-    __device__ void merge(const float (&top)[states], const float (&total)[states], const float (&sum)[slice_type::size]) {
+    __device__ void merge(
+        const float (&top)[states], const float (&total)[states], const float (&sum)[slice_type::size]) {
         float mine[states], other[states];
         GNEISS_UNROLL
         for (unsigned s = 0; s < states; ++s) {
@@ -194,17 +203,18 @@ private:
 };
 
 template <storage T, unsigned Lanes, bool Aligned, bool PerValue>
-__global__ void __launch_bounds__(list_blocks::threads, 2) attend(edge_lists lists, attention_options options, rows_view<const T> z,
-    rows_view<const float> source_terms, target_terms of_targets, rows_view<T> sums) {
+__global__ void __launch_bounds__(list_blocks::threads, 2) attend(edge_lists lists, attention_options options,
+    rows_view<const T> z, rows_view<const float> source_terms, target_terms of_targets, rows_view<T> sums) {
     attend_reducer<T, Lanes, Aligned, PerValue> reduce(options, z, source_terms, of_targets, sums);
     reduce_lists(lists, reduce);
 }
 
-/// out[row, first_column + h] = ⟨x[row, h], with[row, h]⟩ for a warp's row of the targets or sources, `with` [1 or rows, heads
-/// · width]; `shifted`: the row of x is that of the target among the sources.
+/// out[row, first_column + h] = ⟨x[row, h], with[row, h]⟩ for a warp's row of the targets or sources, `with` [1 or
+/// rows, heads · width]; `shifted`: the row of x is that of the target among the sources.
 template <storage T, storage U>
-__global__ void __launch_bounds__(256) head_dots(const layer_counts* counts, bool of_targets, bool shifted, std::uint32_t heads,
-    rows_view<const T> x, rows_view<const U> with, bool one_row, rows_view<float> out, std::uint32_t first_column) {
+__global__ void __launch_bounds__(256)
+    head_dots(const layer_counts* counts, bool of_targets, bool shifted, std::uint32_t heads, rows_view<const T> x,
+        rows_view<const U> with, bool one_row, rows_view<float> out, std::uint32_t first_column) {
     const unsigned lane = threadIdx.x % warp_lanes;
     const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
     if (row >= (of_targets ? counts->targets : counts->sources)) return;
@@ -213,7 +223,8 @@ __global__ void __launch_bounds__(256) head_dots(const layer_counts* counts, boo
     const std::uint32_t width = x.columns / heads;
     for (std::uint32_t h = 0; h < heads; ++h) {
         float sum = 0;
-        for (std::uint32_t c = lane; c < width; c += warp_lanes) sum += widen(read(a + h * width + c)) * widen(read(b + h * width + c));
+        for (std::uint32_t c = lane; c < width; c += warp_lanes)
+            sum += widen(read(a + h * width + c)) * widen(read(b + h * width + c));
         sum = warp_sum(sum);
         if (lane == 0) write(out[row] + first_column + h, sum);
     }
@@ -223,41 +234,45 @@ __global__ void __launch_bounds__(256) head_dots(const layer_counts* counts, boo
 template <storage T, class F>
 void with_head_slices(std::size_t columns, std::size_t heads, bool aligned, F&& f) {
     with_slices<T>(columns, aligned, [&]<class Slice>(Slice slice) {
-        if (Slice::aligned && columns / heads % Slice::size == 0) f(slice, std::false_type{});
-        else f(slice, std::true_type{});
+        if (Slice::aligned && columns / heads % Slice::size == 0)
+            f(slice, std::false_type{});
+        else
+            f(slice, std::true_type{});
     });
 }
 
 } // namespace detail
 
-/// Computes the score terms of one end of edges: out[row, h] = ⟨z[row, h], a[h]⟩, for sources, or for targets, whose rows are
-/// shifted by `first_target`.
+/// Computes the score terms of one end of edges: out[row, h] = ⟨z[row, h], a[h]⟩, for sources, or for targets, whose
+/// rows are shifted by `first_target`.
 ///
 /// z [sources, heads · width], a [heads · width] floats; out [sources, heads], or the first columns of `target_terms`.
 /// Cost: one read of those rows.
 template <storage T>
-void attention_terms(cudaStream_t stream, const layer_view& layer, bool of_targets, std::uint32_t heads, rows_view<const T> z, const float* a,
-    rows_view<float> out) {
-    launch(stream, detail::head_dots<T, float>, detail::warp_grid(of_targets ? layer.target_capacity : layer.source_capacity), 256, 0,
-        layer.counts, of_targets, of_targets, heads, z, rows_view<const float>(a, z.columns, z.columns), true, out, 0);
+void attention_terms(cudaStream_t stream, const layer_view& layer, bool of_targets, std::uint32_t heads,
+    rows_view<const T> z, const float* a, rows_view<float> out) {
+    launch(stream, detail::head_dots<T, float>,
+        detail::warp_grid(of_targets ? layer.target_capacity : layer.source_capacity), 256, 0, layer.counts, of_targets,
+        of_targets, heads, z, rows_view<const float>(a, z.columns, z.columns), true, out, 0);
 }
 
-/// sums[t, h] = Σ α · z[s, h] over the edges of `incoming` list t, with α = softmax over them of LeakyReLU(term of t + term of
-/// s), subject to options.dropout; and of_targets[t, heads + h] = log Σ e^score. Without edges: 0.
+/// sums[t, h] = Σ α · z[s, h] over the edges of `incoming` list t, with α = softmax over them of LeakyReLU(term of t +
+/// term of s), subject to options.dropout; and of_targets[t, heads + h] = log Σ e^score. Without edges: 0.
 ///
-/// z [sources, heads · width], source_terms [sources, heads], of_targets [targets, 3 · heads] with its first columns given,
-/// sums like z but [targets]. Cost: reads of one row and one term per head, per edge. Exponentials are the device's fast ones:
-/// the relative error of α is below 10⁻⁵ for scores within 30 of each other.
+/// z [sources, heads · width], source_terms [sources, heads], of_targets [targets, 3 · heads] with its first columns
+/// given, sums like z but [targets]. Cost: reads of one row and one term per head, per edge. Exponentials are the
+/// device's fast ones: the relative error of α is below 10⁻⁵ for scores within 30 of each other.
 /// Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 template <storage T>
 void attend(cudaStream_t stream, const edge_lists& lists, const attention_options& options, rows_view<const T> z,
     rows_view<const float> source_terms, target_terms of_targets, rows_view<T> sums) {
     GNEISS_ASSERT(!lists.outgoing && z.columns % options.heads == 0);
-    detail::with_head_slices<T>(z.columns, options.heads, z.aligned() && sums.aligned(), [&]<class Slice, bool PerValue>(Slice, std::bool_constant<PerValue>) {
-        launch(stream, detail::attend<T, Slice::lanes, Slice::aligned, PerValue>,
-            detail::list_blocks::grid(lists.capacity, Slice::chunks(z.columns)), detail::list_blocks::threads, 0, lists, options, z,
-            source_terms, of_targets, sums);
-    });
+    detail::with_head_slices<T>(z.columns, options.heads, z.aligned() && sums.aligned(),
+        [&]<class Slice, bool PerValue>(Slice, std::bool_constant<PerValue>) {
+            launch(stream, detail::attend<T, Slice::lanes, Slice::aligned, PerValue>,
+                detail::list_blocks::grid(lists.capacity, Slice::chunks(z.columns)), detail::list_blocks::threads, 0,
+                lists, options, z, source_terms, of_targets, sums);
+        });
 }
 
 } // namespace gneiss::cuda

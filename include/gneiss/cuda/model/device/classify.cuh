@@ -23,7 +23,8 @@ namespace detail {
 
 /// Counts labeled rows and invalid labels; one block.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) count_labels(const std::uint32_t* count, std::uint32_t classes, const class_id* labels, classification_outcome* out) {
+__global__ void __launch_bounds__(Threads) count_labels(
+    const std::uint32_t* count, std::uint32_t classes, const class_id* labels, classification_outcome* out) {
     unsigned long long labeled = 0, invalid = 0;
     for (std::uint32_t row = threadIdx.x; row < __ldg(count); row += Threads) {
         const class_id label = __ldg(labels + row);
@@ -40,8 +41,8 @@ __global__ void __launch_bounds__(Threads) count_labels(const std::uint32_t* cou
 
 /// Computes, for a warp's row, its loss, whether the largest score is the label's, and its gradient in place.
 template <storage T, bool Aligned>
-__global__ void __launch_bounds__(256) cross_entropy(const std::uint32_t* count, rows_view<T> scores, const class_id* labels,
-    const classification_outcome* counted, float* losses, std::uint8_t* correct) {
+__global__ void __launch_bounds__(256) cross_entropy(const std::uint32_t* count, rows_view<T> scores,
+    const class_id* labels, const classification_outcome* counted, float* losses, std::uint8_t* correct) {
     using slice_type = row_slice<T, warp_lanes, Aligned>;
     const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
     if (row >= __ldg(count) || counted->invalid != 0) return;
@@ -98,7 +99,8 @@ __global__ void __launch_bounds__(256) cross_entropy(const std::uint32_t* count,
 
 /// Sums losses and hits; one block.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) sum_losses(const std::uint32_t* count, const float* losses, const std::uint8_t* correct, classification_outcome* out) {
+__global__ void __launch_bounds__(Threads) sum_losses(
+    const std::uint32_t* count, const float* losses, const std::uint8_t* correct, classification_outcome* out) {
     if (out->invalid != 0) return;
     double loss = 0;
     unsigned long long right = 0;
@@ -116,19 +118,24 @@ __global__ void __launch_bounds__(Threads) sum_losses(const std::uint32_t* count
 
 } // namespace detail
 
-/// Softmax and cross-entropy of rows of scores, as `gneiss::softmax_cross_entropy`: scores become the gradient of the mean loss
-/// over labeled rows, rows without a label get 0, and *out has the loss. The reader of *out must check the host's error cases:
-/// a label out of range (`invalid`), a loss that is not finite.
+/// Softmax and cross-entropy of rows of scores, as `gneiss::softmax_cross_entropy`: scores become the gradient of the
+/// mean loss over labeled rows, rows without a label get 0, and *out has the loss. The reader of *out must check the
+/// host's error cases: a label out of range (`invalid`), a loss that is not finite.
 ///
-/// scores [*count, classes], at most `capacity` rows, labels [*count]; losses [capacity] and correct [capacity] are scratch.
+/// scores [*count, classes], at most `capacity` rows, labels [*count]; losses [capacity] and correct [capacity] are
+/// scratch.
 /// Cost: the scores are read three times, twice from cache, and written once.
 template <storage T>
-void softmax_cross_entropy(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<T> scores, const class_id* labels,
-    float* losses, std::uint8_t* correct, classification_outcome* out) {
+void softmax_cross_entropy(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<T> scores,
+    const class_id* labels, float* losses, std::uint8_t* correct, classification_outcome* out) {
     launch(stream, detail::count_labels<256>, 1, 256, 0, count, scores.columns, labels, out);
-    const auto with = [&](auto kernel) { launch(stream, kernel, detail::warp_grid(capacity), 256, 0, count, scores, labels, out, losses, correct); };
-    if (scores.aligned()) with(detail::cross_entropy<T, true>);
-    else with(detail::cross_entropy<T, false>);
+    const auto with = [&](auto kernel) {
+        launch(stream, kernel, detail::warp_grid(capacity), 256, 0, count, scores, labels, out, losses, correct);
+    };
+    if (scores.aligned())
+        with(detail::cross_entropy<T, true>);
+    else
+        with(detail::cross_entropy<T, false>);
     launch(stream, detail::sum_losses<256>, 1, 256, 0, count, losses, correct, out);
 }
 

@@ -23,8 +23,8 @@ __device__ inline void walk_row(rows_view<const T> x, rows_view<const T> y, std:
 }
 
 template <storage T, bool Aligned>
-__global__ void __launch_bounds__(256) normalize(const std::uint32_t* count, rows_view<const T> x, const float* gain, const float* bias,
-    float epsilon, rows_view<T> out, rows_view<float> moments) {
+__global__ void __launch_bounds__(256) normalize(const std::uint32_t* count, rows_view<const T> x, const float* gain,
+    const float* bias, float epsilon, rows_view<T> out, rows_view<float> moments) {
     constexpr unsigned size = row_slice<T, warp_lanes, Aligned>::size;
     const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
     if (row >= __ldg(count)) return;
@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(256) normalize(const std::uint32_t* count, row
     const float mean = warp_sum(sum) / columns;
     sum = 0;
     walk_row<T, Aligned>(x, {}, row, [&sum, mean](const auto& slice, const auto& value, const auto&) {
-        for (unsigned k = 0; k < size; ++k) sum += slice.column(k) < slice.all ? (value[k] - mean) * (value[k] - mean) : 0;
+        for (unsigned k = 0; k < size; ++k)
+            sum += slice.column(k) < slice.all ? (value[k] - mean) * (value[k] - mean) : 0;
     });
     const float inverse = 1 / sqrtf(warp_sum(sum) / columns + epsilon);
     if (threadIdx.x % warp_lanes == 0) {
@@ -47,15 +48,16 @@ __global__ void __launch_bounds__(256) normalize(const std::uint32_t* count, row
         float result[size];
         for (unsigned k = 0; k < size; ++k) {
             const unsigned column = slice.column(k);
-            result[k] = column < slice.all ? (value[k] - mean) * inverse * read(gain + column) + read(bias + column) : 0;
+            result[k] =
+                column < slice.all ? (value[k] - mean) * inverse * read(gain + column) + read(bias + column) : 0;
         }
         slice.store(out[row], result);
     });
 }
 
 template <storage T, bool Aligned> // without the 4, ptxas spills 12 bytes for sm_80
-__global__ void __launch_bounds__(256, 4) normalize_back(const std::uint32_t* count, rows_view<const T> x, rows_view<const float> moments,
-    const float* gain, rows_view<T> g) {
+__global__ void __launch_bounds__(256, 4) normalize_back(const std::uint32_t* count, rows_view<const T> x,
+    rows_view<const float> moments, const float* gain, rows_view<T> g) {
     constexpr unsigned size = row_slice<T, warp_lanes, Aligned>::size;
     const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
     if (row >= __ldg(count)) return;
@@ -87,37 +89,48 @@ struct gain_term {
     rows_view<const T> x, g;
     rows_view<const float> moments;
     __device__ float operator()(std::uint32_t row, std::uint32_t column) const {
-        return widen(read(g[row] + column)) * (widen(read(x[row] + column)) - read(moments[row])) * read(moments[row] + 1);
+        return widen(read(g[row] + column)) * (widen(read(x[row] + column)) - read(moments[row])) *
+            read(moments[row] + 1);
     }
 };
 
 } // namespace detail
 
-/// out = rows of x with mean 0 and variance 1, times gain, plus bias; moments [rows, 2] = mean and 1 / √(variance + epsilon).
+/// out = rows of x with mean 0 and variance 1, times gain, plus bias; moments [rows, 2] = mean and 1 / √(variance +
+/// epsilon).
 ///
-/// x and out [*count, columns], at most `capacity` rows; gain and bias [columns]. Cost: x is read three times, twice from
-/// cache.
+/// x and out [*count, columns], at most `capacity` rows; gain and bias [columns]. Cost: x is read three times, twice
+/// from cache.
 /// Source: Ba, Kiros and Hinton, 2016.
 template <storage T>
-void layer_norm(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<const T> x, const float* gain, const float* bias,
-    float epsilon, rows_view<T> out, rows_view<float> moments) {
-    const auto with = [&](auto kernel) { launch(stream, kernel, detail::warp_grid(capacity), 256, 0, count, x, gain, bias, epsilon, out, moments); };
-    if (x.aligned() && out.aligned()) with(detail::normalize<T, true>);
-    else with(detail::normalize<T, false>);
+void layer_norm(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<const T> x,
+    const float* gain, const float* bias, float epsilon, rows_view<T> out, rows_view<float> moments) {
+    const auto with = [&](auto kernel) {
+        launch(stream, kernel, detail::warp_grid(capacity), 256, 0, count, x, gain, bias, epsilon, out, moments);
+    };
+    if (x.aligned() && out.aligned())
+        with(detail::normalize<T, true>);
+    else
+        with(detail::normalize<T, false>);
 }
 
 /// Gradient of `layer_norm`: adds to grad_gain and grad_bias [columns], then replaces g by the gradient of x.
 ///
 /// scratch holds partial_slices(capacity).floats(columns) floats. Cost: x is read three times, g twice from memory.
 template <storage T>
-void layer_norm_backward(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<const T> x, rows_view<const float> moments,
-    const float* gain, rows_view<T> g, float* grad_gain, float* grad_bias, float* scratch) {
+void layer_norm_backward(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<const T> x,
+    rows_view<const float> moments, const float* gain, rows_view<T> g, float* grad_gain, float* grad_bias,
+    float* scratch) {
     const row_range rows{count, capacity};
     detail::add_columns(stream, rows, x.columns, detail::gain_term<T>{x, g, moments}, scratch, grad_gain);
     add_column_sums<T>(stream, rows, g, scratch, grad_bias);
-    const auto with = [&](auto kernel) { launch(stream, kernel, detail::warp_grid(capacity), 256, 0, count, x, moments, gain, g); };
-    if (x.aligned() && g.aligned()) with(detail::normalize_back<T, true>);
-    else with(detail::normalize_back<T, false>);
+    const auto with = [&](auto kernel) {
+        launch(stream, kernel, detail::warp_grid(capacity), 256, 0, count, x, moments, gain, g);
+    };
+    if (x.aligned() && g.aligned())
+        with(detail::normalize_back<T, true>);
+    else
+        with(detail::normalize_back<T, false>);
 }
 
 } // namespace gneiss::cuda

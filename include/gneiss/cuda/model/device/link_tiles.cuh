@@ -11,10 +11,10 @@
 #include <gneiss/cuda/model/block/score_tile.cuh>
 #include <gneiss/cuda/model/device/query_batch.cuh>
 
-// Losses of queries against shared negatives, without scores in memory: tiles of queries are multiplied with tiles of negatives
-// in shared memory, once for the gradients of queries and once for those of negatives, and scores stay in registers. Sums of
-// exponentials are relative to the highest score so far (Milakov and Gimelshein 2018, as in FlashAttention, Dao et al., NeurIPS
-// 2022).
+// Losses of queries against shared negatives, without scores in memory: tiles of queries are multiplied with tiles of
+// negatives in shared memory, once for the gradients of queries and once for those of negatives, and scores stay in
+// registers. Sums of exponentials are relative to the highest score so far (Milakov and Gimelshein 2018, as in
+// FlashAttention, Dao et al., NeurIPS 2022).
 namespace gneiss::cuda {
 
 namespace detail {
@@ -25,13 +25,18 @@ struct scored_query {
     float own;
     std::uint32_t head_begin, head_end, tail_begin, tail_end;
 
-    [[nodiscard]] __device__ negative_correction correction() const { return {head_begin, head_end, tail_begin, tail_end, own, 0}; }
+    [[nodiscard]] __device__ negative_correction correction() const {
+        return {head_begin, head_end, tail_begin, tail_end, own, 0};
+    }
 };
 
-/// Sets bit c of mask[q] if column first + c, of 64, is masked for query q of `count`, from `number` on. All threads call.
-__device__ inline void mark_masked(const query_batch& of, std::uint32_t number, std::uint32_t count, std::uint32_t first, std::uint32_t (&mask)[64][2]) {
+/// Sets bit c of mask[q] if column first + c, of 64, is masked for query q of `count`, from `number` on. All threads
+/// call.
+__device__ inline void mark_masked(const query_batch& of, std::uint32_t number, std::uint32_t count,
+    std::uint32_t first, std::uint32_t (&mask)[64][2]) {
     for (unsigned q = threadIdx.x / warp_lanes; q < count; q += blockDim.x / warp_lanes)
-        for (std::uint64_t k = __ldg(of.mask_offsets + number + q) + threadIdx.x % warp_lanes; k < __ldg(of.mask_offsets + number + q + 1); k += warp_lanes) {
+        for (std::uint64_t k = __ldg(of.mask_offsets + number + q) + threadIdx.x % warp_lanes;
+            k < __ldg(of.mask_offsets + number + q + 1); k += warp_lanes) {
             const std::uint32_t column = __ldg(of.mask_columns + k) - first;
             if (column < 64) atomicOr(&mask[q][column / 32], 1U << column % 32);
         }
@@ -39,9 +44,9 @@ __device__ inline void mark_masked(const query_batch& of, std::uint32_t number, 
 
 /// Processes 64 queries of a list per block: their losses, and their gradients from negatives.
 template <storage T, unsigned Width>
-__global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bool distances, link_loss loss, float margin, rows_view<const T> nodes,
-    bool aligned, const std::uint32_t* ids, std::uint32_t ids_apart, rows_view<const T> queries, rows_view<float> grad_queries, scored_query* met,
-    query_outcome* outcomes) {
+__global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bool distances, link_loss loss,
+    float margin, rows_view<const T> nodes, bool aligned, const std::uint32_t* ids, std::uint32_t ids_apart,
+    rows_view<const T> queries, rows_view<float> grad_queries, scored_query* met, query_outcome* outcomes) {
     using tiles = score_tile<T, Width>;
     constexpr unsigned size = tiles::size;
     __shared__ scored_query asked[size];
@@ -50,7 +55,8 @@ __global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bo
     const link_list list = of.lists[blockIdx.y];
     const std::uint32_t begin = blockIdx.x * size;
     if (begin >= list.count) return;
-    const std::uint32_t count = min(size, list.count - begin), negatives = __ldg(of.negatives), first = list.first + begin;
+    const std::uint32_t count = min(size, list.count - begin), negatives = __ldg(of.negatives),
+                        first = list.first + begin;
     const std::size_t row = row_of_query(of, begin);
     const rows_view<const T> mine(queries[row], queries.columns, queries.stride);
     const std::uint32_t* const list_ids = ids + std::size_t{blockIdx.y} * ids_apart;
@@ -63,7 +69,8 @@ __global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bo
         float score = 0, right = 0;
         if (r < count) {
             const answer_score answer(distances, mine[r], nodes[__ldg(of.answers + first + r)], nodes.columns);
-            const negative_correction by = of.corrections == nullptr ? negative_correction{} : of.corrections[list.number + begin + r];
+            const negative_correction by =
+                of.corrections == nullptr ? negative_correction{} : of.corrections[list.number + begin + r];
             score = answer.score;
             right = score + by.positive;
             query_index = {answer.query_square, 0, 0, by.own, by.head_begin, by.head_end, by.tail_begin, by.tail_end};
@@ -82,18 +89,22 @@ __global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bo
     tiles::clear(sums);
     for (std::uint32_t j = 0; j < negatives; j += size) {
         __syncthreads(); // the previous tile is no longer read
-        at.load(at.other, nodes, aligned, [&](unsigned r) { return j + r < negatives ? __ldg(list_ids + j + r) : tiles::no_row; });
+        at.load(at.other, nodes, aligned,
+            [&](unsigned r) { return j + r < negatives ? __ldg(list_ids + j + r) : tiles::no_row; });
         if (threadIdx.x < size) mask[threadIdx.x][0] = mask[threadIdx.x][1] = 0;
         __syncthreads();
         if (distances) at.squares(at.other, squares);
         if (of.mask_offsets != nullptr) mark_masked(of, list.number + begin, count, j, mask);
         __syncthreads();
-        if (threadIdx.x < size) masked += static_cast<std::uint32_t>(__popc(mask[threadIdx.x][0]) + __popc(mask[threadIdx.x][1]));
+        if (threadIdx.x < size)
+            masked += static_cast<std::uint32_t>(__popc(mask[threadIdx.x][0]) + __popc(mask[threadIdx.x][1]));
 
         typename tiles::scores scores;
         at.multiply(scores, nodes.columns);
         float top[2] = {minus_infinity, minus_infinity};
-        const auto corrected = [&](unsigned r, unsigned c, float score) { return corrects(asked[r].correction(), j + c) ? score + asked[r].own : score; };
+        const auto corrected = [&](unsigned r, unsigned c, float score) {
+            return corrects(asked[r].correction(), j + c) ? score + asked[r].own : score;
+        };
         tiles::for_each_score(scores, [&](unsigned half, unsigned r, unsigned c, float& score) {
             const bool takes_part = j + c < negatives && (mask[r][c / 32] >> c % 32 & 1U) == 0;
             score = takes_part ? score_of(distances, score, asked[r].query_square, squares[c]) : minus_infinity;
@@ -112,9 +123,8 @@ __global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bo
                 spread[half] *= less[half];
             }
             GNEISS_UNROLL
-            for (auto& tile : sums)
-                GNEISS_UNROLL
-                for (unsigned v = 0; v < 4; ++v) tile[v] *= less[v / 2];
+            for (auto& tile : sums) GNEISS_UNROLL
+            for (unsigned v = 0; v < 4; ++v) tile[v] *= less[v / 2];
         }
         tiles::for_each_score(scores, [&](unsigned half, unsigned r, unsigned c, float& score) {
             const float x = corrected(r, c, score), from = shift[half] == minus_infinity ? 0 : shift[half];
@@ -133,7 +143,8 @@ __global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bo
     tiles::share(parts[1], lost, add_two{});
     tiles::share(parts[2], spread, add_two{});
     for (unsigned half = 0; half < 2; ++half)
-        if (threadIdx.x / warp_lanes % 2 == 0 && threadIdx.x % 4 == 0) asked[tiles::row(half)].shift = shift[half] == minus_infinity ? 0 : shift[half];
+        if (threadIdx.x / warp_lanes % 2 == 0 && threadIdx.x % 4 == 0)
+            asked[tiles::row(half)].shift = shift[half] == minus_infinity ? 0 : shift[half];
     __syncthreads();
     if (threadIdx.x < count) {
         const unsigned r = threadIdx.x;
@@ -152,8 +163,9 @@ __global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bo
 
 /// Processes 64 negatives of a list per block: their gradients, from queries whose sums are complete.
 template <storage T, unsigned Width>
-__global__ void __launch_bounds__(256, 2) fused_gradients_kernel(query_batch of, bool distances, link_loss loss, rows_view<const T> nodes, bool aligned,
-    const std::uint32_t* ids, std::uint32_t ids_apart, rows_view<const T> queries, const scored_query* met, rows_view<float> out) {
+__global__ void __launch_bounds__(256, 2) fused_gradients_kernel(query_batch of, bool distances, link_loss loss,
+    rows_view<const T> nodes, bool aligned, const std::uint32_t* ids, std::uint32_t ids_apart,
+    rows_view<const T> queries, const scored_query* met, rows_view<float> out) {
     using tiles = score_tile<T, Width>;
     constexpr unsigned size = tiles::size;
     __shared__ scored_query asked[size];
@@ -165,7 +177,8 @@ __global__ void __launch_bounds__(256, 2) fused_gradients_kernel(query_batch of,
     const std::size_t list_row = std::size_t{blockIdx.y} * ids_apart + begin;
 
     const tiles at;
-    at.load(at.own, nodes, aligned, [&](unsigned r) { return begin + r < negatives ? __ldg(ids + list_row + r) : tiles::no_row; });
+    at.load(at.own, nodes, aligned,
+        [&](unsigned r) { return begin + r < negatives ? __ldg(ids + list_row + r) : tiles::no_row; });
     __syncthreads();
     if (distances) at.squares(at.own, squares);
     float spread[2] = {};
@@ -194,7 +207,8 @@ __global__ void __launch_bounds__(256, 2) fused_gradients_kernel(query_batch of,
             if (c < count && begin + r < negatives && (mask[c][r / 32] >> r % 32 & 1U) == 0) {
                 const float score = score_of(distances, product, by.query_square, squares[r]);
                 const float x = corrects(by.correction(), begin + r) ? score + by.own : score;
-                weight = row_weight(distances, by.factor * query_sums::gradient(loss, by.shift, x), score, by.query_square, squares[r]);
+                weight = row_weight(
+                    distances, by.factor * query_sums::gradient(loss, by.shift, x), score, by.query_square, squares[r]);
             }
             spread[half] += weight;
             at.put_weight(r, c, weight);
@@ -213,10 +227,14 @@ __global__ void __launch_bounds__(256, 2) fused_gradients_kernel(query_batch of,
 /// Calls f with the tile width for rows of `columns` columns; false if they are too wide.
 template <class F>
 bool with_tile_width(std::uint32_t columns, F&& f) {
-    if (columns <= 64) f(std::integral_constant<unsigned, 64>{});
-    else if (columns <= 128) f(std::integral_constant<unsigned, 128>{});
-    else if (columns <= 256) f(std::integral_constant<unsigned, 256>{});
-    else return false;
+    if (columns <= 64)
+        f(std::integral_constant<unsigned, 64>{});
+    else if (columns <= 128)
+        f(std::integral_constant<unsigned, 128>{});
+    else if (columns <= 256)
+        f(std::integral_constant<unsigned, 256>{});
+    else
+        return false;
     return true;
 }
 
@@ -233,29 +251,34 @@ template <storage T>
 /// Device memory for the computation of query lists.
 template <storage T>
 struct link_tile_scratch {
-    rows_view<T> queries;           ///< [lists, queries.capacity, dim], aligned
-    rows_view<float> grad_queries;  ///< the same
+    rows_view<T> queries;                ///< [lists, queries.capacity, dim], aligned
+    rows_view<float> grad_queries;       ///< the same
     detail::scored_query* met = nullptr; ///< [lists, queries.capacity]
 };
 
-/// Computes the results of `link_by_scores` for all lists at once and without scores in memory: each tile of 64 queries is
-/// multiplied with every tile of 64 negatives, then each tile of negatives with every tile of queries, recomputing the scores.
+/// Computes the results of `link_by_scores` for all lists at once and without scores in memory: each tile of 64 queries
+/// is multiplied with every tile of 64 negatives, then each tile of negatives with every tile of queries, recomputing
+/// the scores.
 ///
-/// nodes [·, dim], dim up to 256, relations [·, dim]. `of.negatives` must not be null. Results do not depend on the order of
-/// threads. Cost: 8 · queries · negatives · dim operations; a negative's row is read per 64 queries, and a query's row per 64
-/// negatives. If T is bfloat16, queries and weights are rounded to it.
+/// nodes [·, dim], dim up to 256, relations [·, dim]. `of.negatives` must not be null. Results do not depend on the
+/// order of threads. Cost: 8 · queries · negatives · dim operations; a negative's row is read per 64 queries, and a
+/// query's row per 64 negatives. If T is bfloat16, queries and weights are rounded to it.
 template <class D, storage T>
-void link_by_tiles(cudaStream_t stream, const query_batch& of, const link_negatives& to, link_loss loss, float margin, rows_view<const T> nodes,
-    rows_view<const float> relations, const link_tile_scratch<T>& use, const link_gradients& out) {
+void link_by_tiles(cudaStream_t stream, const query_batch& of, const link_negatives& to, link_loss loss, float margin,
+    rows_view<const T> nodes, rows_view<const float> relations, const link_tile_scratch<T>& use,
+    const link_gradients& out) {
     constexpr bool distances = D::compare == similarity::negative_distance;
     detail::around_queries<D, T, T>(stream, of, to.lists, nodes, relations, use.queries, use.grad_queries, out, [&] {
         detail::with_tile_width(nodes.columns, [&](auto width) {
             using tiles = detail::score_tile<T, width.value>;
-            const dim3 by_queries(ceil_div(of.capacity, tiles::size), to.lists), by_negatives(ceil_div(to.capacity, tiles::size), to.lists);
-            launch(stream, detail::fused_scores_kernel<T, width.value>, by_queries, tiles::threads, tiles::shared_bytes, of, distances, loss, margin, nodes,
-                nodes.aligned(), to.ids, to.apart, use.queries, use.grad_queries, use.met, out.outcomes);
-            launch(stream, detail::fused_gradients_kernel<T, width.value>, by_negatives, tiles::threads, tiles::shared_bytes, of, distances, loss, nodes,
-                nodes.aligned(), to.ids, to.apart, use.queries, use.met, out.negatives);
+            const dim3 by_queries(ceil_div(of.capacity, tiles::size), to.lists),
+                by_negatives(ceil_div(to.capacity, tiles::size), to.lists);
+            launch(stream, detail::fused_scores_kernel<T, width.value>, by_queries, tiles::threads, tiles::shared_bytes,
+                of, distances, loss, margin, nodes, nodes.aligned(), to.ids, to.apart, use.queries, use.grad_queries,
+                use.met, out.outcomes);
+            launch(stream, detail::fused_gradients_kernel<T, width.value>, by_negatives, tiles::threads,
+                tiles::shared_bytes, of, distances, loss, nodes, nodes.aligned(), to.ids, to.apart, use.queries,
+                use.met, out.negatives);
         });
     });
 }

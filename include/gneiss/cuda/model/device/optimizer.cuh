@@ -20,14 +20,15 @@ namespace gneiss::cuda {
 template <class O>
 concept device_optimizer = std::same_as<O, sgd> || std::same_as<O, adagrad> || std::same_as<O, adam>;
 
-/// Calls f(optimizer) with the type inside an `any_row_optimizer` or a `dense_optimizer`. Throws `invalid_argument` if it has
-/// no device implementation.
+/// Calls f(optimizer) with the type inside an `any_row_optimizer` or a `dense_optimizer`. Throws `invalid_argument` if
+/// it has no device implementation.
 template <class Erased, class F>
 void with_device_optimizer(const Erased& optimizer, F&& f) {
     if (const auto* const o = optimizer.template get_if<sgd>()) return f(*o);
     if (const auto* const o = optimizer.template get_if<adagrad>()) return f(*o);
     if (const auto* const o = optimizer.template get_if<adam>()) return f(*o);
-    throw error(errc::invalid_argument, "a device steps by sgd, adagrad or adam: an optimizer of your own trains on the CPU");
+    throw error(
+        errc::invalid_argument, "a device steps by sgd, adagrad or adam: an optimizer of your own trains on the CPU");
 }
 /// Throws as `with_device_optimizer`.
 template <class Erased>
@@ -37,8 +38,8 @@ void check_steps_on_device(const Erased& optimizer) {
 
 /// Values that change per step, in device memory.
 struct step_state {
-    std::uint64_t t = 1;       ///< number of the step, from 1
-    double factor = 1;         ///< schedule's factor of the rate
+    std::uint64_t t = 1; ///< number of the step, from 1
+    double factor = 1;   ///< schedule's factor of the rate
 };
 
 /// Norm of the gradients before clipping, in device memory. If it is not finite, nothing was updated.
@@ -51,7 +52,8 @@ namespace detail {
 /// An optimizer with the rate of a step, per thread.
 template <class O>
 class stepper {
-    static_assert(device_optimizer<O>, "a device steps by sgd, adagrad or adam: an optimizer of your own trains on the CPU");
+    static_assert(
+        device_optimizer<O>, "a device steps by sgd, adagrad or adam: an optimizer of your own trains on the CPU");
 
 public:
     static constexpr int states = static_cast<int>(O::state_floats(1));
@@ -69,9 +71,12 @@ public:
     [[nodiscard]] __device__ float rate() const noexcept { return by_.rate; }
     /// Updates a value whose k-th state is state[k].
     __device__ void operator()(float& value, float* const (&state)[2], float gradient) const {
-        if constexpr (states == 0) by_.step_one(value, gradient);
-        else if constexpr (states == 1) by_.step_one(value, *state[0], gradient);
-        else by_.step_one(value, *state[0], *state[1], gradient, inverse_);
+        if constexpr (states == 0)
+            by_.step_one(value, gradient);
+        else if constexpr (states == 1)
+            by_.step_one(value, *state[0], gradient);
+        else
+            by_.step_one(value, *state[0], *state[1], gradient, inverse_);
     }
 
 private:
@@ -82,8 +87,10 @@ private:
 template <bool Out, class Slice>
 __device__ inline void move_one(const Slice& slice, unsigned k, float* row, float& x) {
     if (slice.column(k) >= slice.all) return;
-    if constexpr (Out) write(row + slice.column(k), x);
-    else x = reread(row + slice.column(k));
+    if constexpr (Out)
+        write(row + slice.column(k), x);
+    else
+        x = reread(row + slice.column(k));
 }
 /// Moves values part … part + 3 of a slice's columns of a row of floats into registers or back.
 template <bool Aligned, bool Out, class Slice>
@@ -106,14 +113,15 @@ __device__ inline void move(const Slice& slice, unsigned part, float* row, float
 
 /// One warp per row.
 template <class O, storage T, bool Aligned>
-__global__ void __launch_bounds__(256) step_rows(O optimizer, const step_state* at, const std::uint32_t* count, const std::uint32_t* ids,
-    const std::uint32_t* first_id, rows_view<const T> gradients, rows_view<float> table) {
+__global__ void __launch_bounds__(256) step_rows(O optimizer, const step_state* at, const std::uint32_t* count,
+    const std::uint32_t* ids, const std::uint32_t* first_id, rows_view<const T> gradients, rows_view<float> table) {
     using gradient_slice = row_slice<T, warp_lanes, Aligned>;
     constexpr int states = stepper<O>::states;
     const stepper<O> step(optimizer, at);
     const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
     if (i >= __ldg(count)) return;
-    const std::uint32_t dim = gradients.columns, row = (ids == nullptr ? i : __ldg(ids + i)) - (first_id == nullptr ? 0 : __ldg(first_id));
+    const std::uint32_t dim = gradients.columns,
+                        row = (ids == nullptr ? i : __ldg(ids + i)) - (first_id == nullptr ? 0 : __ldg(first_id));
     float* const value = table[row];
     for (unsigned chunk = 0; chunk * gradient_slice::columns < dim; ++chunk) {
         const gradient_slice slice(chunk, threadIdx.x % warp_lanes, dim);
@@ -123,7 +131,8 @@ __global__ void __launch_bounds__(256) step_rows(O optimizer, const step_state* 
             float x[4], state[2][4] = {};
             move<Aligned, false>(slice, part, value, x);
             GNEISS_UNROLL
-            for (int s = 0; s < states; ++s) move<Aligned, false>(slice, part, value + static_cast<std::size_t>(s + 1) * dim, state[s]);
+            for (int s = 0; s < states; ++s)
+                move<Aligned, false>(slice, part, value + static_cast<std::size_t>(s + 1) * dim, state[s]);
             GNEISS_UNROLL
             for (unsigned k = 0; k < 4; ++k) {
                 float* const of_value[2] = {&state[0][k], &state[1][k]};
@@ -131,7 +140,8 @@ __global__ void __launch_bounds__(256) step_rows(O optimizer, const step_state* 
             }
             move<Aligned, true>(slice, part, value, x);
             GNEISS_UNROLL
-            for (int s = 0; s < states; ++s) move<Aligned, true>(slice, part, value + static_cast<std::size_t>(s + 1) * dim, state[s]);
+            for (int s = 0; s < states; ++s)
+                move<Aligned, true>(slice, part, value + static_cast<std::size_t>(s + 1) * dim, state[s]);
         }
     }
 }
@@ -152,7 +162,8 @@ __global__ void __launch_bounds__(Threads) sum_squares(const float* gradients, s
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) finish_norm(const double* partial, std::uint32_t parts, gradient_norm* norm) {
+__global__ void __launch_bounds__(Threads)
+    finish_norm(const double* partial, std::uint32_t parts, gradient_norm* norm) {
     double sum = 0;
     for (std::uint32_t i = threadIdx.x; i < parts; i += Threads) sum += partial[i];
     sum = block_sum(sum);
@@ -160,8 +171,9 @@ __global__ void __launch_bounds__(Threads) finish_norm(const double* partial, st
 }
 
 template <class O>
-__global__ void __launch_bounds__(256) step_dense(O optimizer, const step_state* at, const gradient_norm* norm, double clip_norm,
-    double weight_decay, bool decoupled, const std::uint8_t* decays, std::size_t size, float* values, float* gradients, float* state) {
+__global__ void __launch_bounds__(256)
+    step_dense(O optimizer, const step_state* at, const gradient_norm* norm, double clip_norm, double weight_decay,
+        bool decoupled, const std::uint8_t* decays, std::size_t size, float* values, float* gradients, float* state) {
     constexpr int states = stepper<O>::states;
     const stepper<O> step(optimizer, at);
     const std::size_t i = std::size_t{blockIdx.x} * 256 + threadIdx.x;
@@ -169,8 +181,10 @@ __global__ void __launch_bounds__(256) step_dense(O optimizer, const step_state*
     float g = reread(gradients + i), x = reread(values + i);
     if (clip_norm > 0 && norm->value > clip_norm) g *= static_cast<float>(clip_norm / norm->value);
     if (weight_decay != 0 && __ldg(decays + i / 16) != 0) {
-        if (decoupled) x *= static_cast<float>(1 - static_cast<double>(step.rate()) * weight_decay);
-        else g += static_cast<float>(weight_decay) * x;
+        if (decoupled)
+            x *= static_cast<float>(1 - static_cast<double>(step.rate()) * weight_decay);
+        else
+            g += static_cast<float>(weight_decay) * x;
     }
     const std::size_t block = i / dense_block * dense_block, width = min(dense_block, size - block);
     float* const mine = state + block * static_cast<std::size_t>(states) + (i - block);
@@ -185,18 +199,22 @@ __global__ void __launch_bounds__(256) step_dense(O optimizer, const step_state*
 
 } // namespace detail
 
-/// Updates rows of a table of [values | state] by their gradients: row ids[i] − *first of `table` [·, dim + state] by row i of
-/// `gradients` [*count, dim]; without ids row i. Ids are distinct; at most `capacity` rows.
+/// Updates rows of a table of [values | state] by their gradients: row ids[i] − *first of `table` [·, dim + state] by
+/// row i of `gradients` [*count, dim]; without ids row i. Ids are distinct; at most `capacity` rows.
 ///
-/// Cost: one read and one write of those rows, one read of the gradients; 16 bytes per lane if dim is a multiple of a packet.
+/// Cost: one read and one write of those rows, one read of the gradients; 16 bytes per lane if dim is a multiple of a
+/// packet.
 template <class O, storage T>
-void step_rows(cudaStream_t stream, const O& optimizer, const step_state* at, const std::uint32_t* count, std::uint32_t capacity,
-    const std::uint32_t* ids, const std::uint32_t* first, rows_view<const T> gradients, rows_view<float> table) {
+void step_rows(cudaStream_t stream, const O& optimizer, const step_state* at, const std::uint32_t* count,
+    std::uint32_t capacity, const std::uint32_t* ids, const std::uint32_t* first, rows_view<const T> gradients,
+    rows_view<float> table) {
     const auto with = [&](auto kernel) {
         launch(stream, kernel, detail::warp_grid(capacity), 256, 0, optimizer, at, count, ids, first, gradients, table);
     };
-    if (gradients.aligned() && table.aligned() && gradients.columns % 4 == 0) with(detail::step_rows<O, T, true>);
-    else with(detail::step_rows<O, T, false>);
+    if (gradients.aligned() && table.aligned() && gradients.columns % 4 == 0)
+        with(detail::step_rows<O, T, true>);
+    else
+        with(detail::step_rows<O, T, false>);
 }
 
 /// `dense_optimizer_options` for devices, with the values that decay: one byte per 16 values of the arena, 0 or 1.
@@ -208,18 +226,22 @@ struct dense_step_options {
 };
 
 /// Returns the doubles of scratch for arenas of `size` values.
-[[nodiscard]] inline std::size_t dense_step_scratch(std::size_t size) { return ceil_div(size, 16 * detail::dense_block); }
+[[nodiscard]] inline std::size_t dense_step_scratch(std::size_t size) {
+    return ceil_div(size, 16 * detail::dense_block);
+}
 
-/// One step of an arena of parameters, as `dense_optimizer::step`: clips, decays, updates and zeroes the gradients, unless
-/// *norm is not finite. Values, state and their layout are those of the host. Three kernels, one pass over the arena.
+/// One step of an arena of parameters, as `dense_optimizer::step`: clips, decays, updates and zeroes the gradients,
+/// unless *norm is not finite. Values, state and their layout are those of the host. Three kernels, one pass over the
+/// arena.
 template <class O>
-void step_dense(cudaStream_t stream, const O& optimizer, const step_state* at, const dense_step_options& options, std::size_t size, float* values,
-    float* gradients, float* state, double* scratch, gradient_norm* norm) {
+void step_dense(cudaStream_t stream, const O& optimizer, const step_state* at, const dense_step_options& options,
+    std::size_t size, float* values, float* gradients, float* state, double* scratch, gradient_norm* norm) {
     const auto parts = static_cast<std::uint32_t>(dense_step_scratch(size));
     launch(stream, detail::sum_squares<256>, parts, 256, 0, gradients, size, scratch);
     launch(stream, detail::finish_norm<256>, 1, 256, 0, scratch, parts, norm);
-    launch(stream, detail::step_dense<O>, static_cast<unsigned>(ceil_div(size, std::size_t{256})), 256, 0, optimizer, at, norm, options.clip_norm,
-        options.weight_decay, options.decoupled, options.decays, size, values, gradients, state);
+    launch(stream, detail::step_dense<O>, static_cast<unsigned>(ceil_div(size, std::size_t{256})), 256, 0, optimizer,
+        at, norm, options.clip_norm, options.weight_decay, options.decoupled, options.decays, size, values, gradients,
+        state);
 }
 
 } // namespace gneiss::cuda

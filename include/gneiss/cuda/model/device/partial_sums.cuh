@@ -37,7 +37,9 @@ struct partial_slices {
 
 namespace detail {
 
-[[nodiscard]] __device__ inline std::uint32_t first_row(const std::uint32_t* first) { return first == nullptr ? 0 : __ldg(first); }
+[[nodiscard]] __device__ inline std::uint32_t first_row(const std::uint32_t* first) {
+    return first == nullptr ? 0 : __ldg(first);
+}
 
 /// Returns Σ of the threads' values, in a fixed order, by a block of 256; thread 0 holds it.
 template <class V>
@@ -56,8 +58,8 @@ __device__ inline V block_sum(V mine) {
 
 /// to[i] += Σ partial[slice, i].
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) add_partials(const float* partial, std::uint32_t slices, std::uint32_t columns, std::size_t size,
-    rows_view<float> to) {
+__global__ void __launch_bounds__(Threads) add_partials(
+    const float* partial, std::uint32_t slices, std::uint32_t columns, std::size_t size, rows_view<float> to) {
     const std::size_t i = std::size_t{blockIdx.x} * Threads + threadIdx.x;
     if (i >= size) return;
     float sum = 0;
@@ -67,14 +69,16 @@ __global__ void __launch_bounds__(Threads) add_partials(const float* partial, st
 }
 
 /// Adds slices of `size` sums each to the rows of `to`.
-inline void add_partial_sums(cudaStream_t stream, const partial_slices& cut, std::size_t size, const float* partial, rows_view<float> to) {
-    launch(stream, add_partials<256>, dim3(static_cast<unsigned>(ceil_div(size, std::size_t{256}))), 256, 0, partial, cut.slices, to.columns,
-        size, to);
+inline void add_partial_sums(
+    cudaStream_t stream, const partial_slices& cut, std::size_t size, const float* partial, rows_view<float> to) {
+    launch(stream, add_partials<256>, dim3(static_cast<unsigned>(ceil_div(size, std::size_t{256}))), 256, 0, partial,
+        cut.slices, to.columns, size, to);
 }
 
 /// partial[slice, c] = Σ term(row, c) over the slice's rows, for 32 columns: each warp processes every eighth row.
 template <class Term>
-__global__ void __launch_bounds__(256) sum_columns(const std::uint32_t* count, std::uint32_t columns, std::uint32_t slice_rows, Term term, float* partial) {
+__global__ void __launch_bounds__(256) sum_columns(
+    const std::uint32_t* count, std::uint32_t columns, std::uint32_t slice_rows, Term term, float* partial) {
     __shared__ float sums[8][warp_lanes];
     const unsigned lane = threadIdx.x % warp_lanes, warp = threadIdx.x / warp_lanes;
     const std::uint32_t column = blockIdx.x * warp_lanes + lane, rows = __ldg(count);
@@ -89,11 +93,14 @@ __global__ void __launch_bounds__(256) sum_columns(const std::uint32_t* count, s
     write(partial + std::size_t{blockIdx.y} * columns + column, sum);
 }
 
-/// out[c] += Σ term(row, c); term is a function object for devices; scratch holds partial_slices(capacity).floats(columns).
+/// out[c] += Σ term(row, c); term is a function object for devices; scratch holds
+/// partial_slices(capacity).floats(columns).
 template <class Term>
-void add_columns(cudaStream_t stream, const row_range& rows, std::uint32_t columns, const Term& term, float* scratch, float* out) {
+void add_columns(
+    cudaStream_t stream, const row_range& rows, std::uint32_t columns, const Term& term, float* scratch, float* out) {
     const partial_slices cut(rows.capacity);
-    launch(stream, sum_columns<Term>, dim3(ceil_div(columns, warp_lanes), cut.slices), 256, 0, rows.count, columns, cut.slice_rows, term, scratch);
+    launch(stream, sum_columns<Term>, dim3(ceil_div(columns, warp_lanes), cut.slices), 256, 0, rows.count, columns,
+        cut.slice_rows, term, scratch);
     add_partial_sums(stream, cut, columns, scratch, rows_view<float>(out, columns, columns));
 }
 
@@ -112,13 +119,15 @@ struct column_term {
 
 } // namespace detail
 
-/// out[c] += Σ x[*rows.first + r, c]: the gradient of a bias. Or each term times weights[r, c / width], width = columns /
-/// weights' columns: the gradient of vectors that heads are multiplied by.
+/// out[c] += Σ x[*rows.first + r, c]: the gradient of a bias. Or each term times weights[r, c / width], width = columns
+/// / weights' columns: the gradient of vectors that heads are multiplied by.
 ///
-/// x [·, columns], weights [rows, heads], out [columns]; scratch holds partial_slices(rows.capacity).floats(columns) floats.
+/// x [·, columns], weights [rows, heads], out [columns]; scratch holds partial_slices(rows.capacity).floats(columns)
+/// floats.
 /// Cost: one read of x.
 template <storage T>
-void add_column_sums(cudaStream_t stream, const row_range& rows, rows_view<const T> x, float* scratch, float* out, rows_view<const float> weights = {}) {
+void add_column_sums(cudaStream_t stream, const row_range& rows, rows_view<const T> x, float* scratch, float* out,
+    rows_view<const float> weights = {}) {
     const std::uint32_t width = weights.data == nullptr ? x.columns : x.columns / weights.columns;
     detail::add_columns(stream, rows, x.columns, detail::column_term<T>{x, rows.first, weights, width}, scratch, out);
 }

@@ -19,8 +19,8 @@ namespace gneiss::cuda {
 /// Losses of link prediction, as `any_loss` on the host.
 enum class link_loss : std::uint8_t { softmax, marius, logistic, margin };
 
-/// Queries that share a list of negatives: `count` of them; the first has index `first` in the arrays of a `query_batch`, and
-/// index `number` in its masks and corrections.
+/// Queries that share a list of negatives: `count` of them; the first has index `first` in the arrays of a
+/// `query_batch`, and index `number` in its masks and corrections.
 struct link_list {
     std::uint32_t count = 0, first = 0, number = 0; ///< number of queries, and their places
 };
@@ -64,7 +64,7 @@ struct query_rows {
 
 /// Results of queries.
 struct link_gradients {
-    query_rows query_list;           ///< [·, dim]
+    query_rows query_list;             ///< [·, dim]
     rows_view<float> negatives;        ///< [·, dim], written, at the positions of their ids
     query_outcome* outcomes = nullptr; ///< by number, like the arrays of `query_batch`
 };
@@ -84,8 +84,10 @@ struct query_inputs {
     const T *known, *answer;
     const float* relation;
 
-    __device__ query_inputs(const query_batch& of, std::uint32_t query_index, rows_view<const T> nodes, rows_view<const float> relations)
-        : known(nodes[__ldg(of.known + query_index)]), answer(nodes[__ldg(of.answers + query_index)]),
+    __device__ query_inputs(
+        const query_batch& of, std::uint32_t query_index, rows_view<const T> nodes, rows_view<const float> relations)
+        : known(nodes[__ldg(of.known + query_index)]),
+          answer(nodes[__ldg(of.answers + query_index)]),
           relation(of.relations == nullptr ? nullptr : relations[__ldg(of.relations + query_index)]) {}
 };
 
@@ -104,31 +106,38 @@ template <class D, storage T>
 }
 
 template <class D, storage T, storage Q>
-__global__ void __launch_bounds__(256) queries(query_batch of, rows_view<const T> nodes, rows_view<const float> relations, rows_view<Q> out) {
+__global__ void __launch_bounds__(256)
+    queries(query_batch of, rows_view<const T> nodes, rows_view<const float> relations, rows_view<Q> out) {
     const link_list list = of.lists[blockIdx.y];
-    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes, terms = nodes.columns / static_cast<std::uint32_t>(D::parts);
+    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes,
+                        terms = nodes.columns / static_cast<std::uint32_t>(D::parts);
     if (i >= list.count) return;
     const query_inputs<T> in(of, list.first + i, nodes, relations);
     for (std::uint32_t c = threadIdx.x % warp_lanes; c < terms; c += warp_lanes) {
-        const decoder_number<D> q = D::query_term(of.missing, number_at<D>(in.known, terms, c), number_at<D>(in.relation, terms, c));
-        for (std::uint32_t p = 0; p < D::parts; ++p) write(out[row_of_query(of, i)] + p * terms + c, narrow<Q>(q.part[p]));
+        const decoder_number<D> q =
+            D::query_term(of.missing, number_at<D>(in.known, terms, c), number_at<D>(in.relation, terms, c));
+        for (std::uint32_t p = 0; p < D::parts; ++p)
+            write(out[row_of_query(of, i)] + p * terms + c, narrow<Q>(q.part[p]));
     }
 }
 
 /// Computes known, relation and answer gradients of a query from its gradient by the negatives.
 template <class D, storage T, storage Q>
-__global__ void __launch_bounds__(256) query_gradients(query_batch of, rows_view<const T> nodes, rows_view<const float> relations,
-    rows_view<const Q> query, rows_view<const float> grad_query, const query_outcome* outcomes, query_rows out) {
+__global__ void __launch_bounds__(256)
+    query_gradients(query_batch of, rows_view<const T> nodes, rows_view<const float> relations,
+        rows_view<const Q> query, rows_view<const float> grad_query, const query_outcome* outcomes, query_rows out) {
     using number = decoder_number<D>;
     const link_list list = of.lists[blockIdx.y];
-    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes, terms = nodes.columns / static_cast<std::uint32_t>(D::parts);
+    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes,
+                        terms = nodes.columns / static_cast<std::uint32_t>(D::parts);
     if (i >= list.count) return;
     const std::uint32_t query_index = list.first + i;
     const std::size_t row = row_of_query(of, i);
     const query_inputs<T> in(of, query_index, nodes, relations);
     const query_outcome outcome = outcomes[query_index];
     const float by = D::compare == similarity::inner_product ? outcome.grad_positive
-                                                             : outcome.score < 0 ? outcome.grad_positive / -outcome.score : 0;
+        : outcome.score < 0                                  ? outcome.grad_positive / -outcome.score
+                                                             : 0;
     const auto put = [&](const number& x, const rows_view<float>& to, std::uint32_t c, bool add) {
         for (std::uint32_t p = 0; p < D::parts; ++p) {
             float* const at = to[query_index] + p * terms + c;
@@ -149,20 +158,24 @@ __global__ void __launch_bounds__(256) query_gradients(query_batch of, rows_view
         }
         put(of_answer, out.answers, c, out.add);
         put(D::known_gradient(of.missing, number_at<D>(in.relation, terms, c), g), out.known, c, out.add);
-        if constexpr (has_relations<D>) put(D::relation_gradient(of.missing, number_at<D>(in.known, terms, c), g), out.relations, c, out.add_relations);
+        if constexpr (has_relations<D>)
+            put(D::relation_gradient(of.missing, number_at<D>(in.known, terms, c), g), out.relations, c,
+                out.add_relations);
     }
 }
 
-/// Makes queries, calls meet(), which computes their gradients and outcomes, and propagates these to nodes and relations. One
-/// warp per query, one row of the grid per list.
+/// Makes queries, calls meet(), which computes their gradients and outcomes, and propagates these to nodes and
+/// relations. One warp per query, one row of the grid per list.
 template <class D, storage T, storage Q, class Meet>
-void around_queries(cudaStream_t stream, const query_batch& of, std::uint32_t lists, rows_view<const T> nodes, rows_view<const float> relations,
-    rows_view<Q> result, rows_view<float> gradients, const link_gradients& out, Meet&& meet) {
+void around_queries(cudaStream_t stream, const query_batch& of, std::uint32_t lists, rows_view<const T> nodes,
+    rows_view<const float> relations, rows_view<Q> result, rows_view<float> gradients, const link_gradients& out,
+    Meet&& meet) {
     dim3 grid = warp_grid(of.capacity);
     grid.y = lists;
     launch(stream, queries<D, T, Q>, grid, 256, 0, of, nodes, relations, result);
     meet();
-    launch(stream, query_gradients<D, T, Q>, grid, 256, 0, of, nodes, relations, result, gradients, out.outcomes, out.query_list);
+    launch(stream, query_gradients<D, T, Q>, grid, 256, 0, of, nodes, relations, result, gradients, out.outcomes,
+        out.query_list);
 }
 
 /// Computes the score of a query's answer, not corrected, and ‖query‖², by one warp.
@@ -170,7 +183,9 @@ struct answer_score {
     float score, query_square;
 
     template <storage Q, storage T>
-    __device__ answer_score(bool distances, const Q* query, const T* answer, std::uint32_t columns) : score(0), query_square(0) {
+    __device__ answer_score(bool distances, const Q* query, const T* answer, std::uint32_t columns)
+        : score(0),
+          query_square(0) {
         for (std::uint32_t c = threadIdx.x % warp_lanes; c < columns; c += warp_lanes) {
             const float a = widen(read(query + c)), b = widen(read(answer + c));
             score += distances ? (a - b) * (a - b) : a * b;
@@ -188,7 +203,8 @@ struct answer_score {
 }
 /// Returns the factor of a negative's row in gradients, from the gradient of its score. It is 0 for distances that the
 /// difference of squares cannot resolve, as on the host.
-[[nodiscard]] __device__ inline float row_weight(bool distances, float gradient, float score, float query_square, float square) {
+[[nodiscard]] __device__ inline float row_weight(
+    bool distances, float gradient, float score, float query_square, float square) {
     if (!distances) return gradient;
     return score * score > 1e-6F * (query_square + square) ? gradient / -score : 0;
 }
@@ -202,10 +218,12 @@ struct answer_score {
 }
 [[nodiscard]] __device__ inline float sigmoid(float x) { return activate<activation::sigmoid>(x); }
 
-[[nodiscard]] GNEISS_HD constexpr bool sums_exponentials(link_loss loss) { return loss == link_loss::softmax || loss == link_loss::marius; }
+[[nodiscard]] GNEISS_HD constexpr bool sums_exponentials(link_loss loss) {
+    return loss == link_loss::softmax || loss == link_loss::marius;
+}
 
-/// Terms of a query's loss, summed over its negatives: gradients up to a common factor, and losses. Both are 0 for −∞. `shift`
-/// is the reference of scores: the highest of them, or margin − positive.
+/// Terms of a query's loss, summed over its negatives: gradients up to a common factor, and losses. Both are 0 for −∞.
+/// `shift` is the reference of scores: the highest of them, or margin − positive.
 struct query_sums {
     float shift = 0;
     float total = 0; ///< Σ gradient(loss, shift, score)

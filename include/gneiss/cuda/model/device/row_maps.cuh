@@ -10,8 +10,8 @@
 #include <gneiss/cuda/model/device/partial_sums.cuh>
 #include <gneiss/model/activation.hpp>
 
-// Element-wise functions of rows: dropout, sums, activations and biases after sums, their gradients, and rows of a table by
-// ids. One pass each, one warp per row; results may overwrite inputs.
+// Element-wise functions of rows: dropout, sums, activations and biases after sums, their gradients, and rows of a
+// table by ids. One pass each, one warp per row; results may overwrite inputs.
 namespace gneiss::cuda {
 
 namespace detail {
@@ -47,10 +47,11 @@ struct row_places {
     }
 };
 
-/// out[r, c] = f(key of row r, c, a[r, c], b[r, c]), each row at its position; b without data is 0. `f.dropout` names the rows.
+/// out[r, c] = f(key of row r, c, a[r, c], b[r, c]), each row at its position; b without data is 0. `f.dropout` names
+/// the rows.
 template <storage T, bool Aligned, class F>
-__global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows_view<const T> a, row_places a_at, rows_view<const T> b,
-    row_places b_at, rows_view<T> out, row_places out_at, F f) {
+__global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows_view<const T> a, row_places a_at,
+    rows_view<const T> b, row_places b_at, rows_view<T> out, row_places out_at, F f) {
     using slice_type = row_slice<T, warp_lanes, Aligned>;
     const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
     if (row >= __ldg(count)) return;
@@ -60,7 +61,8 @@ __global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows
     T* const to = out[out_at[row]];
     for (unsigned chunk = 0; chunk * slice_type::columns < a.columns; ++chunk) {
         const slice_type slice(chunk, threadIdx.x % warp_lanes, a.columns);
-        const typename slice_type::packet left = slice.reload(left_row), right = slice.reload(right_row, right_row != nullptr);
+        const typename slice_type::packet left = slice.reload(left_row),
+                                          right = slice.reload(right_row, right_row != nullptr);
         float result[slice_type::size];
         GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) // a last slice may exceed the row, and so a bias
@@ -69,11 +71,16 @@ __global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows
     }
 }
 template <storage T, class F>
-void map(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<const T> a, rows_view<const T> b, rows_view<T> out,
-    const F& f, const row_places& a_at = {}, const row_places& b_at = {}, const row_places& out_at = {}) {
-    const auto with = [&](auto kernel) { launch(stream, kernel, warp_grid(capacity), 256, 0, count, a, a_at, b, b_at, out, out_at, f); };
-    if (a.aligned() && b.aligned() && out.aligned()) with(map_rows<T, true, F>);
-    else with(map_rows<T, false, F>);
+void map(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<const T> a,
+    rows_view<const T> b, rows_view<T> out, const F& f, const row_places& a_at = {}, const row_places& b_at = {},
+    const row_places& out_at = {}) {
+    const auto with = [&](auto kernel) {
+        launch(stream, kernel, warp_grid(capacity), 256, 0, count, a, a_at, b, b_at, out, out_at, f);
+    };
+    if (a.aligned() && b.aligned() && out.aligned())
+        with(map_rows<T, true, F>);
+    else
+        with(map_rows<T, false, F>);
 }
 
 struct drop {
@@ -111,16 +118,19 @@ struct activation_back {
 
 /// One thread per element of the narrow matrix.
 template <storage T>
-__global__ void __launch_bounds__(256) mean_of_heads(const std::uint32_t* count, std::uint32_t heads, rows_view<const T> x, rows_view<T> out) {
+__global__ void __launch_bounds__(256)
+    mean_of_heads(const std::uint32_t* count, std::uint32_t heads, rows_view<const T> x, rows_view<T> out) {
     const std::size_t at = std::size_t{blockIdx.x} * 256 + threadIdx.x;
-    const auto row = static_cast<std::uint32_t>(at / out.columns), column = static_cast<std::uint32_t>(at % out.columns);
+    const auto row = static_cast<std::uint32_t>(at / out.columns),
+               column = static_cast<std::uint32_t>(at % out.columns);
     if (row >= __ldg(count)) return;
     float sum = 0;
     for (std::uint32_t h = 0; h < heads; ++h) sum += widen(read(x[row] + h * out.columns + column));
     write(out[row] + column, narrow<T>(sum / static_cast<float>(heads)));
 }
 template <storage T>
-__global__ void __launch_bounds__(256) mean_of_heads_back(const std::uint32_t* count, std::uint32_t heads, rows_view<const T> g, rows_view<T> grad_x) {
+__global__ void __launch_bounds__(256)
+    mean_of_heads_back(const std::uint32_t* count, std::uint32_t heads, rows_view<const T> g, rows_view<T> grad_x) {
     const std::size_t at = std::size_t{blockIdx.x} * 256 + threadIdx.x;
     const auto row = static_cast<std::uint32_t>(at / g.columns), column = static_cast<std::uint32_t>(at % g.columns);
     if (row >= __ldg(count)) return;
@@ -133,24 +143,26 @@ __global__ void __launch_bounds__(256) mean_of_heads_back(const std::uint32_t* c
 
 } // namespace detail
 
-/// out = x, scaled, where the mask keeps it; 0 elsewhere. x and out [*count, columns], at most `capacity` rows. The same mask
-/// gives the gradient.
+/// out = x, scaled, where the mask keeps it; 0 elsewhere. x and out [*count, columns], at most `capacity` rows. The
+/// same mask gives the gradient.
 template <storage T>
-void dropout(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const dropout_mask& mask, rows_view<const T> x, rows_view<T> out) {
+void dropout(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const dropout_mask& mask,
+    rows_view<const T> x, rows_view<T> out) {
     detail::map<T>(stream, count, capacity, x, {}, out, detail::drop{mask});
 }
 
-/// out[i] = dropped(table[ids[*rows.first + i]]): rows of a table, with names as for the rows of `out`. Without ids: the rows
-/// from *rows.first on.
+/// out[i] = dropped(table[ids[*rows.first + i]]): rows of a table, with names as for the rows of `out`. Without ids:
+/// the rows from *rows.first on.
 template <storage T>
-void gather_rows(cudaStream_t stream, const row_range& rows, const std::uint32_t* ids, rows_view<const T> table, rows_view<T> out,
-    const dropout_mask& mask = {}) {
+void gather_rows(cudaStream_t stream, const row_range& rows, const std::uint32_t* ids, rows_view<const T> table,
+    rows_view<T> out, const dropout_mask& mask = {}) {
     detail::map<T>(stream, rows.count, rows.capacity, table, {}, out, detail::drop{mask}, {rows.first, ids});
 }
 
 /// out[i] = dropped(x[i] + y[*rows.first + i]): a residual. out may be x.
 template <storage T>
-void add_rows(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const T> y, rows_view<T> out, const dropout_mask& mask = {}) {
+void add_rows(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const T> y, rows_view<T> out,
+    const dropout_mask& mask = {}) {
     detail::map<T>(stream, rows.count, rows.capacity, x, y, out, detail::add_and_drop{mask}, {}, {rows.first, nullptr});
 }
 /// Gradient with respect to y: out[*rows.first + i] += g[i].
@@ -162,27 +174,30 @@ void add_rows_backward(cudaStream_t stream, const row_range& rows, rows_view<con
 
 /// out = dropped(then(x + bias)), bias [columns] or null.
 template <storage T>
-void bias_activate(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const float* bias, activation then, rows_view<const T> x,
-    rows_view<T> out, const dropout_mask& mask = {}) {
+void bias_activate(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const float* bias,
+    activation then, rows_view<const T> x, rows_view<T> out, const dropout_mask& mask = {}) {
     detail::map<T>(stream, count, capacity, x, {}, out, detail::bias_and_activate{bias, then, mask});
 }
 
 /// out = the gradient of the input of dropped(then(·)), from the gradient g of its result y.
 template <storage T>
-void activate_backward(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, activation then, rows_view<const T> y,
-    rows_view<const T> g, rows_view<T> out, const dropout_mask& mask = {}) {
+void activate_backward(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, activation then,
+    rows_view<const T> y, rows_view<const T> g, rows_view<T> out, const dropout_mask& mask = {}) {
     detail::map<T>(stream, count, capacity, g, y, out, detail::activation_back{then, mask});
 }
 
 /// out [rows, width] = the mean over the heads of x [rows, heads · width].
 template <storage T>
-void head_mean(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, std::uint32_t heads, rows_view<const T> x, rows_view<T> out) {
+void head_mean(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, std::uint32_t heads,
+    rows_view<const T> x, rows_view<T> out) {
     launch(stream, detail::mean_of_heads<T>, detail::element_grid(capacity, out.columns), 256, 0, count, heads, x, out);
 }
 /// Gradient of `head_mean`: every head gets its share of g [rows, width].
 template <storage T>
-void head_mean_backward(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, std::uint32_t heads, rows_view<const T> g, rows_view<T> grad_x) {
-    launch(stream, detail::mean_of_heads_back<T>, detail::element_grid(capacity, g.columns), 256, 0, count, heads, g, grad_x);
+void head_mean_backward(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, std::uint32_t heads,
+    rows_view<const T> g, rows_view<T> grad_x) {
+    launch(stream, detail::mean_of_heads_back<T>, detail::element_grid(capacity, g.columns), 256, 0, count, heads, g,
+        grad_x);
 }
 
 } // namespace gneiss::cuda

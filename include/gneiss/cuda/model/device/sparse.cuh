@@ -12,15 +12,15 @@
 #include <gneiss/cuda/model/device/dropout.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 
-// Products of sparse rows, such as bags of words. Such a matrix is a layer whose edges carry values: edges lead from its rows,
-// the targets, to its columns, the sources, with lists in both directions. So products walk lists like sums over neighbors,
-// without atomics; the dropout of entries is recomputed at every read.
+// Products of sparse rows, such as bags of words. Such a matrix is a layer whose edges carry values: edges lead from
+// its rows, the targets, to its columns, the sources, with lists in both directions. So products walk lists like sums
+// over neighbors, without atomics; the dropout of entries is recomputed at every read.
 namespace gneiss::cuda {
 
 /// `gneiss::sparse_rows` for kernels: entry e has the value values[e], at row edge_target[e] and column neighbors[e].
 struct sparse_rows {
-    std::uint32_t columns = 0; ///< 0: none
-    layer_view entries{};      ///< targets are rows, sources columns; source_capacity ≥ columns
+    std::uint32_t columns = 0;     ///< 0: none
+    layer_view entries{};          ///< targets are rows, sources columns; source_capacity ≥ columns
     const float* values = nullptr; ///< [edges]; null: all 1
     dropout_mask dropout{};        ///< dropout of entries, by row and column
 };
@@ -47,8 +47,15 @@ public:
     using fetched = typename slice_type::packet;
 
     /// `first` and `count`: the included rows of the sparse matrix.
-    __device__ entry_reducer(bool by_column, const sparse_rows& x, std::uint32_t first, std::uint32_t count, rows_view<const T> in, const Finish& finish)
-        : sums(in.columns), by_column_(by_column), x_(x), first_(first), count_(count), in_(in), finish_(finish) {}
+    __device__ entry_reducer(bool by_column, const sparse_rows& x, std::uint32_t first, std::uint32_t count,
+        rows_view<const T> in, const Finish& finish)
+        : sums(in.columns),
+          by_column_(by_column),
+          x_(x),
+          first_(first),
+          count_(count),
+          in_(in),
+          finish_(finish) {}
 
     __device__ void begin(std::uint32_t row, const edge_lists::list&) {
         sums::clear();
@@ -102,8 +109,8 @@ struct add_to_gradient {
 };
 
 template <storage T, unsigned Lanes, bool Aligned>
-__global__ void __launch_bounds__(list_blocks::threads, 2)
-    sparse_product(edge_lists lists, sparse_rows x, sparse_range range, rows_view<const float> w, finish_product<T> finish) {
+__global__ void __launch_bounds__(list_blocks::threads, 2) sparse_product(
+    edge_lists lists, sparse_rows x, sparse_range range, rows_view<const float> w, finish_product<T> finish) {
     const std::uint32_t first = first_row(range.first);
     lists.counts = range.counts;
     lists.offsets += first;
@@ -111,9 +118,10 @@ __global__ void __launch_bounds__(list_blocks::threads, 2)
     reduce_lists(lists, reduce);
 }
 template <storage T, unsigned Lanes, bool Aligned>
-__global__ void __launch_bounds__(list_blocks::threads, 2)
-    sparse_product_tn(edge_lists lists, sparse_rows x, sparse_range range, rows_view<const T> g, add_to_gradient finish) {
-    entry_reducer<T, Lanes, Aligned, add_to_gradient> reduce(true, x, first_row(range.first), range.counts->targets, g, finish);
+__global__ void __launch_bounds__(list_blocks::threads, 2) sparse_product_tn(
+    edge_lists lists, sparse_rows x, sparse_range range, rows_view<const T> g, add_to_gradient finish) {
+    entry_reducer<T, Lanes, Aligned, add_to_gradient> reduce(
+        true, x, first_row(range.first), range.counts->targets, g, finish);
     reduce_lists(lists, reduce);
 }
 
@@ -123,10 +131,12 @@ __global__ void __launch_bounds__(list_blocks::threads, 2)
 ///
 /// w [x.columns, n], out [rows, n]. Cost: a row of w and 8 bytes per entry.
 template <storage T>
-void sparse_multiply(cudaStream_t stream, const sparse_rows& x, const sparse_range& range, rows_view<const float> w, rows_view<T> out, const epilogue& then = {}) {
+void sparse_multiply(cudaStream_t stream, const sparse_rows& x, const sparse_range& range, rows_view<const float> w,
+    rows_view<T> out, const epilogue& then = {}) {
     detail::with_slices<float>(w.columns, w.aligned(), [&]<class Slice>(Slice) {
-        launch(stream, detail::sparse_product<T, Slice::lanes, Slice::aligned>, detail::list_blocks::grid(range.capacity, Slice::chunks(w.columns)),
-            detail::list_blocks::threads, 0, incoming(x.entries), x, range, w, detail::finish_product<T>{out, then});
+        launch(stream, detail::sparse_product<T, Slice::lanes, Slice::aligned>,
+            detail::list_blocks::grid(range.capacity, Slice::chunks(w.columns)), detail::list_blocks::threads, 0,
+            incoming(x.entries), x, range, w, detail::finish_product<T>{out, then});
     });
 }
 
@@ -134,11 +144,12 @@ void sparse_multiply(cudaStream_t stream, const sparse_rows& x, const sparse_ran
 ///
 /// Cost: a row of g and 12 bytes per entry, and one pass over the rows of grad_w whose columns have entries.
 template <storage T>
-void sparse_weight_gradient(cudaStream_t stream, const sparse_rows& x, const sparse_range& range, rows_view<const T> g, rows_view<float> grad_w) {
+void sparse_weight_gradient(cudaStream_t stream, const sparse_rows& x, const sparse_range& range, rows_view<const T> g,
+    rows_view<float> grad_w) {
     detail::with_slices<T>(g.columns, g.aligned(), [&]<class Slice>(Slice) {
         launch(stream, detail::sparse_product_tn<T, Slice::lanes, Slice::aligned>,
-            detail::list_blocks::grid(x.entries.source_capacity, Slice::chunks(g.columns)), detail::list_blocks::threads, 0, outgoing(x.entries), x,
-            range, g, detail::add_to_gradient{grad_w});
+            detail::list_blocks::grid(x.entries.source_capacity, Slice::chunks(g.columns)),
+            detail::list_blocks::threads, 0, outgoing(x.entries), x, range, g, detail::add_to_gradient{grad_w});
     });
 }
 

@@ -9,14 +9,15 @@
 
 namespace gneiss::cuda {
 
-/// `gneiss::gcn_layer` on a device: out[t] = Σ over neighbors and t itself of weight · row, times W, plus b. Weights are
-/// computed from list lengths during the walk.
+/// `gneiss::gcn_layer` on a device: out[t] = Σ over neighbors and t itself of weight · row, times W, plus b. Weights
+/// are computed from list lengths during the walk.
 template <storage T>
 class gcn_layer final : public graph_layer<T> {
 public:
     /// Finds the arrays and scratch of the layer.
     gcn_layer(const layer_setup& with, std::size_t width, const gcn_options& options)
-        : linear_(with, "weight", width, options.normalize == gcn_normalization::row ? edge_weight::mean : edge_weight::symmetric, true),
+        : linear_(with, "weight", width,
+              options.normalize == gcn_normalization::row ? edge_weight::mean : edge_weight::symmetric, true),
           bias_(with, options.bias, width) {}
 
     [[nodiscard]] bool multiplies_sources() const noexcept override { return linear_.project_first(); }

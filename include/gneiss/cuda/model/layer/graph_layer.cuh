@@ -61,11 +61,11 @@ struct layer_setup {
 /// The input rows of a layer, as `gneiss::input_rows`: dense columns, then sparse ones.
 template <storage T>
 struct input_rows {
-    rows_view<const T> dense{};         ///< [sources, dense], or a larger table
-    const std::uint32_t* ids = nullptr; ///< positions of the sources' rows in `dense`; null: in order
-    rows_view<const T> own{};           ///< the targets' rows
+    rows_view<const T> dense{};               ///< [sources, dense], or a larger table
+    const std::uint32_t* ids = nullptr;       ///< positions of the sources' rows in `dense`; null: in order
+    rows_view<const T> own{};                 ///< the targets' rows
     const std::uint32_t* own_first = nullptr; ///< index of target 0's row; null: 0
-    sparse_rows sparse{};               ///< [sources, sparse]
+    sparse_rows sparse{};                     ///< [sources, sparse]
 
     /// Returns rows in order, with target 0 at row *own_first.
     [[nodiscard]] static input_rows of(rows_view<const T> rows, const std::uint32_t* own_first = nullptr) noexcept {
@@ -92,9 +92,13 @@ struct layer_input {
     /// Returns the range of target rows.
     [[nodiscard]] row_range targets() const noexcept { return {&view.counts->targets, view.target_capacity, nullptr}; }
     /// Returns the targets' rows among the sources' rows.
-    [[nodiscard]] row_range own_sources() const noexcept { return {&view.counts->targets, view.target_capacity, &view.counts->first_target}; }
+    [[nodiscard]] row_range own_sources() const noexcept {
+        return {&view.counts->targets, view.target_capacity, &view.counts->first_target};
+    }
     /// Returns the targets' rows of the input.
-    [[nodiscard]] row_range own_rows() const noexcept { return {&view.counts->targets, view.target_capacity, rows.own_first}; }
+    [[nodiscard]] row_range own_rows() const noexcept {
+        return {&view.counts->targets, view.target_capacity, rows.own_first};
+    }
 
     /// out = rows of the sources, or of the targets, times w, then the epilogue. Precondition for sources: no ids.
     void multiply(bool own, const weight_array& w, rows_view<T> out, const epilogue& then) const {
@@ -111,8 +115,10 @@ struct layer_input {
     void add_weight_gradient(bool own, rows_view<const T> g, const weight_array& w, float* scratch) const {
         const std::size_t dense = rows.dense.columns;
         if (dense != 0)
-            linear_weight_gradient<T>(stream, own ? own_rows() : sources(), own ? rows.own : rows.dense, g, w.gradient(weights), scratch);
-        if (rows.has_sparse()) sparse_weight_gradient<T>(stream, rows.sparse, sparse(own), g, w.gradient(weights, dense));
+            linear_weight_gradient<T>(
+                stream, own ? own_rows() : sources(), own ? rows.own : rows.dense, g, w.gradient(weights), scratch);
+        if (rows.has_sparse())
+            sparse_weight_gradient<T>(stream, rows.sparse, sparse(own), g, w.gradient(weights, dense));
     }
 
 private:
@@ -122,12 +128,13 @@ private:
     }
 };
 
-/// A GNN layer on a device: the counterpart of `gneiss::graph_layer`, made with its options and with the same array names.
+/// A GNN layer on a device: the counterpart of `gneiss::graph_layer`, made with its options and with the same array
+/// names.
 ///
-/// Meaning: `forward` writes out = dropped(then(…)) [targets, outputs]. `backward` takes the gradient g of the input of `then`,
-/// *adds* to the parameters' gradients, and writes every row of grad_in [sources, dense inputs]; without data, grad_in is not
-/// computed. Both are asynchronous, allocate nothing, and use memory taken at construction; backward reads what forward left
-/// there.
+/// Meaning: `forward` writes out = dropped(then(…)) [targets, outputs]. `backward` takes the gradient g of the input of
+/// `then`, *adds* to the parameters' gradients, and writes every row of grad_in [sources, dense inputs]; without data,
+/// grad_in is not computed. Both are asynchronous, allocate nothing, and use memory taken at construction; backward
+/// reads what forward left there.
 template <storage T>
 class graph_layer {
 public:
@@ -153,7 +160,9 @@ public:
         with.scratch.need(with.capacity.targets, columns);
     }
     /// Returns null without a bias.
-    [[nodiscard]] const float* value(const dense_weights& of) const noexcept { return there_ ? array_.value(of).data : nullptr; }
+    [[nodiscard]] const float* value(const dense_weights& of) const noexcept {
+        return there_ ? array_.value(of).data : nullptr;
+    }
     /// Adds the column sums of g to the gradient.
     void add_gradient(const layer_input<T>& in, rows_view<const T> g) const {
         if (there_) add_column_sums<T>(in.stream, in.targets(), g, scratch_.data(), array_.gradient(in.weights).data);
@@ -171,19 +180,24 @@ class layer_weight {
 public:
     /// Finds the weights and scratch for products.
     layer_weight(const layer_setup& with, bool own, const std::string& name, std::size_t columns)
-        : own_(own), array_(with.array(name, with.in.total(), columns)), scratch_(with.scratch) {
+        : own_(own),
+          array_(with.array(name, with.in.total(), columns)),
+          scratch_(with.scratch) {
         with.scratch.need(own ? with.capacity.targets : with.capacity.sources, with.in.dense * columns);
     }
     /// Writes the product of the rows and the weights, then the epilogue.
-    void multiply(const layer_input<T>& in, rows_view<T> out, const epilogue& then = {}) const { in.multiply(own_, array_, out, then); }
-    /// Adds to the gradient of the weights, given the gradient g of the product, and writes that of dense rows, or adds to it,
-    /// if requested.
+    void multiply(const layer_input<T>& in, rows_view<T> out, const epilogue& then = {}) const {
+        in.multiply(own_, array_, out, then);
+    }
+    /// Adds to the gradient of the weights, given the gradient g of the product, and writes that of dense rows, or adds
+    /// to it, if requested.
     void backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in, bool accumulate) const {
         in.add_weight_gradient(own_, g, array_, scratch_.data());
         if (grad_in.data != nullptr) input_gradient(in, own_ ? in.own_sources() : in.sources(), g, grad_in, accumulate);
     }
     /// Computes only the input gradient; row i of g belongs to row *rows.first + i of `to`.
-    void input_gradient(const layer_input<T>& in, const row_range& rows, rows_view<const T> g, rows_view<T> to, bool accumulate = false) const {
+    void input_gradient(const layer_input<T>& in, const row_range& rows, rows_view<const T> g, rows_view<T> to,
+        bool accumulate = false) const {
         linear_input_gradient<T>(in.stream, rows, g, array_.value(in.weights), to, accumulate);
     }
 

@@ -12,7 +12,9 @@ template <storage T>
 class linear_layer final : public graph_layer<T> {
 public:
     /// Finds the arrays of the layer.
-    linear_layer(const layer_setup& with, std::size_t width, bool bias) : weight_(with, true, "weight", width), bias_(with, bias, width) {}
+    linear_layer(const layer_setup& with, std::size_t width, bool bias)
+        : weight_(with, true, "weight", width),
+          bias_(with, bias, width) {}
 
     [[nodiscard]] bool multiplies_sources() const noexcept override { return false; }
     void forward(const layer_input<T>& in, activation then, const dropout_mask& dropout, rows_view<T> out) override {

@@ -10,15 +10,20 @@
 
 namespace gneiss::cuda {
 
-/// A x W, where A holds a weight per edge: common part of layers with linear aggregation, as on the host. Computes the cheaper
-/// of (A x) W and A (x W) for the capacities; sparse rows are always multiplied first.
+/// A x W, where A holds a weight per edge: common part of layers with linear aggregation, as on the host. Computes the
+/// cheaper of (A x) W and A (x W) for the capacities; sparse rows are always multiplied first.
 template <storage T>
 class linear_aggregation {
 public:
     /// `loops`: targets have self-loops.
-    linear_aggregation(const layer_setup& with, const std::string& name, std::size_t width, edge_weight weight, bool loops)
-        : edges_(weight), loops_(loops), project_first_(projecting_is_cheaper(with, width)), weight_(with, !project_first_, name, width),
-          rows_(project_first_ ? with.rows<T>(with.capacity.sources, width) : with.rows<T>(with.capacity.targets, with.in.total())) {}
+    linear_aggregation(
+        const layer_setup& with, const std::string& name, std::size_t width, edge_weight weight, bool loops)
+        : edges_(weight),
+          loops_(loops),
+          project_first_(projecting_is_cheaper(with, width)),
+          weight_(with, !project_first_, name, width),
+          rows_(project_first_ ? with.rows<T>(with.capacity.sources, width)
+                               : with.rows<T>(with.capacity.targets, with.in.total())) {}
 
     /// True if rows are multiplied before they are aggregated.
     [[nodiscard]] bool project_first() const noexcept { return project_first_; }
@@ -29,7 +34,8 @@ public:
             weight_.multiply(in, rows_);
             aggregate<T>(in.stream, incoming(in.view, loops_), edges_, rows_, out);
             if (then.bias != nullptr || then.then != activation::none || then.dropout.drops())
-                bias_activate<T>(in.stream, in.targets().count, in.view.target_capacity, then.bias, then.then, out, out, then.dropout);
+                bias_activate<T>(in.stream, in.targets().count, in.view.target_capacity, then.bias, then.then, out, out,
+                    then.dropout);
         } else {
             aggregate<T>(in.stream, gathered(incoming(in.view, loops_), in.rows.ids), edges_, in.rows.dense, rows_);
             weight_.multiply(of_sums(in), out, then);
@@ -51,12 +57,13 @@ public:
     }
 
 private:
-    /// A device's cores multiply some hundred times per value read from memory. The choice depends only on the widths and
-    /// assumes two edges per source and few targets, as in samples: a choice by sizes would make results depend on earlier
-    /// batches.
+    /// A device's cores multiply some hundred times per value read from memory. The choice depends only on the widths
+    /// and assumes two edges per source and few targets, as in samples: a choice by sizes would make results depend on
+    /// earlier batches.
     [[nodiscard]] static bool projecting_is_cheaper(const layer_setup& with, std::size_t width) noexcept {
         constexpr double operations_per_gathered_value = 200;
-        return with.in.sparse != 0 || gneiss::detail::projecting_is_cheaper(with.in.total(), width, 1, 0, 2, operations_per_gathered_value);
+        return with.in.sparse != 0 ||
+            gneiss::detail::projecting_is_cheaper(with.in.total(), width, 1, 0, 2, operations_per_gathered_value);
     }
     /// Returns the layer of the sums: each target reads its own row of them.
     [[nodiscard]] layer_input<T> of_sums(const layer_input<T>& in) const {

@@ -13,17 +13,19 @@
 
 namespace gneiss::cuda {
 
-/// `gneiss::sage_layer` on a device: out[t] = own[t] · W_own + reduce over neighbors · W + b. Cost: a gather of neighbors' rows
-/// and two products; the second one finishes the rows.
+/// `gneiss::sage_layer` on a device: out[t] = own[t] · W_own + reduce over neighbors · W + b. Cost: a gather of
+/// neighbors' rows and two products; the second one finishes the rows.
 template <storage T>
 class sage_layer final : public graph_layer<T> {
 public:
     /// Finds the arrays and scratch of the layer.
     sage_layer(const layer_setup& with, std::size_t width, const sage_options& options)
-        : own_(with, true, "own", width), bias_(with, options.bias, width) {
+        : own_(with, true, "own", width),
+          bias_(with, options.bias, width) {
         const std::string name = options.concat ? "neighbours" : "own";
         if (options.reduce != sage_reduction::max) {
-            linear_.emplace(with, name, width, options.reduce == sage_reduction::mean ? edge_weight::mean : edge_weight::one, false);
+            linear_.emplace(with, name, width,
+                options.reduce == sage_reduction::mean ? edge_weight::mean : edge_weight::one, false);
             return;
         }
         neighbors_.emplace(with, true, name, width);
@@ -43,8 +45,10 @@ public:
         own_.multiply(in, out, {.accumulate = true, .bias = bias_.value(in.weights), .then = then, .dropout = dropout});
     }
     void backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in) override {
-        if (linear_) linear_->backward(in, g, grad_in);
-        else max_backward(in, g, grad_in);
+        if (linear_)
+            linear_->backward(in, g, grad_in);
+        else
+            max_backward(in, g, grad_in);
         bias_.add_gradient(in, g);
         own_.backward(in, g, grad_in, true);
     }
@@ -66,7 +70,7 @@ private:
     layer_weight<T> own_;
     layer_bias<T> bias_;
     std::optional<linear_aggregation<T>> linear_; ///< for mean and sum
-    std::optional<layer_weight<T>> neighbors_;   ///< for maximum
+    std::optional<layer_weight<T>> neighbors_;    ///< for maximum
     rows_view<T> best_{};
     rows_view<std::uint32_t> winners_{};
 };

@@ -35,11 +35,13 @@ struct classifier_outcome {
     classification_outcome classes{}; ///< loss and accuracy
     gradient_norm norm{};             ///< before clipping
 
-    /// Returns the statistics; throws the host step's errors: `out_of_range` for an invalid label, `not_finite` for a loss or
-    /// gradient that is not finite. Nothing was updated then.
+    /// Returns the statistics; throws the host step's errors: `out_of_range` for an invalid label, `not_finite` for a
+    /// loss or gradient that is not finite. Nothing was updated then.
     [[nodiscard]] classification_statistics checked() const {
-        if (classes.invalid != 0) throw error(errc::out_of_range, std::to_string(classes.invalid) + " labels of a batch are out of range");
-        if (!std::isfinite(classes.statistics.loss)) throw error(errc::not_finite, "the loss of the classes is not a finite number");
+        if (classes.invalid != 0)
+            throw error(errc::out_of_range, std::to_string(classes.invalid) + " labels of a batch are out of range");
+        if (!std::isfinite(classes.statistics.loss))
+            throw error(errc::not_finite, "the loss of the classes is not a finite number");
         if (!std::isfinite(norm.value)) throw error(errc::not_finite, "a gradient is not a finite number");
         return classes.statistics;
     }
@@ -71,10 +73,13 @@ class classifier_step {
 public:
     /// `weights` has the arrays that the host's encoder of these layers and columns adds. Throws as `encoder`, and
     /// `invalid_argument` for an optimizer without a device implementation.
-    classifier_step(device_arena& memory, const dense_parameters<float>& weights, std::vector<layer_options> layers, input_columns in,
-        encoder_capacity most, const dense_optimizer& optimizer)
-        : encode_(memory, weights, std::move(layers), in, std::move(most)), parameters_(memory, weights, optimizer.state_per_value()),
-          optimizer_(optimizer), targets_(encode_.most_targets()), losses_(memory.take<float>(targets_)),
+    classifier_step(device_arena& memory, const dense_parameters<float>& weights, std::vector<layer_options> layers,
+        input_columns in, encoder_capacity most, const dense_optimizer& optimizer)
+        : encode_(memory, weights, std::move(layers), in, std::move(most)),
+          parameters_(memory, weights, optimizer.state_per_value()),
+          optimizer_(optimizer),
+          targets_(encode_.most_targets()),
+          losses_(memory.take<float>(targets_)),
           correct_(memory.take<std::uint8_t>(targets_)) {
         check_steps_on_device(optimizer_);
         const std::size_t stride = round_up(encode_.outputs(), 16 / sizeof(T));
@@ -85,7 +90,8 @@ public:
     [[nodiscard]] encoder<T>& encode() noexcept { return encode_; }
     /// Returns the parameters on the device.
     [[nodiscard]] device_parameters& parameters() noexcept { return parameters_; }
-    /// Sets the optimizer for later steps; recorded steps keep the previous one. The number of state floats must be the same.
+    /// Sets the optimizer for later steps; recorded steps keep the previous one. The number of state floats must be the
+    /// same.
     void set_optimizer(const dense_optimizer& optimizer) {
         check_steps_on_device(optimizer);
         optimizer_ = optimizer;
@@ -113,7 +119,8 @@ private:
             gather_rows<T>(stream, targets, nullptr, scores, gradient_);
             scores = gradient_;
         }
-        softmax_cross_entropy<T>(stream, targets.count, targets.capacity, scores, batch.labels, losses_, correct_, &out->classes);
+        softmax_cross_entropy<T>(
+            stream, targets.count, targets.capacity, scores, batch.labels, losses_, correct_, &out->classes);
         return scores;
     }
 

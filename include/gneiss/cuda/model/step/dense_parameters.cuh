@@ -30,11 +30,14 @@ struct weight_array {
     std::uint32_t columns = 0; ///< columns of the array
 
     /// Returns the array of that name and shape. Throws `invalid_argument` if `of` has none.
-    [[nodiscard]] static weight_array find(const dense_parameters<float>& of, std::string_view name, std::size_t rows, std::size_t columns) {
+    [[nodiscard]] static weight_array find(
+        const dense_parameters<float>& of, std::string_view name, std::size_t rows, std::size_t columns) {
         for (const auto& a : of.arrays())
-            if (a.name == name && a.rows == rows && a.columns == columns) return {a.offset, static_cast<std::uint32_t>(columns)};
+            if (a.name == name && a.rows == rows && a.columns == columns)
+                return {a.offset, static_cast<std::uint32_t>(columns)};
         throw error(errc::invalid_argument,
-            "no parameters \"" + std::string(name) + "\" [" + std::to_string(rows) + ", " + std::to_string(columns) + "]");
+            "no parameters \"" + std::string(name) + "\" [" + std::to_string(rows) + ", " + std::to_string(columns) +
+                "]");
     }
     /// Returns its rows from `first` on.
     [[nodiscard]] rows_view<const float> value(const dense_weights& of, std::size_t first = 0) const {
@@ -46,22 +49,27 @@ struct weight_array {
     }
 };
 
-/// `gneiss::dense_parameters` on a device: values, gradients and optimizer state in device memory, with the same offsets, so a
-/// copy of each arena converts to and from a checkpoint. Steps run on the device.
+/// `gneiss::dense_parameters` on a device: values, gradients and optimizer state in device memory, with the same
+/// offsets, so a copy of each arena converts to and from a checkpoint. Steps run on the device.
 class device_parameters {
 public:
     /// Allocates the arenas of `like`, with `state_per_value` floats of state per value. Throws `over_budget`.
     device_parameters(device_arena& memory, const dense_parameters<float>& like, std::size_t state_per_value)
-        : size_(like.size()), state_size_(state_per_value * like.size()), values_(memory.take<float>(size_)),
-          gradients_(memory.take<float>(size_)), state_(memory.take<float>(state_size_)), squares_(memory.take<double>(dense_step_scratch(size_))),
+        : size_(like.size()),
+          state_size_(state_per_value * like.size()),
+          values_(memory.take<float>(size_)),
+          gradients_(memory.take<float>(size_)),
+          state_(memory.take<float>(state_size_)),
+          squares_(memory.take<double>(dense_step_scratch(size_))),
           decays_(ceil_div(size_, decay_unit)) {
         device_decays_ = memory.take<std::uint8_t>(decays_.size());
         for (const auto& a : like.arrays()) // arrays start at multiples of 64 bytes, so none shares a unit
-            for (std::size_t i = a.offset; a.decays && i < a.offset + a.size(); i += decay_unit) decays_[i / decay_unit] = 1;
+            for (std::size_t i = a.offset; a.decays && i < a.offset + a.size(); i += decay_unit)
+                decays_[i / decay_unit] = 1;
     }
 
-    /// Copies values and state from the host, and zeroes the gradients, in `in`. `from` must not change until the stream has
-    /// passed. Throws `invalid_argument` for other sizes, `device_error`.
+    /// Copies values and state from the host, and zeroes the gradients, in `in`. `from` must not change until the
+    /// stream has passed. Throws `invalid_argument` for other sizes, `device_error`.
     void upload(const dense_parameters<float>& from, cudaStream_t in) {
         check_sizes(from);
         copy_async(values(), from.values(), in);
@@ -76,8 +84,9 @@ public:
         copy_async(to.state(), std::span<const float>(state_, state_size_), in);
     }
 
-    /// Takes one step by the gradients, then zeroes them, as `dense_optimizer::step`: *norm is their norm before clipping; if
-    /// it is not finite, nothing is updated. `at` and `norm` are in device memory. Precondition: the state is that of `by`.
+    /// Takes one step by the gradients, then zeroes them, as `dense_optimizer::step`: *norm is their norm before
+    /// clipping; if it is not finite, nothing is updated. `at` and `norm` are in device memory. Precondition: the state
+    /// is that of `by`.
     /// Throws `invalid_argument` for an optimizer without a device implementation.
     void step(cudaStream_t in, const dense_optimizer& by, const step_state* at, gradient_norm* norm) {
         const dense_optimizer_options& settings = by.options();

@@ -22,8 +22,8 @@
 
 namespace gneiss::cuda {
 
-/// A stack of graph layers on a device: `gneiss::encoder` with the same layers, columns and parameters, for rows of floats or
-/// bfloat16 (weights, their gradients and sums are floats).
+/// A stack of graph layers on a device: `gneiss::encoder` with the same layers, columns and parameters, for rows of
+/// floats or bfloat16 (weights, their gradients and sums are floats).
 ///
 ///     device_arena counting;
 ///     cuda::encoder<float> needs(counting, weights, layers, columns, capacity);  // counting.used() bytes
@@ -32,33 +32,37 @@ namespace gneiss::cuda {
 ///     const auto rows = encode.forward(stream, parameters.weights(), views, {.dense = inputs}, {&key, ids}); // [targets, outputs]
 ///     encode.backward(stream, parameters.weights(), grad_rows, grad_inputs);   // adds to the weights' gradients
 ///
-/// Drops the same elements as on the host. Results differ from the host's by rounding: the order of sums, and the choice of (A
-/// x) W or A (x W), which depends on the widths. Results are deterministic from run to run. Rows from elsewhere
-/// (`encoder_hook`) are not supported: each layer's sources are the targets of the previous one.
-/// All memory is taken from the arena at construction. forward and backward are asynchronous and allocate nothing; counts,
-/// names and keys are in device memory, so a captured step serves any batch within the capacities. One batch at a time.
+/// Drops the same elements as on the host. Results differ from the host's by rounding: the order of sums, and the
+/// choice of (A x) W or A (x W), which depends on the widths. Results are deterministic from run to run. Rows from
+/// elsewhere (`encoder_hook`) are not supported: each layer's sources are the targets of the previous one. All memory
+/// is taken from the arena at construction. forward and backward are asynchronous and allocate nothing; counts, names
+/// and keys are in device memory, so a captured step serves any batch within the capacities. One batch at a time.
 template <storage T>
 class encoder {
 public:
-    /// Finds its arrays in `weights`, where a host encoder of the same layers and columns added them. Throws `invalid_argument`
-    /// for inconsistent arguments, `over_budget` if the memory is too small.
-    encoder(device_arena& memory, const dense_parameters<float>& weights, std::vector<layer_options> layers, input_columns in,
-        encoder_capacity most)
-        : in_(in), most_(std::move(most)) {
+    /// Finds its arrays in `weights`, where a host encoder of the same layers and columns added them. Throws
+    /// `invalid_argument` for inconsistent arguments, `over_budget` if the memory is too small.
+    encoder(device_arena& memory, const dense_parameters<float>& weights, std::vector<layer_options> layers,
+        input_columns in, encoder_capacity most)
+        : in_(in),
+          most_(std::move(most)) {
         if (layers.empty() || layers.size() > detail::most_stages || in.total() == 0)
             throw error(errc::invalid_argument, "an encoder needs layers, and columns of input");
         if (hops_of(layers) != most_.hops.size())
-            throw error(errc::invalid_argument, "capacities of " + std::to_string(most_.hops.size()) + " hops for " +
-                std::to_string(hops_of(layers)) + " layers with neighbors");
+            throw error(errc::invalid_argument,
+                "capacities of " + std::to_string(most_.hops.size()) + " hops for " + std::to_string(hops_of(layers)) +
+                    " layers with neighbors");
         std::size_t gradients[2] = {0, 0};
         for (std::size_t i = 0, hop = 0, rows = most_.rows; i < layers.size(); ++i) {
             const auto alone = static_cast<std::uint32_t>(rows);
             const layer_capacity capacity = layers[i].takes_hop() ? most_.hops[hop++] : layer_capacity{alone, alone, 0};
-            if (capacity.sources > rows) throw error(errc::invalid_argument, "a layer has more sources than rows were computed before");
+            if (capacity.sources > rows)
+                throw error(errc::invalid_argument, "a layer has more sources than rows were computed before");
             const layer_setup with{weights, "layer" + std::to_string(i), in, capacity, memory, scratch_};
             stages_.emplace_back();
             make(stages_.back(), with, layers[i]);
-            if (i != 0) gradients[i % 2] = std::max(gradients[i % 2], std::size_t{capacity.sources} * row_stride(in.dense));
+            if (i != 0)
+                gradients[i % 2] = std::max(gradients[i % 2], std::size_t{capacity.sources} * row_stride(in.dense));
             in = {.dense = layers[i].outputs()};
             rows = capacity.targets;
         }
@@ -75,7 +79,9 @@ public:
     /// Returns the maximum sizes of batches.
     [[nodiscard]] const encoder_capacity& capacity() const noexcept { return most_; }
     /// Returns the maximum number of output rows.
-    [[nodiscard]] std::uint32_t most_targets() const noexcept { return most_.hops.empty() ? most_.rows : most_.hops.back().targets; }
+    [[nodiscard]] std::uint32_t most_targets() const noexcept {
+        return most_.hops.empty() ? most_.rows : most_.hops.back().targets;
+    }
     /// Returns the range of the last layer's targets in the batch of `forward`.
     [[nodiscard]] row_range targets() const noexcept { return stages_.back().input.targets(); }
     /// True if `backward` reads the rows that `forward` returned: then their gradient must not overwrite them.
@@ -84,11 +90,11 @@ public:
         return last.then != activation::none && !last.residual;
     }
 
-    /// Returns rows of the last layer's targets, [targets, outputs], valid until the next call. `views` has hops() layers
-    /// within the capacities; all arguments must stay valid until `backward` has passed. Throws `invalid_argument` for
-    /// inconsistent shapes.
-    [[nodiscard]] rows_view<T> forward(cudaStream_t stream, const dense_weights& weights, std::span<const layer_view> views,
-        const encoder_input<T>& input, const encoder_pass& pass) {
+    /// Returns rows of the last layer's targets, [targets, outputs], valid until the next call. `views` has hops()
+    /// layers within the capacities; all arguments must stay valid until `backward` has passed. Throws
+    /// `invalid_argument` for inconsistent shapes.
+    [[nodiscard]] rows_view<T> forward(cudaStream_t stream, const dense_weights& weights,
+        std::span<const layer_view> views, const encoder_input<T>& input, const encoder_pass& pass) {
         check(views, input);
         pass_ = pass;
         const std::uint32_t* const count = input.count != nullptr ? input.count : &views[0].counts->sources;
@@ -116,8 +122,8 @@ public:
         return stages_.back().out;
     }
 
-    /// Computes the gradients of the last batch of `forward`. Overwrites `grad_out` [targets, outputs]. Writes `grad_in`
-    /// [sources, dense columns], in the order of the batch's rows; without data, it is not computed.
+    /// Computes the gradients of the last batch of `forward`. Overwrites `grad_out` [targets, outputs]. Writes
+    /// `grad_in` [sources, dense columns], in the order of the batch's rows; without data, it is not computed.
     void backward(cudaStream_t stream, const dense_weights& weights, rows_view<T> grad_out, rows_view<T> grad_in = {}) {
         rows_view<T> g = grad_out;
         for (std::size_t i = stages_.size(); i-- > 0;) {
@@ -125,7 +131,9 @@ public:
             s.input.stream = stream;
             s.input.weights = weights;
             rows_view<T> to = grad_in;
-            if (i != 0) to = {gradients_[i % 2], stages_[i - 1].options.outputs(), row_stride(stages_[i - 1].options.outputs())};
+            if (i != 0)
+                to = {
+                    gradients_[i % 2], stages_[i - 1].options.outputs(), row_stride(stages_[i - 1].options.outputs())};
             run_backward(i, g, to);
             g = to;
         }
@@ -138,15 +146,17 @@ private:
         weight_array gain{}, shift{};
         std::optional<layer_weight<T>> residual{};
         layer_input<T> input{};
-        rows_view<T> dropped{}, own{};          ///< first stage: the input rows, or those of targets, if they are copied
+        rows_view<T> dropped{}, own{}; ///< first stage: the input rows, or those of targets, if they are copied
         rows_view<T> plain{}, activated{}, out{}; ///< before the norm, before the residual, final
-        rows_view<T> gradient{};                ///< gradient of the activation's input, if that of the output is kept
+        rows_view<T> gradient{};                  ///< gradient of the activation's input, if that of the output is kept
         rows_view<float> moments{};
     };
 
     static constexpr float epsilon = 1e-5F; // added to the variance in layer normalization
 
-    [[nodiscard]] static std::size_t row_stride(std::size_t columns) noexcept { return round_up(columns, 16 / sizeof(T)); }
+    [[nodiscard]] static std::size_t row_stride(std::size_t columns) noexcept {
+        return round_up(columns, 16 / sizeof(T));
+    }
 
     void make(stage& s, const layer_setup& with, const layer_options& o) {
         s.options = o;
@@ -172,49 +182,68 @@ private:
             if (with.in.sparse != 0 || with.in.dense != width) s.residual.emplace(with, true, "residual", width);
         }
         if (&s != &stages_.front() || with.in.dense == 0) return;
-        if (o.dropout > 0 || (most_.by_ids && copies_all(s))) s.dropped = with.rows<T>(with.capacity.sources, with.in.dense);
-        else if (most_.by_ids && reads_own(s)) s.own = with.rows<T>(with.capacity.targets, with.in.dense);
+        if (o.dropout > 0 || (most_.by_ids && copies_all(s)))
+            s.dropped = with.rows<T>(with.capacity.sources, with.in.dense);
+        else if (most_.by_ids && reads_own(s))
+            s.own = with.rows<T>(with.capacity.targets, with.in.dense);
     }
     /// Returns true if the first layer copies the table rows of all sources, not only those of targets.
-    [[nodiscard]] static bool copies_all(const stage& s) noexcept { return s.layer->multiplies_sources() || !s.options.takes_hop(); }
+    [[nodiscard]] static bool copies_all(const stage& s) noexcept {
+        return s.layer->multiplies_sources() || !s.options.takes_hop();
+    }
 
-    [[nodiscard]] static bool reads_own(const stage& s) noexcept { return s.options.kind == layer_kind::sage || s.options.residual; }
+    [[nodiscard]] static bool reads_own(const stage& s) noexcept {
+        return s.options.kind == layer_kind::sage || s.options.residual;
+    }
 
     void check(std::span<const layer_view> views, const encoder_input<T>& input) const {
         const auto need = [](bool holds, const char* what) {
             if (!holds) throw error(errc::invalid_argument, what);
         };
         need(views.size() == hops(), "the number of hops differs from the encoder's");
-        need(input.dense.columns == in_.dense && input.sparse.columns == in_.sparse, "rows of a batch do not have the width of the encoder's input");
+        need(input.dense.columns == in_.dense && input.sparse.columns == in_.sparse,
+            "rows of a batch do not have the width of the encoder's input");
         need(input.ids == nullptr || most_.by_ids, "the encoder was made without rows by ids");
         need(input.count != nullptr || !views.empty(), "rows without hops need a count");
         for (std::size_t i = 0; i < views.size(); ++i)
-            need(views[i].target_capacity <= most_.hops[i].targets && views[i].source_capacity <= most_.hops[i].sources &&
-                     views[i].edge_capacity <= most_.hops[i].edges,
+            need(views[i].target_capacity <= most_.hops[i].targets &&
+                    views[i].source_capacity <= most_.hops[i].sources && views[i].edge_capacity <= most_.hops[i].edges,
                 "a batch's capacities are above those of the encoder");
     }
 
     /// Returns the mask of a stage's rows, or of others with the names of its sources.
     [[nodiscard]] dropout_mask mask(std::size_t names_of, const random_key* key, double rate) const {
         if (pass_.training == nullptr || rate == 0) return {};
-        return {.rate = dropout_rate(rate), .key = key, .ids = pass_.names, .size = &state_[names_of].names, .begin = &state_[names_of].begin};
+        return {.rate = dropout_rate(rate),
+            .key = key,
+            .ids = pass_.names,
+            .size = &state_[names_of].names,
+            .begin = &state_[names_of].begin};
     }
     /// Returns the mask of the output rows of a stage, which are the input of the next.
     [[nodiscard]] dropout_mask behind(std::size_t i) const {
-        return i + 1 == stages_.size() ? dropout_mask{} : mask(i + 1, &state_[i + 1].rows, stages_[i + 1].options.dropout);
+        return i + 1 == stages_.size() ? dropout_mask{}
+                                       : mask(i + 1, &state_[i + 1].rows, stages_[i + 1].options.dropout);
     }
-    [[nodiscard]] static const std::uint32_t* own_first(const stage& s) noexcept { return &s.input.view.counts->first_target; }
+    [[nodiscard]] static const std::uint32_t* own_first(const stage& s) noexcept {
+        return &s.input.view.counts->first_target;
+    }
 
     /// Prepares the input rows for the first layer.
     void enter(cudaStream_t stream, const encoder_input<T>& input, const std::uint32_t* count) {
         stage& s = stages_.front();
         input_rows<T>& rows = s.input.rows;
-        rows = {.dense = input.dense, .ids = input.ids, .own = input.dense, .own_first = own_first(s), .sparse = input.sparse};
+        rows = {.dense = input.dense,
+            .ids = input.ids,
+            .own = input.dense,
+            .own_first = own_first(s),
+            .sparse = input.sparse};
         if (rows.has_sparse()) rows.sparse.dropout = mask(0, &state_[0].words, s.options.dropout);
         if (in_.dense == 0) return;
         const dropout_mask dropout = mask(0, &state_[0].rows, s.options.dropout);
         if (dropout.drops() || (input.ids != nullptr && s.dropped.data != nullptr)) {
-            gather_rows<T>(stream, {count, s.input.view.source_capacity, nullptr}, input.ids, input.dense, s.dropped, dropout);
+            gather_rows<T>(
+                stream, {count, s.input.view.source_capacity, nullptr}, input.ids, input.dense, s.dropped, dropout);
             rows.dense = rows.own = s.dropped;
             rows.ids = nullptr;
         } else if (input.ids != nullptr && s.own.data != nullptr) {
@@ -234,7 +263,8 @@ private:
         const rows_view<T> to = residual ? s.activated : s.out;
         if (s.options.norm) {
             s.layer->forward(in, activation::none, {}, s.plain);
-            layer_norm<T>(in.stream, count, capacity, s.plain, s.gain.value(in.weights).data, s.shift.value(in.weights).data, epsilon, to, s.moments);
+            layer_norm<T>(in.stream, count, capacity, s.plain, s.gain.value(in.weights).data,
+                s.shift.value(in.weights).data, epsilon, to, s.moments);
             if (s.options.then != activation::none || first.drops())
                 bias_activate<T>(in.stream, count, capacity, nullptr, s.options.then, to, to, first);
         } else {
@@ -266,11 +296,14 @@ private:
             layer_norm_backward<T>(in.stream, count, capacity, s.plain, s.moments, s.gain.value(in.weights).data, inner,
                 s.gain.gradient(in.weights).data, s.shift.gradient(in.weights).data, scratch_.data());
         s.layer->backward(in, inner, grad_in);
-        if (s.residual) s.residual->backward(in, g, grad_in, true);
-        else if (s.options.residual && grad_in.data != nullptr) add_rows_backward<T>(in.stream, in.own_sources(), g, grad_in);
+        if (s.residual)
+            s.residual->backward(in, g, grad_in, true);
+        else if (s.options.residual && grad_in.data != nullptr)
+            add_rows_backward<T>(in.stream, in.own_sources(), g, grad_in);
         if (i != 0 || grad_in.data == nullptr) return; // for later layers, the previous layer drops them
         const dropout_mask of_input = mask(0, &state_[0].rows, s.options.dropout);
-        if (of_input.drops()) cuda::dropout<T>(in.stream, &in.view.counts->sources, in.view.source_capacity, of_input, grad_in, grad_in);
+        if (of_input.drops())
+            cuda::dropout<T>(in.stream, &in.view.counts->sources, in.view.source_capacity, of_input, grad_in, grad_in);
     }
 
     input_columns in_;

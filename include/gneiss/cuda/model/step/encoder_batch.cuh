@@ -26,10 +26,10 @@ struct encoder_capacity {
 /// The input rows of an encoder, in device memory.
 template <storage T>
 struct encoder_input {
-    rows_view<const T> dense{};               ///< [rows, dense], or a larger table
-    const std::uint32_t* ids = nullptr;       ///< [rows] positions of rows in that table; null: in order
-    sparse_rows sparse{};                     ///< [rows, sparse]; the encoder sets its dropout
-    const std::uint32_t* count = nullptr;     ///< number of rows; null: the sources of the first hop
+    rows_view<const T> dense{};           ///< [rows, dense], or a larger table
+    const std::uint32_t* ids = nullptr;   ///< [rows] positions of rows in that table; null: in order
+    sparse_rows sparse{};                 ///< [rows, sparse]; the encoder sets its dropout
+    const std::uint32_t* count = nullptr; ///< number of rows; null: the sources of the first hop
 };
 
 /// Options of a batch's pass.
@@ -53,7 +53,8 @@ struct stage_counts {
 
 /// Computes the names of each layer's sources, those of the last one's targets, and the keys of masks; one thread.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) begin_stages(stage_counts counts, std::uint32_t stages, const std::uint32_t* rows, const random_key* key, stage_state* state) {
+__global__ void __launch_bounds__(Threads) begin_stages(
+    stage_counts counts, std::uint32_t stages, const std::uint32_t* rows, const random_key* key, stage_state* state) {
     std::uint32_t begin = 0, names = *rows;
     for (std::uint32_t i = 0; i <= stages; ++i) {
         state[i].begin = begin;

@@ -25,8 +25,8 @@ struct failed_batch {
 
 /// State of a batch in progress, in device memory.
 struct batch_state {
-    std::uint32_t stamp = 0;    ///< marks this batch's entries of the table
-    std::uint32_t hopeless = 0; ///< true if it has failed
+    std::uint32_t stamp = 0;                ///< marks this batch's entries of the table
+    std::uint32_t hopeless = 0;             ///< true if it has failed
     std::uint32_t beyond = 0, repeated = 0; ///< first invalid and first repeated seed; none: all ones
     failed_batch failed{};
 };
@@ -41,8 +41,8 @@ struct hop_state {
 };
 static_assert(std::is_trivially_copyable_v<hop_state>);
 
-/// Numbers of the nodes of a batch: a word per node of the graph, with the batch's stamp in its upper half. Newer stamps are
-/// smaller, so one atomic minimum both overrides earlier batches and finds the least number of this one.
+/// Numbers of the nodes of a batch: a word per node of the graph, with the batch's stamp in its upper half. Newer
+/// stamps are smaller, so one atomic minimum both overrides earlier batches and finds the least number of this one.
 struct number_table {
     unsigned long long* words = nullptr;
     batch_state* state = nullptr;
@@ -70,15 +70,17 @@ struct number_table {
 inline constexpr std::uint32_t no_seed = std::numeric_limits<std::uint32_t>::max();
 
 /// Fails the batch: nothing more is drawn, and the host is notified.
-__device__ inline void give_up(batch_state& state, const batch_key& batch, sample_failure what, std::uint32_t hop, std::uint64_t needed) {
+__device__ inline void give_up(
+    batch_state& state, const batch_key& batch, sample_failure what, std::uint32_t hop, std::uint64_t needed) {
     state.hopeless = 1;
     if (state.failed.what == sample_failure::none) state.failed = {what, hop, needed, batch};
 }
 
 /// Advances to the next stamp, of `stamps`, and computes the keys of all hops; one block.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) begin_batch(const sample_request* request, batch_state* state, hop_state* hops, std::uint32_t hop_count,
-    std::uint32_t seed_room, std::uint32_t excluded_room, std::uint32_t stamps) {
+__global__ void __launch_bounds__(Threads)
+    begin_batch(const sample_request* request, batch_state* state, hop_state* hops, std::uint32_t hop_count,
+        std::uint32_t seed_room, std::uint32_t excluded_room, std::uint32_t stamps) {
     const sample_request of = *request;
     const bool fits = of.seeds <= seed_room, excludes = of.excluded <= excluded_room;
     for (std::uint32_t hop = threadIdx.x; hop <= hop_count; hop += Threads) {
@@ -91,21 +93,25 @@ __global__ void __launch_bounds__(Threads) begin_batch(const sample_request* req
     state->stamp = state->stamp >= stamps ? 1 : state->stamp + 1;
     state->hopeless = 0;
     state->beyond = state->repeated = no_seed;
-    if (!fits) give_up(*state, of.batch, sample_failure::too_many_seeds, 0, of.seeds);
-    else if (!excludes) give_up(*state, of.batch, sample_failure::too_many_excluded, 0, of.excluded);
+    if (!fits)
+        give_up(*state, of.batch, sample_failure::too_many_seeds, 0, of.seeds);
+    else if (!excludes)
+        give_up(*state, of.batch, sample_failure::too_many_excluded, 0, of.excluded);
 }
 
 /// Clears all old stamps once all were used.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) clear_numbers(number_table table, std::uint64_t nodes) {
     if (table.stamp() != 1) return;
-    for (std::uint64_t v = std::uint64_t{blockIdx.x} * Threads + threadIdx.x; v < nodes; v += std::uint64_t{gridDim.x} * Threads)
+    for (std::uint64_t v = std::uint64_t{blockIdx.x} * Threads + threadIdx.x; v < nodes;
+        v += std::uint64_t{gridDim.x} * Threads)
         __stwb(table.words + v, ~0ULL);
 }
 
 /// Gives seed i the number i.
 template <unsigned Threads, class NodeId>
-__global__ void __launch_bounds__(Threads) claim_seeds(const NodeId* seeds, const hop_state* hop, number_table table, std::uint64_t nodes, NodeId* numbered) {
+__global__ void __launch_bounds__(Threads)
+    claim_seeds(const NodeId* seeds, const hop_state* hop, number_table table, std::uint64_t nodes, NodeId* numbered) {
     const std::uint32_t count = __ldcg(&hop->targets), stamp = table.stamp();
     for (std::uint32_t i = blockIdx.x * Threads + threadIdx.x; i < count; i += gridDim.x * Threads) {
         const NodeId seed = __ldg(seeds + i);
@@ -118,7 +124,8 @@ __global__ void __launch_bounds__(Threads) claim_seeds(const NodeId* seeds, cons
     }
 }
 template <unsigned Threads, class NodeId>
-__global__ void __launch_bounds__(Threads) check_seeds(const NodeId* seeds, const hop_state* hop, number_table table, std::uint64_t nodes) {
+__global__ void __launch_bounds__(Threads)
+    check_seeds(const NodeId* seeds, const hop_state* hop, number_table table, std::uint64_t nodes) {
     const std::uint32_t count = __ldcg(&hop->targets);
     for (std::uint32_t i = blockIdx.x * Threads + threadIdx.x; i < count; i += gridDim.x * Threads) {
         const NodeId seed = __ldg(seeds + i);
@@ -126,7 +133,8 @@ __global__ void __launch_bounds__(Threads) check_seeds(const NodeId* seeds, cons
     }
 }
 template <unsigned Threads, class NodeId>
-__global__ void __launch_bounds__(Threads) judge_seeds(const sample_request* request, const NodeId* seeds, hop_state* hop, batch_state* state) {
+__global__ void __launch_bounds__(Threads)
+    judge_seeds(const sample_request* request, const NodeId* seeds, hop_state* hop, batch_state* state) {
     const bool beyond = state->beyond != no_seed;
     if (!beyond && state->repeated == no_seed) return;
     give_up(*state, request->batch, beyond ? sample_failure::seed_out_of_range : sample_failure::seed_repeated, 0,

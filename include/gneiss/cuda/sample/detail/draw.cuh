@@ -18,8 +18,8 @@
 
 namespace gneiss::cuda::detail {
 
-/// Adjacency that a hop draws from: one list per node, which may be the outgoing, then the incoming neighbors; or, split, both
-/// lists separately. Self loops are among the outgoing edges alone.
+/// Adjacency that a hop draws from: one list per node, which may be the outgoing, then the incoming neighbors; or,
+/// split, both lists separately. Self loops are among the outgoing edges alone.
 template <class NodeId>
 struct hop_lists {
     adjacency_view<NodeId> first{}, second{}; ///< without offsets: no second list
@@ -71,30 +71,34 @@ struct hop_lists {
         std::uint32_t low = 0;
         for (std::uint32_t high = static_cast<std::uint32_t>(of.second_size); low < high;) {
             const std::uint32_t middle = low + (high - low) / 2;
-            if (__ldg(second.neighbors + of.second_begin + middle) < bound) low = middle + 1;
-            else high = middle;
+            if (__ldg(second.neighbors + of.second_begin + middle) < bound)
+                low = middle + 1;
+            else
+                high = middle;
         }
         return low;
     }
-    /// List 0 or 1 to draw from: start of its positions, number of positions that are not excluded, number of draws, and output
-    /// of earlier lists.
+    /// List 0 or 1 to draw from: start of its positions, number of positions that are not excluded, number of draws,
+    /// and output of earlier lists.
     struct drawn_list {
         std::uint32_t first = 0, size = 0, count = 0, before = 0;
     };
     [[nodiscard]] __device__ drawn_list list(const of_node& of, unsigned which) const {
         const std::uint32_t left = of.size - of.gone, second_left = of.second_size - of.second_gone;
-        const std::uint32_t whole = split ? left : left + second_left, count = gneiss::detail::drawn_edges(whole, fanout, replace);
+        const std::uint32_t whole = split ? left : left + second_left,
+                            count = gneiss::detail::drawn_edges(whole, fanout, replace);
         if (which == 0) return {0, whole, count, 0};
         return {of.size, second_left, gneiss::detail::drawn_edges(second_left, second_fanout, replace), count};
     }
-    /// Returns the k-th position from `begin` on that is not excluded: the first with k more before it. Takes at most one
-    /// step per excluded edge, and mostly one in all.
+    /// Returns the k-th position from `begin` on that is not excluded: the first with k more before it. Takes at most
+    /// one step per excluded edge, and mostly one in all.
     [[nodiscard]] __device__ std::uint32_t place(const of_node& of, std::uint32_t begin, std::uint32_t k) const {
         std::uint32_t at = begin + k;
         if (of.gone + of.second_gone == 0) return at;
         for (std::uint32_t last = at + 1; at != last;) {
             last = at;
-            at = begin + k + excluded.count(of.chain, 0, begin, last) + excluded.count(of.second_chain, of.size, begin, last, of.loops);
+            at = begin + k + excluded.count(of.chain, 0, begin, last) +
+                excluded.count(of.second_chain, of.size, begin, last, of.loops);
         }
         return at;
     }
@@ -125,11 +129,13 @@ struct hop_task {
 
     using of_node = typename hop_lists<NodeId>::of_node;
 
-    [[nodiscard]] __device__ NodeId node(std::uint32_t target) const { return __ldg(nodes + (__ldg(&state->first) + target)); }
+    [[nodiscard]] __device__ NodeId node(std::uint32_t target) const {
+        return __ldg(nodes + (__ldg(&state->first) + target));
+    }
 
     /// Writes edge `e` of the hop: the neighbor of a target at place k, from `begin` on, of the node's lists.
-    __device__ void take(std::uint32_t e, std::uint32_t target, const of_node& of, std::uint32_t begin, std::uint32_t k, std::uint32_t stamp,
-        std::uint32_t known) const {
+    __device__ void take(std::uint32_t e, std::uint32_t target, const of_node& of, std::uint32_t begin, std::uint32_t k,
+        std::uint32_t stamp, std::uint32_t known) const {
         const std::uint32_t position = lists.place(of, begin, k);
         const bool there = position < of.size;
         const edge_index at = there ? of.begin + position : of.in_second(position);
@@ -137,8 +143,10 @@ struct hop_task {
         __stwb(to.ids + e, neighbor);
         table.claim(neighbor, stamp, known + e);
         if (to.targets != nullptr) __stwb(to.targets + e, target);
-        if (to.relations != nullptr) __stwb(to.relations + e, __ldg((there ? lists.first.relations : lists.second.relations) + at));
-        if (to.edge_ids != nullptr) __stwb(to.edge_ids + e, __ldg((there ? lists.first.edge_ids : lists.second.edge_ids) + at));
+        if (to.relations != nullptr)
+            __stwb(to.relations + e, __ldg((there ? lists.first.relations : lists.second.relations) + at));
+        if (to.edge_ids != nullptr)
+            __stwb(to.edge_ids + e, __ldg((there ? lists.first.edge_ids : lists.second.edge_ids) + at));
     }
 };
 
@@ -148,27 +156,30 @@ struct drawn_count {
     hop_task<NodeId> hop;
     __device__ std::uint32_t operator()(std::uint32_t target) const {
         const std::uint64_t count = hop.lists.count(hop.lists[hop.node(target)]);
-        return count < gneiss::detail::too_many_edges ? static_cast<std::uint32_t>(count) : gneiss::detail::too_many_edges;
+        return count < gneiss::detail::too_many_edges ? static_cast<std::uint32_t>(count)
+                                                      : gneiss::detail::too_many_edges;
     }
 };
 
 inline constexpr unsigned draw_threads = 256, draw_blocks = 4; ///< fits a multiprocessor: 64 registers per thread
 inline constexpr std::uint32_t few_draws = warp_lanes;
 
-/// Draws from list `which` of each target by a group of `Lanes` lanes: with replacement, or else at most one draw per lane.
+/// Draws from list `which` of each target by a group of `Lanes` lanes: with replacement, or else at most one draw per
+/// lane.
 ///
-/// Floyd's sampling in parallel: the candidate of draw j is taken if an earlier draw has the same candidate, or if an earlier
-/// draw was displaced to it, which depends on whether that draw's candidate was taken. The second case is rare, so one or two
-/// warp votes settle it.
+/// Floyd's sampling in parallel: the candidate of draw j is taken if an earlier draw has the same candidate, or if an
+/// earlier draw was displaced to it, which depends on whether that draw's candidate was taken. The second case is rare,
+/// so one or two warp votes settle it.
 template <class NodeId, unsigned Lanes, bool Replace>
 __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_few(hop_task<NodeId> hop, unsigned which) {
     constexpr unsigned groups = warp_lanes / Lanes, warps = draw_threads / warp_lanes;
     const unsigned lane = threadIdx.x % warp_lanes, place = lane % Lanes, group = lane / Lanes;
     const unsigned group_mask = (whole_warp >> (warp_lanes - Lanes)) << (group * Lanes), before_me = (1U << lane) - 1;
-    const std::uint32_t targets = __ldg(&hop.state->targets), known = __ldg(&hop.state->known), stamp = hop.table.stamp();
+    const std::uint32_t targets = __ldg(&hop.state->targets), known = __ldg(&hop.state->known),
+                        stamp = hop.table.stamp();
     const std::uint64_t list_word = which * gneiss::detail::words_of_a_list;
     for (std::uint64_t first = (std::uint64_t{blockIdx.x} * warps + threadIdx.x / warp_lanes) * groups; first < targets;
-         first += std::uint64_t{gridDim.x} * warps * groups) {
+        first += std::uint64_t{gridDim.x} * warps * groups) {
         const auto target = static_cast<std::uint32_t>(first + group);
         typename hop_lists<NodeId>::of_node of;
         typename hop_lists<NodeId>::drawn_list list;
@@ -183,13 +194,16 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_few(hop_task<N
         }
         if constexpr (Replace) {
             for (std::uint32_t j = place; j < list.count; j += Lanes)
-                hop.take(to + j, target, of, list.first, gneiss::detail::below_32(key[list_word + j], list.size), stamp, known);
+                hop.take(to + j, target, of, list.first, gneiss::detail::below_32(key[list_word + j], list.size), stamp,
+                    known);
         } else {
             const std::uint32_t least = list.size - list.count;
             const bool draws = place < list.count && least != 0;
-            const std::uint32_t tried = draws ? gneiss::detail::tried_position(key, list_word + place, least + place) : 0;
+            const std::uint32_t tried =
+                draws ? gneiss::detail::tried_position(key, list_word + place, least + place) : 0;
             const unsigned same = __match_any_sync(whole_warp, tried) & group_mask & __ballot_sync(whole_warp, draws);
-            const std::uint32_t pushed = draws && tried >= least ? tried - least : place; // draw possibly displaced there
+            const std::uint32_t pushed =
+                draws && tried >= least ? tried - least : place; // draw possibly displaced there
             const unsigned pusher = pushed < place ? 1U << (group * Lanes + pushed) : 0;
             bool taken = draws && (same & before_me) != 0;
             for (unsigned known_taken = __ballot_sync(whole_warp, taken), last = ~known_taken; known_taken != last;) {
@@ -198,19 +212,26 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_few(hop_task<N
                 known_taken = __ballot_sync(whole_warp, taken);
             }
             if (place < list.count)
-                hop.take(to + place, target, of, list.first, (!draws ? place : taken ? least + place : tried), stamp, known);
+                hop.take(to + place, target, of, list.first,
+                    (!draws         ? place
+                            : taken ? least + place
+                                    : tried),
+                    stamp, known);
         }
     }
 }
 
-/// Draws from list `which` of each target by a block, each position once: for fan-outs larger than a warp. As above, but a hash
-/// table of draws finds the first draw of a candidate. `slots` is a power of two, at least twice the fan-out; they are in
-/// shared memory, or at far + block · slots.
+/// Draws from list `which` of each target by a block, each position once: for fan-outs larger than a warp. As above,
+/// but a hash table of draws finds the first draw of a candidate. `slots` is a power of two, at least twice the
+/// fan-out; they are in shared memory, or at far + block · slots.
 template <class NodeId>
-__global__ void __launch_bounds__(draw_threads, draw_blocks) draw_many(hop_task<NodeId> hop, unsigned which, std::uint32_t slots, std::uint32_t* far) {
+__global__ void __launch_bounds__(draw_threads, draw_blocks)
+    draw_many(hop_task<NodeId> hop, unsigned which, std::uint32_t slots, std::uint32_t* far) {
     constexpr std::uint32_t nothing = ~std::uint32_t{0};
-    std::uint32_t* const table = far == nullptr ? dynamic_shared<std::uint32_t>() : far + std::size_t{blockIdx.x} * slots;
-    const std::uint32_t targets = __ldg(&hop.state->targets), known = __ldg(&hop.state->known), stamp = hop.table.stamp();
+    std::uint32_t* const table =
+        far == nullptr ? dynamic_shared<std::uint32_t>() : far + std::size_t{blockIdx.x} * slots;
+    const std::uint32_t targets = __ldg(&hop.state->targets), known = __ldg(&hop.state->known),
+                        stamp = hop.table.stamp();
     const std::uint64_t list_word = which * gneiss::detail::words_of_a_list;
     for (std::uint32_t target = blockIdx.x; target < targets; target += gridDim.x) {
         const NodeId node = hop.node(target);
@@ -219,11 +240,16 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_many(hop_task<
         const random_key key = hop.state->key.with(node);
         const std::uint32_t to = __ldg(hop.offsets + target) + list.before, least = list.size - list.count;
         if (least == 0) {
-            for (std::uint32_t j = threadIdx.x; j < list.count; j += draw_threads) hop.take(to + j, target, of, list.first, j, stamp, known);
+            for (std::uint32_t j = threadIdx.x; j < list.count; j += draw_threads)
+                hop.take(to + j, target, of, list.first, j, stamp, known);
             continue;
         }
-        const auto tried_by = [&](std::uint32_t j) { return gneiss::detail::tried_position(key, list_word + j, least + j); };
-        const auto home = [&](std::uint32_t position) { return static_cast<std::uint32_t>(mix64(position)) & (slots - 1); };
+        const auto tried_by = [&](std::uint32_t j) {
+            return gneiss::detail::tried_position(key, list_word + j, least + j);
+        };
+        const auto home = [&](std::uint32_t position) {
+            return static_cast<std::uint32_t>(mix64(position)) & (slots - 1);
+        };
         for (std::uint32_t slot = threadIdx.x; slot < slots; slot += draw_threads) table[slot] = nothing;
         __syncthreads();
         for (std::uint32_t j = threadIdx.x; j < list.count; j += draw_threads) {
@@ -258,18 +284,24 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_many(hop_task<
 template <class NodeId>
 __global__ void __launch_bounds__(draw_threads) copy_lists(hop_task<NodeId> hop, unsigned which) {
     __shared__ std::uint32_t ends[2]; // targets of the first and the last edge of the block
-    const std::uint32_t edges = __ldg(&hop.state->edges), targets = __ldg(&hop.state->targets), known = __ldg(&hop.state->known);
+    const std::uint32_t edges = __ldg(&hop.state->edges), targets = __ldg(&hop.state->targets),
+                        known = __ldg(&hop.state->known);
     const std::uint32_t stamp = hop.table.stamp();
-    const auto target_of = [&](std::uint32_t e, std::uint32_t low, std::uint32_t high) { // in [low, high]: the last whose list starts at or before e
+    const auto target_of = [&](std::uint32_t e, std::uint32_t low,
+                               std::uint32_t high) { // in [low, high]: the last whose list starts at or before e
         while (low < high) {
             const std::uint32_t middle = low + (high - low + 1) / 2;
-            if (__ldg(hop.offsets + middle) <= e) low = middle;
-            else high = middle - 1;
+            if (__ldg(hop.offsets + middle) <= e)
+                low = middle;
+            else
+                high = middle - 1;
         }
         return low;
     };
     for (std::uint32_t first = blockIdx.x * draw_threads; first < edges; first += gridDim.x * draw_threads) {
-        if (threadIdx.x < 2) ends[threadIdx.x] = target_of(threadIdx.x == 0 ? first : min(first + draw_threads, edges) - 1, 0, targets - 1);
+        if (threadIdx.x < 2)
+            ends[threadIdx.x] =
+                target_of(threadIdx.x == 0 ? first : min(first + draw_threads, edges) - 1, 0, targets - 1);
         __syncthreads();
         const std::uint32_t e = first + threadIdx.x;
         if (e < edges) {
@@ -277,7 +309,8 @@ __global__ void __launch_bounds__(draw_threads) copy_lists(hop_task<NodeId> hop,
             const auto of = hop.lists[hop.node(target)];
             const auto list = hop.lists.list(of, 0);
             const unsigned mine = place >= list.count ? 1 : 0;
-            if ((which >> mine & 1U) != 0) hop.take(e, target, of, mine == 0 ? 0 : of.size, place - mine * list.count, stamp, known);
+            if ((which >> mine & 1U) != 0)
+                hop.take(e, target, of, mine == 0 ? 0 : of.size, place - mine * list.count, stamp, known);
         }
         __syncthreads();
     }

@@ -40,8 +40,12 @@ struct excluded_chains {
     std::uint32_t* next = nullptr;        ///< [2 · edges]
     std::uint32_t slots = 0;              ///< a power of two
 
-    [[nodiscard]] __device__ static unsigned long long key(std::uint64_t of, bool incoming) { return 2 * of + (incoming ? 1 : 0); }
-    [[nodiscard]] __device__ std::uint32_t home(unsigned long long one) const { return static_cast<std::uint32_t>(mix64(one)) & (slots - 1); }
+    [[nodiscard]] __device__ static unsigned long long key(std::uint64_t of, bool incoming) {
+        return 2 * of + (incoming ? 1 : 0);
+    }
+    [[nodiscard]] __device__ std::uint32_t home(unsigned long long one) const {
+        return static_cast<std::uint32_t>(mix64(one)) & (slots - 1);
+    }
 
     /// Returns the head of a list's chain.
     [[nodiscard]] __device__ std::uint32_t chain(std::uint64_t node, bool incoming) const {
@@ -53,8 +57,8 @@ struct excluded_chains {
         }
     }
     /// Counts the elements of a chain at `shift` + position in [first, last], in a list without `loops`.
-    [[nodiscard]] __device__ std::uint32_t count(
-        std::uint32_t chain, std::uint32_t shift, std::uint32_t first, std::uint32_t last, self_loop_places loops = {}) const {
+    [[nodiscard]] __device__ std::uint32_t count(std::uint32_t chain, std::uint32_t shift, std::uint32_t first,
+        std::uint32_t last, self_loop_places loops = {}) const {
         std::uint32_t found = 0;
         for (; chain != nothing; chain = __ldg(next + chain)) {
             const std::uint32_t place = __ldg(positions + chain);
@@ -65,7 +69,8 @@ struct excluded_chains {
         return found;
     }
     /// Returns the slot of `one` in a table, inserted if missing; `fresh` if it was missing.
-    [[nodiscard]] __device__ std::uint32_t insert(unsigned long long* table, unsigned long long one, bool& fresh) const {
+    [[nodiscard]] __device__ std::uint32_t insert(
+        unsigned long long* table, unsigned long long one, bool& fresh) const {
         for (std::uint32_t slot = home(one);; slot = (slot + 1) & (slots - 1)) {
             const unsigned long long there = atomicCAS(table + slot, free, one);
             fresh = there == free;
@@ -85,21 +90,24 @@ __global__ void __launch_bounds__(Threads) clear_chains(excluded_chains chains) 
 
 /// Adds each edge that the graph has to the chains of its lists.
 template <unsigned Threads, class NodeId>
-__global__ void __launch_bounds__(Threads) exclude_edges(const sample_request* request, const batch_state* state, graph_view<NodeId> graph,
-    const excluded_edge<NodeId>* edges, excluded_chains chains) {
+__global__ void __launch_bounds__(Threads) exclude_edges(const sample_request* request, const batch_state* state,
+    graph_view<NodeId> graph, const excluded_edge<NodeId>* edges, excluded_chains chains) {
     const std::uint32_t count = state->hopeless != 0 ? 0 : request->excluded;
     for (std::uint32_t i = blockIdx.x * Threads + threadIdx.x; i < 2 * count; i += gridDim.x * Threads) {
         const excluded_edge<NodeId> edge = edges[i / 2];
         const bool incoming = i % 2 == 1;
         const adjacency_view<NodeId> lists = incoming ? graph.in : graph.out;
-        const NodeId owner = incoming ? edge.destination : edge.source, other = incoming ? edge.source : edge.destination;
+        const NodeId owner = incoming ? edge.destination : edge.source,
+                     other = incoming ? edge.source : edge.destination;
         if (lists.offsets == nullptr || owner >= graph.nodes) continue;
         const edge_index begin = __ldg(lists.offsets + owner), end = __ldg(lists.offsets + owner + 1);
         edge_index at = begin;
         for (edge_index high = end; at < high;) { // the first edge to `other`
             const edge_index middle = at + (high - at) / 2;
-            if (__ldg(lists.neighbors + middle) < other) at = middle + 1;
-            else high = middle;
+            if (__ldg(lists.neighbors + middle) < other)
+                at = middle + 1;
+            else
+                high = middle;
         }
         while (at < end && __ldg(lists.neighbors + at) == other && __ldg(lists.edge_ids + at) != edge.id) ++at;
         if (at == end || __ldg(lists.neighbors + at) != other) continue;
@@ -118,7 +126,9 @@ class excluded_edges {
 public:
     excluded_edges() = default;
     /// Throws `over_budget`, `device_error`; `errc::invalid_argument` for a graph without edge ids.
-    excluded_edges(memory_budget& budget, const graph_view<NodeId>& graph, std::uint32_t room) : graph_(graph), room_(room) {
+    excluded_edges(memory_budget& budget, const graph_view<NodeId>& graph, std::uint32_t room)
+        : graph_(graph),
+          room_(room) {
         if (room == 0) return;
         const adjacency_view<NodeId> all[] = {graph.in, graph.out};
         for (const adjacency_view<NodeId>& lists : all)
@@ -137,15 +147,17 @@ public:
     [[nodiscard]] std::uint32_t room() const noexcept { return room_; }
     [[nodiscard]] std::span<excluded_edge<NodeId>> edges() noexcept { return edges_.span(); }
     [[nodiscard]] excluded_chains chains() noexcept {
-        return {lists_.data(), heads_.data(), places_.data(), positions_.data(), next_.data(), static_cast<std::uint32_t>(lists_.size())};
+        return {lists_.data(), heads_.data(), places_.data(), positions_.data(), next_.data(),
+            static_cast<std::uint32_t>(lists_.size())};
     }
 
-    /// Finds the positions of the batch's excluded edges. O(room) for the tables; a binary search in two lists per edge.
+    /// Finds the positions of the batch's excluded edges. O(room) for the tables; a binary search in two lists per
+    /// edge.
     void find(cudaStream_t in, const sample_request* request, const batch_state* state) {
         constexpr unsigned threads = 256;
         launch(in, clear_chains<threads>, strided_grid(lists_.size(), threads), threads, 0, chains());
-        launch(in, exclude_edges<threads, NodeId>, strided_grid(2 * std::size_t{room_}, threads), threads, 0, request, state, graph_,
-            edges_.data(), chains());
+        launch(in, exclude_edges<threads, NodeId>, strided_grid(2 * std::size_t{room_}, threads), threads, 0, request,
+            state, graph_, edges_.data(), chains());
     }
 
 private:

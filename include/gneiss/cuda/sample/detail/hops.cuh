@@ -34,12 +34,12 @@ struct hop_room {
     std::uint32_t targets = 0, edges = 0, known = 0; ///< targets, edges, previously known nodes
 };
 
-/// Draws all hops of a batch and numbers its nodes, as `gneiss::neighbor_sampler` and `gneiss::dense_sampler` do: the common
-/// part of device samplers. Owns the arrays of hops and all scratch.
+/// Draws all hops of a batch and numbers its nodes, as `gneiss::neighbor_sampler` and `gneiss::dense_sampler` do: the
+/// common part of device samplers. Owns the arrays of hops and all scratch.
 ///
-/// Cost of a hop: per target 16 bytes of offsets, twice; per edge its draw, a random read of its neighbor, an atomic minimum
-/// and a random read of 8 bytes in the table, and some 40 bytes of sequential reads and writes. Only the table grows with the
-/// graph.
+/// Cost of a hop: per target 16 bytes of offsets, twice; per edge its draw, a random read of its neighbor, an atomic
+/// minimum and a random read of 8 bytes in the table, and some 40 bytes of sequential reads and writes. Only the table
+/// grows with the graph.
 template <node_id_type NodeId>
 class hop_kernels {
 public:
@@ -47,13 +47,21 @@ public:
 
     hop_kernels(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options, std::uint64_t seed,
         const sample_capacity& capacity, draws settings, bool targets, std::uint32_t stamps)
-        : graph_(graph), options_(std::move(options)), seed_(seed),
-          seed_room_(static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity.seeds, graph.nodes))), settings_(settings), stamps_(stamps),
-          requests_(budget, "requests of samples", 2, 1), staged_seeds_(budget, "seed nodes on their way", 2, seed_room_),
-          excluded_(budget, graph, capacity.excluded), staged_excluded_(budget, "excluded edges on their way", 2, capacity.excluded) {
+        : graph_(graph),
+          options_(std::move(options)),
+          seed_(seed),
+          seed_room_(static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity.seeds, graph.nodes))),
+          settings_(settings),
+          stamps_(stamps),
+          requests_(budget, "requests of samples", 2, 1),
+          staged_seeds_(budget, "seed nodes on their way", 2, seed_room_),
+          excluded_(budget, graph, capacity.excluded),
+          staged_excluded_(budget, "excluded edges on their way", 2, capacity.excluded) {
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
         make_room(capacity);
-        const auto array = [&]<class T>(device_buffer<T>& to, const char* name, std::size_t size) { to = device_buffer<T>(budget, name, size); };
+        const auto array = [&]<class T>(device_buffer<T>& to, const char* name, std::size_t size) {
+            to = device_buffer<T>(budget, name, size);
+        };
         array(words_, "numbers of nodes", static_cast<std::size_t>(graph.nodes));
         array(state_, "state of a sample", 1);
         array(request_, "request of a sample", 1);
@@ -76,7 +84,8 @@ public:
             most_edges = std::max(most_edges, room_[h].edges);
             most_items = std::max({most_items, room_[h].edges, room_[h].targets});
             for (unsigned which = 0; which < 2; ++which)
-                if (const std::uint64_t slots = slots_of(fanout(h, which)); slots * 4 > most_shared) far = std::max<std::size_t>(far, slots);
+                if (const std::uint64_t slots = slots_of(fanout(h, which)); slots * 4 > most_shared)
+                    far = std::max<std::size_t>(far, slots);
         }
         array(ranks_, "ranks of edges", most_edges + std::size_t{1});
         array(sums_, "sums of tiles", prefix_tiles::scratch(most_items));
@@ -105,7 +114,8 @@ public:
     [[nodiscard]] const hop_lists_of& lists(std::size_t hop) const noexcept { return lists_[hop]; }
 
     /// Copies a batch's key, seeds and excluded edges to the device. Waits while two earlier batches are in transit.
-    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded) {
+    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds,
+        std::span<const excluded_edge<NodeId>> excluded) {
         const auto count = [](std::size_t size) {
             return static_cast<std::uint32_t>(std::min<std::size_t>(size, std::numeric_limits<std::uint32_t>::max()));
         };
@@ -129,10 +139,12 @@ public:
         const number_table table{words_.data(), state_.data()};
         hop_state* const hops = hops_.data();
         const dim3 seed_grid = strided_grid(seed_room_, threads);
-        launch(in, begin_batch<threads>, 1, threads, 0, request_.data(), state_.data(), hops, static_cast<std::uint32_t>(lists_.size()), seed_room_,
-            excluded_.room(), stamps_);
-        launch(in, clear_numbers<threads>, strided_grid(static_cast<std::size_t>(graph_.nodes), threads, 1024), threads, 0, table, graph_.nodes);
-        launch(in, claim_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_.data(), hops, table, graph_.nodes, nodes_.data());
+        launch(in, begin_batch<threads>, 1, threads, 0, request_.data(), state_.data(), hops,
+            static_cast<std::uint32_t>(lists_.size()), seed_room_, excluded_.room(), stamps_);
+        launch(in, clear_numbers<threads>, strided_grid(static_cast<std::size_t>(graph_.nodes), threads, 1024), threads,
+            0, table, graph_.nodes);
+        launch(in, claim_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_.data(), hops, table, graph_.nodes,
+            nodes_.data());
         launch(in, check_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_.data(), hops, table, graph_.nodes);
         launch(in, judge_seeds<1, NodeId>, 1, 1, 0, request_.data(), seeds_.data(), hops, state_.data());
         excluded_.find(in, request_.data(), state_.data());
@@ -141,17 +153,22 @@ public:
             hop_state* const hop = hops + h;
             const hop_task<NodeId> task{hop_lists_at(h), nodes_.data(), hop, of.offsets.data(), table,
                 {of.ids.data(), of.targets.data(), of.relations.data(), of.edge_ids.data()}};
-            prefix_sums(in, {&hop->targets}, room_[h].targets, drawn_count<NodeId>{task}, of.offsets.data(), sums_.data(),
-                then_edges{state_.data(), hop, request_.data(), room_[h].edges, h});
+            prefix_sums(in, {&hop->targets}, room_[h].targets, drawn_count<NodeId>{task}, of.offsets.data(),
+                sums_.data(), then_edges{state_.data(), hop, request_.data(), room_[h].edges, h});
             unsigned copied = 0;
             for (unsigned which = 0; which < (task.lists.split ? 2U : 1U); ++which)
-                if (fanout(h, which) == all_neighbors) copied |= 1U << which;
-                else draw_list(in, task, which, fanout(h, which), room_[h].targets);
-            if (copied != 0) launch(in, copy_lists<NodeId>, strided_grid(room_[h].edges, draw_threads), draw_threads, 0, task, copied);
-            prefix_sums(in, {&hop->edges}, room_[h].edges, first_of_node<NodeId>{of.ids.data(), of.numbers.data(), table, hop}, ranks_.data(),
-                sums_.data(), then_nodes{state_.data(), hop, request_.data(), room_[h + 1].known, h, settings_});
-            launch(in, number_nodes<threads, NodeId>, strided_grid(room_[h].edges, threads), threads, 0, of.ids.data(), ranks_.data(), table, hop,
-                of.numbers.data(), nodes_.data());
+                if (fanout(h, which) == all_neighbors)
+                    copied |= 1U << which;
+                else
+                    draw_list(in, task, which, fanout(h, which), room_[h].targets);
+            if (copied != 0)
+                launch(
+                    in, copy_lists<NodeId>, strided_grid(room_[h].edges, draw_threads), draw_threads, 0, task, copied);
+            prefix_sums(in, {&hop->edges}, room_[h].edges,
+                first_of_node<NodeId>{of.ids.data(), of.numbers.data(), table, hop}, ranks_.data(), sums_.data(),
+                then_nodes{state_.data(), hop, request_.data(), room_[h + 1].known, h, settings_});
+            launch(in, number_nodes<threads, NodeId>, strided_grid(room_[h].edges, threads), threads, 0, of.ids.data(),
+                ranks_.data(), table, hop, of.numbers.data(), nodes_.data());
         }
     }
 
@@ -159,7 +176,8 @@ public:
     void count(cudaStream_t in, layer_counts* layers) {
         constexpr unsigned threads = 32;
         const auto hops = static_cast<std::uint32_t>(lists_.size());
-        launch(in, count_layers<threads>, dim3(ceil_div(hops, threads)), threads, 0, state_.data(), hops_.data(), hops, settings_ == draws::once, layers);
+        launch(in, count_layers<threads>, dim3(ceil_div(hops, threads)), threads, 0, state_.data(), hops_.data(), hops,
+            settings_ == draws::once, layers);
     }
 
     /// Waits for the stream and returns the sizes of the last batch.
@@ -169,7 +187,8 @@ public:
         fill_bytes_async(std::span(&state_.data()->failed, 1), 0, in);
         in.synchronize();
         const failed_batch& failed = failed_.data()[0];
-        if (failed.what != sample_failure::none) throw sample_error(failed.what, failed.batch, failed.hop, failed.needed, room_for(failed));
+        if (failed.what != sample_failure::none)
+            throw sample_error(failed.what, failed.batch, failed.hop, failed.needed, room_for(failed));
         sample_sizes sizes;
         for (const hop_state& hop : looked_at_.span()) {
             sizes.nodes.push_back(hop.known);
@@ -197,9 +216,15 @@ private:
     [[nodiscard]] hop_lists<NodeId> hop_lists_at(std::size_t hop) {
         const hop_fanout& of = options_.fanout[hop];
         const neighbor_direction d = of.direction();
-        hop_lists<NodeId> lists{.first = d == neighbor_direction::in ? graph_.in : graph_.out, .second = {}, .fanout = fanout(hop, 0),
-            .second_fanout = fanout(hop, 1), .split = of.in != 0 && of.out != 0, .replace = options_.replace,
-            .first_incoming = d == neighbor_direction::in, .self_loops = graph_.self_loops, .excluded = excluded_.chains()};
+        hop_lists<NodeId> lists{.first = d == neighbor_direction::in ? graph_.in : graph_.out,
+            .second = {},
+            .fanout = fanout(hop, 0),
+            .second_fanout = fanout(hop, 1),
+            .split = of.in != 0 && of.out != 0,
+            .replace = options_.replace,
+            .first_incoming = d == neighbor_direction::in,
+            .self_loops = graph_.self_loops,
+            .excluded = excluded_.chains()};
         if (d == neighbor_direction::both) lists.second = graph_.in;
         require(lists.first);
         if (d == neighbor_direction::both) require(lists.second);
@@ -208,9 +233,11 @@ private:
 
     void require(const adjacency_view<NodeId>& lists) const {
         const bool known = lists.offsets != nullptr;
-        const bool complete = (!options_.relations || lists.relations != nullptr) && (!options_.edge_ids || lists.edge_ids != nullptr);
+        const bool complete =
+            (!options_.relations || lists.relations != nullptr) && (!options_.edge_ids || lists.edge_ids != nullptr);
         if (!known || (graph_.edges != 0 && !complete))
-            throw error(errc::invalid_argument, "the graph does not store the requested direction, relations or edge ids");
+            throw error(
+                errc::invalid_argument, "the graph does not store the requested direction, relations or edge ids");
     }
 
     /// Computes capacities for the worst case that fan-outs, graph and caller allow.
@@ -231,8 +258,11 @@ private:
             }
             if (!capacity.edges.empty()) edges = std::min<std::uint64_t>(edges, capacity.edges[h]);
             if (edges + known >= most)
-                throw error(errc::out_of_range, "hop " + std::to_string(h) + " of a sample may draw " + std::to_string(edges) + " edges: bound them");
-            room_.push_back({static_cast<std::uint32_t>(targets), static_cast<std::uint32_t>(edges), static_cast<std::uint32_t>(known)});
+                throw error(errc::out_of_range,
+                    "hop " + std::to_string(h) + " of a sample may draw " + std::to_string(edges) +
+                        " edges: bound them");
+            room_.push_back({static_cast<std::uint32_t>(targets), static_cast<std::uint32_t>(edges),
+                static_cast<std::uint32_t>(known)});
             const std::uint64_t reached = std::min(known + edges, most_nodes);
             targets = settings_ == draws::once ? std::min(edges, reached) : reached;
             known = reached;
@@ -240,18 +270,20 @@ private:
         room_.push_back({0, 0, static_cast<std::uint32_t>(known)});
     }
 
-    void draw_list(cudaStream_t in, const hop_task<NodeId>& task, unsigned which, std::uint32_t fanout, std::uint32_t targets) {
+    void draw_list(
+        cudaStream_t in, const hop_task<NodeId>& task, unsigned which, std::uint32_t fanout, std::uint32_t targets) {
         const auto few = [&]<unsigned Lanes>(std::integral_constant<unsigned, Lanes>) {
             const dim3 grid = strided_grid(targets, draw_threads / Lanes);
-            launch(in, options_.replace ? draw_few<NodeId, Lanes, true> : draw_few<NodeId, Lanes, false>, grid, draw_threads, 0, task, which);
+            launch(in, options_.replace ? draw_few<NodeId, Lanes, true> : draw_few<NodeId, Lanes, false>, grid,
+                draw_threads, 0, task, which);
         };
         const std::uint64_t slots = slots_of(fanout);
         if (slots == 0 && fanout <= 8) return few(std::integral_constant<unsigned, 8>{});
         if (slots == 0 && fanout <= 16) return few(std::integral_constant<unsigned, 16>{});
         if (slots == 0) return few(std::integral_constant<unsigned, warp_lanes>{});
         const bool near = slots * 4 <= most_shared;
-        launch(in, draw_many<NodeId>, strided_grid(targets, 1, near ? 4096 : far_blocks), draw_threads, near ? slots * 4 : 0, task, which,
-            static_cast<std::uint32_t>(slots), near ? nullptr : far_.data());
+        launch(in, draw_many<NodeId>, strided_grid(targets, 1, near ? 4096 : far_blocks), draw_threads,
+            near ? slots * 4 : 0, task, which, static_cast<std::uint32_t>(slots), near ? nullptr : far_.data());
     }
 
     [[nodiscard]] std::uint64_t room_for(const failed_batch& failed) const noexcept {

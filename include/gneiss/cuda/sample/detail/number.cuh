@@ -50,8 +50,8 @@ struct then_nodes {
     }
 };
 
-/// True if an edge is the first to its node. Stores on the way its node's number, or the least place of the node, after the
-/// known ones.
+/// True if an edge is the first to its node. Stores on the way its node's number, or the least place of the node, after
+/// the known ones.
 template <class NodeId>
 struct first_of_node {
     const NodeId* ids;
@@ -66,11 +66,11 @@ struct first_of_node {
     }
 };
 
-/// Numbers new nodes in the order of their first edges: `rank` counts those before each edge. A place becomes the number of the
-/// node that is there first.
+/// Numbers new nodes in the order of their first edges: `rank` counts those before each edge. A place becomes the
+/// number of the node that is there first.
 template <unsigned Threads, class NodeId>
-__global__ void __launch_bounds__(Threads) number_nodes(const NodeId* ids, const std::uint32_t* rank, number_table table, const hop_state* hop,
-    std::uint32_t* numbers, NodeId* nodes) {
+__global__ void __launch_bounds__(Threads) number_nodes(const NodeId* ids, const std::uint32_t* rank,
+    number_table table, const hop_state* hop, std::uint32_t* numbers, NodeId* nodes) {
     const std::uint32_t edges = __ldg(&hop->edges), known = __ldg(&hop->known), stamp = table.stamp();
     for (std::uint32_t e = blockIdx.x * Threads + threadIdx.x; e < edges; e += gridDim.x * Threads) {
         const std::uint32_t place = __ldcg(numbers + e);
@@ -84,11 +84,11 @@ __global__ void __launch_bounds__(Threads) number_nodes(const NodeId* ids, const
     }
 }
 
-/// Computes the sizes of layers: layer i belongs to hop i + 1 from the last. All are empty for a failed batch. `together`: a
-/// layer has the edges of all hops up to its own, and its targets follow its other sources.
+/// Computes the sizes of layers: layer i belongs to hop i + 1 from the last. All are empty for a failed batch.
+/// `together`: a layer has the edges of all hops up to its own, and its targets follow its other sources.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) count_layers(const batch_state* state, const hop_state* hops, std::uint32_t hop_count, bool together,
-    layer_counts* layers) {
+__global__ void __launch_bounds__(Threads) count_layers(
+    const batch_state* state, const hop_state* hops, std::uint32_t hop_count, bool together, layer_counts* layers) {
     const std::uint32_t i = threadIdx.x + blockIdx.x * Threads;
     if (i >= hop_count) return;
     layer_counts counts;

@@ -40,7 +40,9 @@ struct stacking {
     const hop_state* hops;
     std::uint32_t count; ///< number of hops
 
-    [[nodiscard]] __device__ std::uint32_t start(std::uint32_t d) const { return d == 0 ? 0 : __ldg(&hops[d - 1].known); }
+    [[nodiscard]] __device__ std::uint32_t start(std::uint32_t d) const {
+        return d == 0 ? 0 : __ldg(&hops[d - 1].known);
+    }
     /// Sources of layer i, which belongs to hop i + 1 from the last.
     [[nodiscard]] __device__ std::uint32_t sources(std::uint32_t i) const { return __ldg(&hops[count - i].known); }
     [[nodiscard]] __device__ std::uint32_t targets(std::uint32_t i) const { return __ldg(&hops[count - 1 - i].known); }
@@ -65,7 +67,8 @@ struct stacking {
 
 /// Computes the starts of deltas, and the ends of layers' offsets.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) begin_deltas(const batch_state* state, stacking of, const stacked_layer* layers, std::uint32_t* node_id_offsets) {
+__global__ void __launch_bounds__(Threads)
+    begin_deltas(const batch_state* state, stacking of, const stacked_layer* layers, std::uint32_t* node_id_offsets) {
     const bool hopeless = state->hopeless != 0;
     for (std::uint32_t d = threadIdx.x; d <= of.count + 1; d += Threads)
         node_id_offsets[d] = hopeless ? 0 : of.sources(0) - (d <= of.count ? of.start(of.count - d + 1) : 0);
@@ -75,7 +78,8 @@ __global__ void __launch_bounds__(Threads) begin_deltas(const batch_state* state
 }
 
 template <unsigned Threads, class NodeId>
-__global__ void __launch_bounds__(Threads) stack_nodes(const batch_state* state, stacking of, const NodeId* nodes, NodeId* node_ids) {
+__global__ void __launch_bounds__(Threads)
+    stack_nodes(const batch_state* state, stacking of, const NodeId* nodes, NodeId* node_ids) {
     if (state->hopeless != 0) return;
     const std::uint32_t count = of.sources(0);
     for (std::uint32_t n = blockIdx.x * Threads + threadIdx.x; n < count; n += gridDim.x * Threads)
@@ -84,12 +88,14 @@ __global__ void __launch_bounds__(Threads) stack_nodes(const batch_state* state,
 
 /// Writes offsets of the targets of hop blockIdx.y, in all layers that have it.
 template <unsigned Threads, class NodeId>
-__global__ void __launch_bounds__(Threads) stack_offsets(const batch_state* state, stacking of, const drawn_hop<NodeId>* hops, const stacked_layer* layers) {
+__global__ void __launch_bounds__(Threads)
+    stack_offsets(const batch_state* state, stacking of, const drawn_hop<NodeId>* hops, const stacked_layer* layers) {
     if (state->hopeless != 0) return;
     const std::uint32_t hop = blockIdx.y, targets = __ldg(&of.hops[hop].targets), first = __ldg(&of.hops[hop].first);
     const std::uint32_t* const offsets = hops[hop].offsets;
     for (std::uint32_t i = 0; i + hop < of.count; ++i) {
-        const std::uint32_t before = of.edges_before(hop, i), row = of.row(first, hop, i) - (of.sources(i) - of.targets(i));
+        const std::uint32_t before = of.edges_before(hop, i),
+                            row = of.row(first, hop, i) - (of.sources(i) - of.targets(i));
         for (std::uint32_t t = blockIdx.x * Threads + threadIdx.x; t < targets; t += gridDim.x * Threads)
             __stwb(layers[i].offsets + row + t, before + __ldg(offsets + t));
     }
@@ -97,15 +103,16 @@ __global__ void __launch_bounds__(Threads) stack_offsets(const batch_state* stat
 
 /// Writes edges of hop blockIdx.y, in all layers that have it and in the sample's own arrays.
 template <unsigned Threads, class NodeId>
-__global__ void __launch_bounds__(Threads) stack_edges(const batch_state* state, stacking of, const drawn_hop<NodeId>* hops, const stacked_layer* layers,
-    stacked_sample<NodeId> to) {
+__global__ void __launch_bounds__(Threads) stack_edges(const batch_state* state, stacking of,
+    const drawn_hop<NodeId>* hops, const stacked_layer* layers, stacked_sample<NodeId> to) {
     if (state->hopeless != 0) return;
     const std::uint32_t hop = blockIdx.y, edges = __ldg(&of.hops[hop].edges), first = __ldg(&of.hops[hop].first);
     const drawn_hop<NodeId> from = hops[hop];
     GNEISS_NO_UNROLL
     for (std::uint32_t i = 0; i + hop < of.count; ++i) {
         const stacked_layer layer = layers[i];
-        const std::uint32_t before = of.edges_before(hop, i), row = of.row(first, hop, i) - (of.sources(i) - of.targets(i));
+        const std::uint32_t before = of.edges_before(hop, i),
+                            row = of.row(first, hop, i) - (of.sources(i) - of.targets(i));
         GNEISS_NO_UNROLL
         for (std::uint32_t e = blockIdx.x * Threads + threadIdx.x; e < edges; e += gridDim.x * Threads) {
             const std::uint32_t number = __ldg(from.numbers + e);

@@ -59,7 +59,7 @@ public:
     /// Returns true for an error of a line and its values.
     [[nodiscard]] static bool of_line(const error& e) noexcept {
         return e.place().line != 0 &&
-               (e.code() == errc::invalid_format || e.code() == errc::out_of_range || e.code() == errc::not_finite);
+            (e.code() == errc::invalid_format || e.code() == errc::out_of_range || e.code() == errc::not_finite);
     }
     /// Records the error of a line; one per line. Keeps the first in the order of files and lines.
     void add(const error& e) {
@@ -111,9 +111,9 @@ public:
         for (std::size_t at = 0; at < text.size();) {
             const std::size_t end = std::min(text.find('\n', at), text.size());
             const std::string line = text.substr(at, end - at);
-            const std::size_t second = line.rfind('\t'), first = second == 0 || second == std::string::npos
-                                                                     ? second
-                                                                     : line.rfind('\t', second - 1);
+            const std::size_t second = line.rfind('\t'),
+                              first =
+                                  second == 0 || second == std::string::npos ? second : line.rfind('\t', second - 1);
             at = end + 1;
             if (first == std::string::npos || first == second)
                 throw error(errc::corrupt, "is damaged: remove it and import again", {.path = path});

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/detail/planned_source.hpp>
+#include <gneiss/io/import/fields.hpp>
 
 // Columns of a text of edges: what the words of a header and the values of the first lines say about them.
 namespace gneiss::importing::detail {
@@ -38,27 +38,29 @@ namespace gneiss::importing::detail {
 }
 
 inline constexpr std::string_view head_words[] = {"source", "src", "head", "from", "subject", "start"};
-inline constexpr std::string_view tail_words[] = {"target", "destination", "dst", "dest", "tail", "to", "object", "end"};
+inline constexpr std::string_view tail_words[] = {
+    "target", "destination", "dst", "dest", "tail", "to", "object", "end"};
 inline constexpr std::string_view relation_words[] = {"relation", "rel", "predicate", "relationship", "property",
     "relation_type", "rel_type", "edge_type", "relationship_type", "relation_name"};
 /// Kinds of nodes, each of one kind in a column.
-inline constexpr std::string_view kind_words[] = {"user", "customer", "buyer", "reviewer", "reader", "listener", "viewer",
-    "patient", "student", "person", "author", "item", "product", "movie", "film", "book", "song", "track", "artist", "album",
-    "paper", "article", "page", "venue", "business", "restaurant", "game", "course", "disease", "drug", "gene", "tag", "word",
-    "document", "query", "video", "post", "group", "hotel", "recipe", "beer", "city", "country", "company", "event"};
+inline constexpr std::string_view kind_words[] = {"user", "customer", "buyer", "reviewer", "reader", "listener",
+    "viewer", "patient", "student", "person", "author", "item", "product", "movie", "film", "book", "song", "track",
+    "artist", "album", "paper", "article", "page", "venue", "business", "restaurant", "game", "course", "disease",
+    "drug", "gene", "tag", "word", "document", "query", "video", "post", "group", "hotel", "recipe", "beer", "city",
+    "country", "company", "event"};
 inline constexpr std::string_view node_words[] = {"node", "node1", "node2", "node_1", "node_2", "protein1", "protein2",
     "entity1", "entity2", "id1", "id2", "id_1", "id_2"};
 /// Attributes of an edge.
-inline constexpr std::string_view attribute_words[] = {"weight", "rating", "score", "count", "value", "time", "timestamp",
-    "date", "year", "combined_score", "similarity", "distance", "strength", "created_at", "attributes"};
+inline constexpr std::string_view attribute_words[] = {"weight", "rating", "score", "count", "value", "time",
+    "timestamp", "date", "year", "combined_score", "similarity", "distance", "strength", "created_at", "attributes"};
 
 /// Columns of the ends that a header names.
 struct named_ends {
     std::size_t head = 0, tail = 0; ///< positions
 };
 
-/// Returns the columns of head and tail by the words of a header: those of a head word and a tail word, else the first two that
-/// name nodes. None: it does not name both.
+/// Returns the columns of head and tail by the words of a header: those of a head word and a tail word, else the first
+/// two that name nodes. None: it does not name both.
 [[nodiscard]] inline std::optional<named_ends> find_ends(const std::vector<std::string>& names) {
     std::optional<std::size_t> head, tail, first, second;
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -84,7 +86,8 @@ struct named_ends {
     return failure == std::errc{} && end == field.data() + field.size();
 }
 
-/// Returns true for a date by year, month and day, in this order or the reverse, between '-', '/' or '.', also with a time.
+/// Returns true for a date by year, month and day, in this order or the reverse, between '-', '/' or '.', also with a
+/// time.
 [[nodiscard]] inline bool is_date(std::string_view field) noexcept {
     std::size_t lengths[3] = {}, part = 0, at = 0;
     for (; at < field.size() && part < 3; ++at) {
@@ -98,7 +101,7 @@ struct named_ends {
     if (at < field.size() && field[at] != 'T' && field[at] != ' ') return false;
     const auto short_part = [](std::size_t length) { return length == 1 || length == 2; };
     return part == 2 && short_part(lengths[1]) &&
-           ((lengths[0] == 4 && short_part(lengths[2])) || (short_part(lengths[0]) && lengths[2] == 4));
+        ((lengths[0] == 4 && short_part(lengths[2])) || (short_part(lengths[0]) && lengths[2] == 4));
 }
 
 /// Returns true for a time from 1980 to 2049: integer seconds, or milli- or microseconds, since 1970.
@@ -113,8 +116,8 @@ struct named_ends {
 
 /// Values of a column in the first lines.
 struct column_sample {
-    std::set<std::string, std::less<>> values{}; ///< different ones
-    std::string first{};                         ///< value of the first line
+    std::set<std::string, std::less<>> values{};                                      ///< different ones
+    std::string first{};                                                              ///< value of the first line
     bool integers = true, numbers = true, dates = true, times = true, objects = true; ///< all values are such
     bool index = true;  ///< values count the lines, from 0 or 1
     bool commas = true; ///< values end in a comma
@@ -167,45 +170,45 @@ struct sampled_edges {
     }
 };
 
-/// Returns the reason why columns whose roles were guessed may have others: times, weights and dates are neither nodes nor
-/// relations. Empty: there is none.
+/// Returns the reason why columns whose roles were guessed may have others: times, weights and dates are neither nodes
+/// nor relations. Empty: there is none.
 [[nodiscard]] inline std::string doubt_roles(const sampled_edges& edges, const text_format& text) {
     if (edges.count == 0) return {};
-    const std::string advice =
-        edges.triples ? ": if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1"
-                      : ": if it is not, name the columns, such as --columns 0,2; ids are best written as integers";
+    const std::string advice = edges.triples
+        ? ": if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1"
+        : ": if it is not, name the columns, such as --columns 0,2; ids are best written as integers";
     const auto doubt = [&](std::size_t field, const std::string& role, const char* what, const column_sample& column) {
         return "field " + std::to_string(field) + ", read as the " + role + ", is " + what +
-               " in each of the first lines, such as " + excerpt(column.first) + advice;
+            " in each of the first lines, such as " + excerpt(column.first) + advice;
     };
     const column_sample &head = edges.head, &relation = edges.relation, &tail = edges.tail;
     const std::string node_head = "head, which is a node", node_tail = "tail, which is a node";
     if (text.delimiter == ' ' && head.commas)
         return "each head in the first lines ends in a comma, such as " + excerpt(head.first) +
-               ": if commas separate the fields, import with --delimiter comma";
+            ": if commas separate the fields, import with --delimiter comma";
     if (head.dates) return doubt(text.source, node_head, "a date", head);
     if (tail.dates) return doubt(text.destination, node_tail, "a date", tail);
     if (edges.triples && relation.dates) return doubt(*text.relation, "relation", "a date", relation);
     if (head.index && edges.count > 2 && (!tail.integers || (edges.triples && edges.count >= 20)))
         return "field " + std::to_string(text.source) +
-               ", read as the head, counts the lines, as the index of a table does" +
-               (edges.triples ? ": if it is one, name the columns, such as --columns 1,2"
-                              : ": if it is one, the edges have no head here");
+            ", read as the head, counts the lines, as the index of a table does" +
+            (edges.triples ? ": if it is one, name the columns, such as --columns 1,2"
+                           : ": if it is one, the edges have no head here");
     if (edges.triples) {
         if (tail.objects) return doubt(text.destination, node_tail, "an object of attributes", tail);
         if (tail.times && !head.times) return doubt(text.destination, node_tail, "a time since 1970", tail);
         if (relation.times) return doubt(*text.relation, "relation", "a time since 1970", relation);
-        if (tail.numbers && !(tail.integers && head.integers)) return doubt(text.destination, node_tail, "a number", tail);
+        if (tail.numbers && !(tail.integers && head.integers))
+            return doubt(text.destination, node_tail, "a number", tail);
         if (relation.numbers && !relation.integers) return doubt(*text.relation, "relation", "a number", relation);
     }
     if (tail.numbers && !tail.integers) return doubt(text.destination, node_tail, "a number with a fraction", tail);
     if (head.numbers && !head.integers) return doubt(text.source, node_head, "a number with a fraction", head);
-    if (const std::size_t many = relation.values.size();
-        edges.triples && edges.count >= 20 &&
+    if (const std::size_t many = relation.values.size(); edges.triples && edges.count >= 20 &&
         (5 * many > 4 * edges.count || (many > 2 * tail.values.size() && many * 10 > edges.count)))
         return "field " + std::to_string(*text.relation) + ", read as the relation, has " + std::to_string(many) +
-               " values in the first " + std::to_string(edges.count) + " lines, and field " +
-               std::to_string(text.destination) + ", read as the tail, " + std::to_string(tail.values.size()) + advice;
+            " values in the first " + std::to_string(edges.count) + " lines, and field " +
+            std::to_string(text.destination) + ", read as the tail, " + std::to_string(tail.values.size()) + advice;
     return {};
 }
 

@@ -27,7 +27,7 @@ struct record_order {
     template <class Record>
     [[nodiscard]] bool operator()(const Record& a, const Record& b) const noexcept {
         return std::tuple(source_key(a), relation_of(a), destination_key(a)) <
-               std::tuple(source_key(b), relation_of(b), destination_key(b));
+            std::tuple(source_key(b), relation_of(b), destination_key(b));
     }
 };
 

@@ -25,7 +25,8 @@
 // Records become edges with internal ids: buckets of training edges, sorted arrays of valid and test edges.
 namespace gneiss::importing {
 
-/// Returns the approximate peak: edges being sorted and merged, blocks of both directions, and the sort within a bucket.
+/// Returns the approximate peak: edges being sorted and merged, blocks of both directions, and the sort within a
+/// bucket.
 [[nodiscard]] inline std::uint64_t bucket_disk_bytes(const import_report& report, std::uint64_t records) {
     const std::uint64_t partitions = report.partitions, relations = report.relations > 1 ? 8 : 0;
     const std::uint64_t lists =
@@ -95,8 +96,8 @@ std::uint64_t write_sorted_edges(Sorter& sorter, const std::filesystem::path& pa
 
 /// `write_edges` with the open map.
 ///
-/// The map of nodes takes at most a third of the memory; bits, blocks and the sort of a split an eighth each; the sort of the
-/// buckets the rest.
+/// The map of nodes takes at most a third of the memory; bits, blocks and the sort of a split an eighth each; the sort
+/// of the buckets the rest.
 template <executor E, class Map>
 void write_mapped_edges(import_state& state, const E& executor, Map& map) {
     using record = std::conditional_t<std::is_same_v<Map, hash_map>, named_edge, edge>;
@@ -111,8 +112,9 @@ void write_mapped_edges(import_state& state, const E& executor, Map& map) {
 
     std::uint64_t translated = 0;
     const auto translate = [&](std::size_t split, auto&& sink) {
-        translate_edges<record>(state.directory.records(split), map, state.relation_ids, state.directory.work("join"),
-            eighth, executor, [&] { state.throw_if_stopped(); },
+        translate_edges<record>(
+            state.directory.records(split), map, state.relation_ids, state.directory.work("join"), eighth, executor,
+            [&] { state.throw_if_stopped(); },
             [&](std::span<const edge> edges) {
                 sink(edges);
                 state.report_progress("edges", translated += edges.size(), total, "edges");

@@ -143,8 +143,7 @@ inline constexpr std::string_view torch_command =
     if (text[0] == '[') {
         const std::string_view item = inner.empty() ? inner : trimmed(inner.substr(1));
         const bool objects = inner.starts_with('{') && item.starts_with('"');
-        const bool arrays =
-            inner.starts_with('[') && !item.empty() &&
+        const bool arrays = inner.starts_with('[') && !item.empty() &&
             (item[0] == '"' || item[0] == '-' || std::isdigit(static_cast<unsigned char>(item[0])) != 0);
         if (!objects && !arrays) return std::nullopt;
         return foreign_format{{}, "is in the format JSON",
@@ -207,11 +206,11 @@ inline constexpr std::string_view torch_command =
     if (!words.empty() && begins_with_word(words[0], "strict")) words.erase(words.begin());
     if (words.empty() || (words.size() > 2 && words[1][0] != '"')) return false;
     if (const std::string_view word = words[0]; !(word.size() == 5 && begins_with_word(word, "graph")) &&
-                                                !(word.size() == 7 && begins_with_word(word, "digraph")))
+        !(word.size() == 7 && begins_with_word(word, "digraph")))
         return false;
     const std::string_view inside = text.substr(brace + 1, text.find('\n', brace) - brace - 1);
     return trimmed(inside).empty() || inside.find("->") != std::string_view::npos ||
-           inside.find("--") != std::string_view::npos;
+        inside.find("--") != std::string_view::npos;
 }
 
 /// Returns true for DIMACS: comments, "p KIND NODES EDGES", and edges or nodes that begin with a letter.
@@ -274,7 +273,7 @@ inline constexpr std::string_view torch_command =
     const auto block = [](std::string_view rest, char bracket) { // "graph [", also on two lines
         rest = rest.substr(std::string_view("graph").size());
         return trimmed(rest).starts_with(bracket) &&
-               (rest.empty() || rest[0] == bracket || std::isspace(static_cast<unsigned char>(rest[0])) != 0);
+            (rest.empty() || rest[0] == bracket || std::isspace(static_cast<unsigned char>(rest[0])) != 0);
     };
     const std::size_t graph = text.find("\ngraph");
     if (begins_with_word(line, "graph") || (begins_with_word(line, "creator ") && graph != std::string_view::npos))
@@ -376,8 +375,9 @@ inline constexpr std::string_view torch_command =
 /// Returns the format of a file that begins with `head`, if it is known and not read.
 [[nodiscard]] inline std::optional<foreign_format> find_foreign_format(std::string_view head) {
     for (const foreign_format& format : detail::binary_formats)
-        if (head.size() >= format.magic.size() && std::equal(format.magic.begin(), format.magic.end(), head.begin(),
-                                                      [](char wanted, char c) { return wanted == '?' || wanted == c; }))
+        if (head.size() >= format.magic.size() &&
+            std::equal(format.magic.begin(), format.magic.end(), head.begin(),
+                [](char wanted, char c) { return wanted == '?' || wanted == c; }))
             return format;
     if (head.starts_with("PK\x03\x04")) return detail::zip_format(head);
     if (head.starts_with("ORC") && head.substr(0, 256).find('\0') != std::string_view::npos)

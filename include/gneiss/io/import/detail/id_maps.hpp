@@ -18,8 +18,8 @@
 #include <gneiss/io/import/detail/names.hpp>
 #include <gneiss/io/import/detail/spill.hpp>
 
-// Second pass: keys of edges become internal ids. A map that does not fit in memory is used slice by slice, with the edges
-// first distributed to the slices on disk; the resulting edges are the same, in another order.
+// Second pass: keys of edges become internal ids. A map that does not fit in memory is used slice by slice, with the
+// edges first distributed to the slices on disk; the resulting edges are the same, in another order.
 namespace gneiss::importing {
 
 /// Hash of a name → rank in the sorted list of all hashes, a file of 64-bit words from `data_offset` on.
@@ -150,8 +150,8 @@ struct half_edge {
 
 /// Reads the records of a file in waves of blocks; `convert(record) → Out` runs in parallel, `sink(span)` in order.
 template <class Record, class Out, executor E, class Convert, class Sink>
-void convert_records(
-    const plain_file& file, std::uint64_t records, std::uint64_t memory, const E& executor, Convert&& convert, Sink&& sink) {
+void convert_records(const plain_file& file, std::uint64_t records, std::uint64_t memory, const E& executor,
+    Convert&& convert, Sink&& sink) {
     const std::size_t wave = 2 * std::max<std::size_t>(executor.concurrency(), 1);
     const std::size_t block = static_cast<std::size_t>(
         std::clamp<std::uint64_t>(memory / wave / (sizeof(Record) + sizeof(Out)), 64, 1 << 16));

@@ -36,9 +36,7 @@ public:
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_->path(); }
     [[nodiscard]] std::uint64_t size() const noexcept { return header_.size(); }
     /// Reads elements first, first + 1, …; those below 0 become very large.
-    void read(std::uint64_t first, std::span<std::uint64_t> out) const {
-        read_integers(*file_, header_, first, out);
-    }
+    void read(std::uint64_t first, std::span<std::uint64_t> out) const { read_integers(*file_, header_, first, out); }
     /// Returns one element; one below 0 becomes very large.
     [[nodiscard]] std::uint64_t operator[](std::uint64_t at) const {
         std::array<std::uint64_t, 1> value{};

@@ -8,20 +8,20 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/concepts.hpp>
-#include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/detail/id_maps.hpp>
 #include <gneiss/io/import/detail/names.hpp>
 #include <gneiss/io/import/detail/node_arrays.hpp>
-#include <gneiss/io/import/node_inputs.hpp>
 #include <gneiss/io/import/detail/relations.hpp>
 #include <gneiss/io/import/detail/spill.hpp>
 #include <gneiss/io/import/detail/state.hpp>
+#include <gneiss/io/import/fields.hpp>
+#include <gneiss/io/import/node_inputs.hpp>
 
 // Assigns ids to nodes and relations.
 namespace gneiss::importing {
 
-/// Returns sentences about tables of nodes most of which no edge has. Throws errc::invalid_format for a table without a node of the
-/// edges.
+/// Returns sentences about tables of nodes most of which no edge has. Throws errc::invalid_format for a table without a
+/// node of the edges.
 [[nodiscard]] inline std::vector<std::string> doubt_overlap(
     const name_overlap& overlap, const std::vector<std::filesystem::path>& tables) {
     std::vector<std::string> doubts;
@@ -29,10 +29,12 @@ namespace gneiss::importing {
         const std::uint64_t listed = overlap.listed[table], met = overlap.met[table];
         if (2 * met >= listed) continue;
         const std::string& name = overlap.unmet[table];
-        const std::string what = (met == 0 ? "no node of this table is in the edges: of " + std::to_string(listed)
-                                           : "most nodes of this table are in no edge: " + std::to_string(listed - met) + " of " + std::to_string(listed)) +
-                                 ", such as " + excerpt(name) + "; the edges have nodes such as " + excerpt(overlap.of_edge) +
-                                 (name.ends_with(".0") ? " (pandas writes integers so in a column with gaps: use astype('Int64'))" : "");
+        const std::string what =
+            (met == 0 ? "no node of this table is in the edges: of " + std::to_string(listed)
+                      : "most nodes of this table are in no edge: " + std::to_string(listed - met) + " of " +
+                        std::to_string(listed)) +
+            ", such as " + excerpt(name) + "; the edges have nodes such as " + excerpt(overlap.of_edge) +
+            (name.ends_with(".0") ? " (pandas writes integers so in a column with gaps: use astype('Int64'))" : "");
         if (met == 0) throw error(errc::invalid_format, what, {.path = tables[table]});
         doubts.push_back(tables[table].string() + ": " + what);
     }
@@ -41,8 +43,8 @@ namespace gneiss::importing {
 
 /// Writes the arrays that name the nodes. Nodes are the names sorted by hash; integer ids are permuted.
 ///
-/// Throws hash_collision; errc::invalid_format for a table that gives two nodes the same name. Cost: the names are written once
-/// more for each level of splitting that the memory requires.
+/// Throws hash_collision; errc::invalid_format for a table that gives two nodes the same name. Cost: the names are
+/// written once more for each level of splitting that the memory requires.
 template <executor E>
 void name_nodes(import_state& state, const E& executor) {
     const import_options& options = state.options;
@@ -53,10 +55,12 @@ void name_nodes(import_state& state, const E& executor) {
     if (state.collects_names()) {
         const auto names = partitioned_spill::open(directory.work("names"));
         try {
-            nodes = write_names(names, directory.path(), executor, options.memory / 2, table,
-                directory.work("names-split"), [&](std::uint64_t finished, std::uint64_t total) {
+            nodes = write_names(
+                names, directory.path(), executor, options.memory / 2, table, directory.work("names-split"),
+                [&](std::uint64_t finished, std::uint64_t total) {
                     state.report_progress("names", finished, total, "nodes");
-                }, overlap);
+                },
+                overlap);
         } catch (const repeated_name& repeated) {
             throw error(errc::invalid_format, repeated.what(), {.path = options.entities});
         }
@@ -66,10 +70,13 @@ void name_nodes(import_state& state, const E& executor) {
         hash_map map = open_name_map(directory.path(), nodes, options.memory);
         write_named_rows(directory.path(), directory.work("node-hashes"), map, nodes, options.memory / 4, executor);
     } else if (state.ids.integer) {
-        for (const char* name : {"node_to_row.npy", "row_to_node.npy"}) std::filesystem::remove(directory / name); // of an earlier attempt
+        for (const char* name : {"node_to_row.npy", "row_to_node.npy"})
+            std::filesystem::remove(directory / name); // of an earlier attempt
         directory.need_disk(2 * sizeof(node_id) * nodes, "the ids of the nodes");
         write_permutation(directory.path(), nodes, options.seed, options.memory / 2, executor,
-            [&](std::uint64_t finished, std::uint64_t total) { state.report_progress("names", finished, total, "ids"); });
+            [&](std::uint64_t finished, std::uint64_t total) {
+                state.report_progress("names", finished, total, "ids");
+            });
     }
     state.journal.set("nodes", nodes);
 }

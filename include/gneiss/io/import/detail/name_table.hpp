@@ -70,11 +70,10 @@ inline void choose_id_column(const std::filesystem::path& path, name_table_layou
     const std::string name = path.filename().string();
     layout.id_first = name.find("2id") == std::string::npos && name.find("to_id") == std::string::npos;
     layout.doubt = "either column may be the ids, 0 … " + std::to_string(lines - 1) + ": the " +
-                   (layout.id_first ? "first was read as the id, the second" : "second was read as the id, the first") +
-                   " as the name; if it is the other way around, exchange the columns, by awk -F'" +
-                   (layout.text.delimiter == '\t' ? "\\t" : std::string(1, layout.text.delimiter)) +
-                   "' '{print $2\"\\t\"$1}' '" + path.string() +
-                   "' > NEW; if the edges have names, choose --ids string";
+        (layout.id_first ? "first was read as the id, the second" : "second was read as the id, the first") +
+        " as the name; if it is the other way around, exchange the columns, by awk -F'" +
+        (layout.text.delimiter == '\t' ? "\\t" : std::string(1, layout.text.delimiter)) + "' '{print $2\"\\t\"$1}' '" +
+        path.string() + "' > NEW; if the edges have names, choose --ids string";
 }
 
 } // namespace detail
@@ -108,7 +107,7 @@ inline void choose_id_column(const std::filesystem::path& path, name_table_layou
     std::array<bool, 2> ids{true, true}, titled{};
     std::size_t begin = counted ? 1 : 0;
     if (fields_of(begin, fields); !counted && first.lines.size() > 1 && fields.count > 1 && !is_integer(fields.at[0]) &&
-                                  !is_integer(fields.at[1])) {
+        !is_integer(fields.at[1])) {
         for (std::size_t i = 0; i < 2; ++i) titled[i] = detail::lowered(fields.at[i]).ends_with("id");
         layout.text.skip_lines = first.numbers[begin++];
     }

@@ -20,9 +20,10 @@
 #include <gneiss/io/import/detail/spill.hpp>
 #include <gneiss/io/names.hpp>
 
-// Converts names to ids without a dictionary in memory. Every name is hashed; (hash, name) goes to a heap on disk by the top
-// bits of its hash, unless a filter of fixed size remembers it. Then each heap is sorted and deduplicated: this gives the list
-// of all names by hash. The rank in it is the internal id, a random permutation that depends only on the names and the seed.
+// Converts names to ids without a dictionary in memory. Every name is hashed; (hash, name) goes to a heap on disk by
+// the top bits of its hash, unless a filter of fixed size remembers it. Then each heap is sorted and deduplicated: this
+// gives the list of all names by hash. The rank in it is the internal id, a random permutation that depends only on the
+// names and the seed.
 namespace gneiss::importing {
 
 /// Hash of a name. Tests replace it to make two names collide.
@@ -52,8 +53,8 @@ public:
 
 /// Remembers recent names, to keep most repetitions off the disk. Fixed memory, lock-free, thread-safe.
 ///
-/// A slot holds two independent hashes of the last name stored in it. Concurrent writers may tear slots; a torn one matches no
-/// name, which only costs a repetition on disk.
+/// A slot holds two independent hashes of the last name stored in it. Concurrent writers may tear slots; a torn one
+/// matches no name, which only costs a repetition on disk.
 class seen_filter {
 public:
     /// Uses at most `bytes`, at least 16.
@@ -85,10 +86,13 @@ private:
 
 /// Most tables of nodes whose names a spill distinguishes.
 inline constexpr std::size_t most_name_tables = 3;
-/// Bits of a spilled length that hold it; the higher ones number the table of nodes that has the name, from 1; 0: an edge has it.
+/// Bits of a spilled length that hold it; the higher ones number the table of nodes that has the name, from 1; 0: an
+/// edge has it.
 inline constexpr unsigned name_length_bits = 30;
 /// Returns the length in a spilled word.
-[[nodiscard]] constexpr std::uint32_t name_length(std::uint32_t word) noexcept { return word & ((1U << name_length_bits) - 1); }
+[[nodiscard]] constexpr std::uint32_t name_length(std::uint32_t word) noexcept {
+    return word & ((1U << name_length_bits) - 1);
+}
 
 /// Adds a name to a spill: of an edge, or of table number `table`, from 1.
 inline void spill_name(partitioned_spill& to, std::string_view name, std::uint64_t hash, std::size_t table = 0) {
@@ -101,9 +105,10 @@ inline void spill_name(partitioned_spill& to, std::string_view name, std::uint64
 
 /// Nodes that tables and edges have in common.
 struct name_overlap {
-    std::array<std::uint64_t, most_name_tables> listed{}, met{}; ///< nodes of each table; those of them that an edge has
-    std::array<std::string, most_name_tables> unmet{};           ///< a node of each table that no edge has
-    std::string of_edge{};                                       ///< a node of the edges
+    std::array<std::uint64_t, most_name_tables> listed{},
+        met{};                                         ///< nodes of each table; those of them that an edge has
+    std::array<std::string, most_name_tables> unmet{}; ///< a node of each table that no edge has
+    std::string of_edge{};                             ///< a node of the edges
 
     /// Adds a name: bit 0 of `origins` is set if an edge has it, bit t if table t does.
     void add(std::string_view name, unsigned origins) {
@@ -172,7 +177,8 @@ inline sorted_names sort_names(const std::vector<std::byte>& heap, bool unique) 
     for (std::size_t i = 0; i < entries.size(); ++i) {
         const std::string_view name = text(entries[i]);
         origins |= 1U << entries[i].table;
-        if (i + 1 == entries.size() || entries[i + 1].hash != entries[i].hash) sorted.overlap.add(name, std::exchange(origins, 0U));
+        if (i + 1 == entries.size() || entries[i + 1].hash != entries[i].hash)
+            sorted.overlap.add(name, std::exchange(origins, 0U));
         if (i != 0 && entries[i].hash == entries[i - 1].hash) {
             if (name != text(entries[i - 1])) throw hash_collision(text(entries[i - 1]), name);
             if (unique) throw repeated_name(name);
@@ -231,7 +237,8 @@ void for_each_name_block(const partitioned_spill& spill, const E& executor, std:
             ++end;
         }
         std::vector<sorted_names> sorted(end - first);
-        executor.run(end - first, [&](std::size_t i) { sorted[i] = detail::sort_names(spill.read(first + i), unique); });
+        executor.run(
+            end - first, [&](std::size_t i) { sorted[i] = detail::sort_names(spill.read(first + i), unique); });
         for (sorted_names& block : sorted) {
             sink(std::as_const(block));
             block = {};

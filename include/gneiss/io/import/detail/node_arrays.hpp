@@ -34,7 +34,8 @@ using step_progress = std::function<void(std::uint64_t done, std::uint64_t total
 /// Errors: io_error, hash_collision, errc::out_of_range for more than `most_nodes`.
 template <executor E>
 std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem::path& directory, const E& executor,
-    std::uint64_t memory, bool unique, const std::filesystem::path& scratch, const step_progress& progress, name_overlap& overlap) {
+    std::uint64_t memory, bool unique, const std::filesystem::path& scratch, const step_progress& progress,
+    name_overlap& overlap) {
     npy_writer hashes(directory / "names.hashes.npy", npy_dtype::u64);
     npy_writer offsets(directory / "names.offsets.npy", npy_dtype::i64);
     npy_writer bytes(directory / "names.bytes.npy", npy_dtype::u8);
@@ -60,11 +61,11 @@ std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem:
     return count;
 }
 
-/// Writes `count` words `make(i)` as the array `path`, computed in parallel, with `memory` bytes (at least 4 KiB) at a time.
-/// Several threads call `make`. Reports to `progress`, which may throw. O(count). Errors: io_error.
+/// Writes `count` words `make(i)` as the array `path`, computed in parallel, with `memory` bytes (at least 4 KiB) at a
+/// time. Several threads call `make`. Reports to `progress`, which may throw. O(count). Errors: io_error.
 template <executor E, class Make>
-void write_words(const std::filesystem::path& path, std::uint64_t count, std::uint64_t memory, const E& executor, Make&& make,
-    const step_progress& progress) {
+void write_words(const std::filesystem::path& path, std::uint64_t count, std::uint64_t memory, const E& executor,
+    Make&& make, const step_progress& progress) {
     npy_writer out(path, npy_dtype::u32);
     std::vector<node_id> words(static_cast<std::size_t>(std::clamp<std::uint64_t>(
         memory / 4, 1024, std::max<std::uint64_t>(1024, std::min<std::uint64_t>(count, 1 << 22)))));
@@ -79,15 +80,19 @@ void write_words(const std::filesystem::path& path, std::uint64_t count, std::ui
     out.close();
 }
 
-/// Writes, for integer ids, node_to_row.npy and row_to_node.npy of a keyed permutation. A node is the source's id, a row the
-/// internal id. Reports to `progress`, which may throw. O(nodes). Errors: io_error. Precondition: nodes ≤ most_nodes.
+/// Writes, for integer ids, node_to_row.npy and row_to_node.npy of a keyed permutation. A node is the source's id, a
+/// row the internal id. Reports to `progress`, which may throw. O(nodes). Errors: io_error. Precondition: nodes ≤
+/// most_nodes.
 template <executor E>
 void write_permutation(const std::filesystem::path& directory, std::uint64_t nodes, std::uint64_t seed,
     std::uint64_t memory, const E& executor, const step_progress& progress) {
     const keyed_permutation permutation(nodes, random_key(seed, random_domain::node_permutation));
-    write_words(directory / "node_to_row.npy", nodes, memory, executor, [&](std::uint64_t node) { return permutation(node); },
+    write_words(
+        directory / "node_to_row.npy", nodes, memory, executor, [&](std::uint64_t node) { return permutation(node); },
         [&](std::uint64_t finished, std::uint64_t total) { progress(finished, 2 * total); });
-    write_words(directory / "row_to_node.npy", nodes, memory, executor, [&](std::uint64_t row) { return permutation.inverse(row); },
+    write_words(
+        directory / "row_to_node.npy", nodes, memory, executor,
+        [&](std::uint64_t row) { return permutation.inverse(row); },
         [&](std::uint64_t finished, std::uint64_t total) { progress(total + finished, 2 * total); });
 }
 

@@ -15,17 +15,17 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
-#include <gneiss/io/import/feature_scale.hpp>
 #include <gneiss/io/import/detail/node_job.hpp>
+#include <gneiss/io/import/feature_scale.hpp>
 #include <gneiss/io/node_attributes.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
 
 namespace gneiss::importing {
 
-/// Random projection of rows to `columns` values: each is a sum with random signs, over √columns, so that lengths and angles
-/// are preserved in expectation. Johnson–Lindenstrauss with signs (Achlioptas, J. Comput. Syst. Sci. 66, 2003); the signs are a
-/// function of (seed, feature, column) and are not stored.
+/// Random projection of rows to `columns` values: each is a sum with random signs, over √columns, so that lengths and
+/// angles are preserved in expectation. Johnson–Lindenstrauss with signs (Achlioptas, J. Comput. Syst. Sci. 66, 2003);
+/// the signs are a function of (seed, feature, column) and are not stored.
 class sign_projection {
 public:
     /// Projection to `columns` values.
@@ -33,8 +33,8 @@ public:
         : key_(seed, random_domain::project),
           out_(static_cast<std::size_t>(columns)) {}
 
-    /// Projects a row. Entry i is feature columns[i], or feature i without columns; without values all are 1. O(entries ·
-    /// columns).
+    /// Projects a row. Entry i is feature columns[i], or feature i without columns; without values all are 1. O(entries
+    /// · columns).
     [[nodiscard]] std::span<const float> operator()(
         std::span<const std::uint32_t> columns, std::span<const float> values) {
         std::ranges::fill(out_, 0.0F);
@@ -59,12 +59,14 @@ private:
     std::vector<float> out_;
 };
 
-/// Writes features by row: features.npy, or features.{indptr,indices,values}.npy for sparse ones that are not projected.
+/// Writes features by row: features.npy, or features.{indptr,indices,values}.npy for sparse ones that are not
+/// projected.
 ///
-/// \tparam Map  key of a node → row. Memory and cost as `arrange_rows`; sparse features are read twice, since the layout of
+/// \tparam Map  key of a node → row. Memory and cost as `arrange_rows`; sparse features are read twice, since the
+/// layout of
 ///             rows needs their lengths.
-/// Errors: those of the files, naming row or line; errc::not_finite; errc::invalid_format for nodes without features or listed
-/// twice; over_budget for a row larger than a quarter of the memory.
+/// Errors: those of the files, naming row or line; errc::not_finite; errc::invalid_format for nodes without features or
+/// listed twice; over_budget for a row larger than a quarter of the memory.
 template <class Map>
 class feature_writer {
 public:
@@ -82,7 +84,8 @@ public:
             std::vector<std::byte> some(std::max<std::size_t>(262144 / row_bytes, 1) * row_bytes);
             for (std::uint64_t row = 0; row < in.header().rows();) {
                 const auto got = std::span<const std::byte>(some).first(in.read_bytes(some));
-                for (std::size_t at = 0; at < got.size(); at += row_bytes, progress(++row)) put(row, row, got.subspan(at, row_bytes));
+                for (std::size_t at = 0; at < got.size(); at += row_bytes, progress(++row))
+                    put(row, row, got.subspan(at, row_bytes));
             }
         });
     }
@@ -111,7 +114,8 @@ private:
         if (data.feature_columns.empty()) {
             columns = from.value_columns();
             if (data.features == data.labels)
-                for (const table_column& column : label_columns_of(data)) std::erase(columns, setup_.column(from, column));
+                for (const table_column& column : label_columns_of(data))
+                    std::erase(columns, setup_.column(from, column));
             if (data.features == data.split) std::erase(columns, setup_.column(from, data.split_column));
             for (const std::size_t column : columns)
                 if (column < from.names().size() && is_mask_name(from.names()[column]))
@@ -146,8 +150,8 @@ private:
                 visit(node, node, columns, values);
             }
         } else if (!data.indptr.empty())
-            scan_sparse_arrays(
-                data.indptr, data.indices, data.values, data.num_features, setup_.quarter(), fills(), visit, setup_.poll);
+            scan_sparse_arrays(data.indptr, data.indices, data.values, data.num_features, setup_.quarter(), fills(),
+                visit, setup_.poll);
         else
             scan_sparse_text(setup_.text(data.features), data.num_features, fills(), visit);
     }
@@ -157,7 +161,8 @@ private:
             throw error(errc::invalid_argument, "the mean replaces missing values of dense features only",
                 {.path = features_path()});
         if (!setup_.data->standardize.empty())
-            throw error(errc::invalid_argument, "only columns of dense features can be standardized: zeros would not stay zero",
+            throw error(errc::invalid_argument,
+                "only columns of dense features can be standardized: zeros would not stay zero",
                 {.path = features_path()});
     }
     [[nodiscard]] std::uint64_t dense_columns() const {
@@ -193,9 +198,11 @@ private:
     [[nodiscard]] column_moments measure() const {
         column_moments columns;
         if (setup_.data->standardize.empty())
-            scan_dense<float>([&](std::uint64_t, std::uint64_t, std::span<const float> values) { columns.add(values); });
+            scan_dense<float>(
+                [&](std::uint64_t, std::uint64_t, std::span<const float> values) { columns.add(values); });
         else
-            scan_dense<double>([&](std::uint64_t, std::uint64_t, std::span<const double> values) { columns.add(values); });
+            scan_dense<double>(
+                [&](std::uint64_t, std::uint64_t, std::span<const double> values) { columns.add(values); });
         return columns;
     }
     /// Throws errc::not_finite for a row that standardization or projection made too large for 32 bits.
@@ -213,7 +220,8 @@ private:
         out.resize(start + row_bytes(as, values.size()));
         if (const std::size_t bad = encode_row(values, as, out.data() + start); bad != values.size())
             throw error(errc::out_of_range,
-                std::to_string(values[bad]) + " is too large for " + std::string(to_string(as)) + ": use the feature type f32 or int8",
+                std::to_string(values[bad]) + " is too large for " + std::string(to_string(as)) +
+                    ": use the feature type f32 or int8",
                 node_place(features_path(), at));
     }
     /// Cuts rows of a window at the ends of partitions.
@@ -222,7 +230,8 @@ private:
         const std::uint64_t end = window.first + window.seen.size();
         for (std::uint64_t first = window.first; first < end;) {
             const std::uint64_t border = setup_.rows.begin(setup_.rows.of(first) + 1), next = std::min(end, border);
-            append(static_cast<std::size_t>(first - window.first), static_cast<std::size_t>(next - first), next == border);
+            append(
+                static_cast<std::size_t>(first - window.first), static_cast<std::size_t>(next - first), next == border);
             first = next;
         }
     }
@@ -239,7 +248,8 @@ private:
         if (done % progress_rows == 0 && setup_.progress) setup_.progress("features", done, setup_.rows.nodes);
     }
 
-    /// Writes the rows that `scan` puts, by partition; those of nodes without a line are `absent`, if they may be missing.
+    /// Writes the rows that `scan` puts, by partition; those of nodes without a line are `absent`, if they may be
+    /// missing.
     template <class Scan>
     void write_rows(npy_writer& out, std::uint64_t row_bytes, std::span<const std::byte> absent, Scan&& scan) {
         arrange_rows(
@@ -277,7 +287,9 @@ private:
             if (data.missing == missing_features::mean || makes) own = measure();
             const std::uint64_t given = raw_columns();
             if (data.num_features != 0 && data.num_features != given)
-                throw error(errc::invalid_format, "has " + std::to_string(given) + " columns of features, their number is said to be " + std::to_string(data.num_features),
+                throw error(errc::invalid_format,
+                    "has " + std::to_string(given) + " columns of features, their number is said to be " +
+                        std::to_string(data.num_features),
                     {.path = features_path()});
             if (makes)
                 standard = feature_scale(*own, features_path());
@@ -285,7 +297,8 @@ private:
                 standard = feature_scale::read(data.standardize, given);
             if (fills()) {
                 fill = data.missing == missing_features::mean ? own->means() : std::vector<double>(given);
-                for (std::size_t i = 0; i < fill.size(); ++i) narrow.push_back(static_cast<float>(standard(i, fill[i])));
+                for (std::size_t i = 0; i < fill.size(); ++i)
+                    narrow.push_back(static_cast<float>(standard(i, fill[i])));
                 const std::span<const float> row = data.project == 0 ? narrow : project({}, narrow);
                 need_finite_result(row, 0);
                 encode(row, as, 0, absent);
@@ -308,8 +321,10 @@ private:
                 row(key, at, values);
             };
             const visit_dense dense = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
-                if (data.project == 0) row(key, at, values);
-                else changed(key, at, project({}, values));
+                if (data.project == 0)
+                    row(key, at, values);
+                else
+                    changed(key, at, project({}, values));
             };
             const auto completed = [&](std::uint64_t key, std::uint64_t at, auto values) { // without gaps, standardized
                 narrow.resize(values.size());
@@ -379,7 +394,8 @@ private:
             out.close();
         }
         if (columns == 0) throw error(errc::invalid_format, "contains no features", {.path = features_path()});
-        const std::uint64_t value_bytes = valued ? gneiss::value_bytes(as) : 0, entry_bytes = sizeof(std::uint32_t) + value_bytes;
+        const std::uint64_t value_bytes = valued ? gneiss::value_bytes(as) : 0,
+                            entry_bytes = sizeof(std::uint32_t) + value_bytes;
         npy_writer indices_out(setup_.array("features.indices"), npy_dtype::u32);
         std::optional<npy_writer> values_out;
         if (valued) values_out.emplace(setup_.array("features.values"), dtype_of(as));

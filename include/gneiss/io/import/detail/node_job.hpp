@@ -11,8 +11,8 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/row_layout.hpp>
-#include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/import/detail/node_tables.hpp>
+#include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/import/row_windows.hpp>
 #include <gneiss/io/names.hpp>
 #include <gneiss/io/npy.hpp>
@@ -26,8 +26,8 @@ struct node_job {
     row_partitioning rows{};                      ///< partitions of the rows
     node_keys keys{};                             ///< keys of nodes in text files
     std::uint64_t memory = 0, seed = 0;           ///< memory in bytes, and seed
-    bad_lines* bad = nullptr; ///< collects wrong lines of text
-    scan_poll poll{};         ///< for each block of lines or rows of the inputs
+    bad_lines* bad = nullptr;                     ///< collects wrong lines of text
+    scan_poll poll{};                             ///< for each block of lines or rows of the inputs
     /// Called with the progress of a phase.
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};
 

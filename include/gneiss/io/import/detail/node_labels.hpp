@@ -30,8 +30,8 @@ namespace gneiss::importing {
 /// Writes labels.npy and split.npy (and class_names.*) by row.
 ///
 /// \tparam Map  key of a node → row. Memory and cost as `arrange_rows`: class names are held in memory.
-/// Errors: those of the files, naming row or line; errc::out_of_range for labels, errc::invalid_format for nodes listed twice,
-/// for parts with unlabeled nodes, and for an empty training set.
+/// Errors: those of the files, naming row or line; errc::out_of_range for labels, errc::invalid_format for nodes listed
+/// twice, for parts with unlabeled nodes, and for an empty training set.
 template <class Map>
 class label_writer {
 public:
@@ -46,7 +46,9 @@ public:
         if (in_text) names = label_names(setup_.text(data.labels));
         for (const std::string& name : data.label_names) names.emplace(name, static_cast<std::int32_t>(names.size()));
         if (data.classes != 0 && names.size() > data.classes)
-            throw error(errc::invalid_format, "has " + std::to_string(names.size()) + " names of classes, the number of classes is said to be " + std::to_string(data.classes),
+            throw error(errc::invalid_format,
+                "has " + std::to_string(names.size()) + " names of classes, the number of classes is said to be " +
+                    std::to_string(data.classes),
                 {.path = data.labels});
         std::uint64_t classes = std::max<std::uint64_t>(data.classes, names.size());
         npy_writer out(setup_.array("labels"), npy_dtype::i32);
@@ -92,10 +94,10 @@ public:
     /// Call after `write_labels`, if there are labels.
     part_counts write_split() {
         const import_node_attributes& data = *setup_.data;
-        const std::filesystem::path& path = !data.split.empty()   ? data.split
-                                            : data.has_masks()    ? *std::ranges::find_if(data.masks, [](const auto& mask) { return !mask.empty(); })
-                                            : !data.lists.empty() ? data.lists[0].nodes
-                                                                  : data.labels;
+        const std::filesystem::path& path = !data.split.empty() ? data.split
+            : data.has_masks()    ? *std::ranges::find_if(data.masks, [](const auto& mask) { return !mask.empty(); })
+            : !data.lists.empty() ? data.lists[0].nodes
+                                  : data.labels;
         std::optional<npy_reader> labels;
         const bool targets = data.target != node_target_kind::classes;
         if (data.has_labels()) labels.emplace(setup_.array(targets ? "targets" : "labels"));
@@ -107,13 +109,16 @@ public:
         npy_writer out(setup_.array("split"), npy_dtype::u8);
         const row_windows windows(setup_.rows.nodes, 1, setup_.quarter() / 5); // and 4 bytes for the label
         arrange_rows(
-            windows, map_, data.compute_split || data.has_masks() || (!data.split.empty() && !is_text_table(data.split)), setup_.quarter(),
-            setup_.partial / "work-split", [&](const auto& put) { scan_split(put); },
+            windows, map_,
+            data.compute_split || data.has_masks() || (!data.split.empty() && !is_text_table(data.split)),
+            setup_.quarter(), setup_.partial / "work-split", [&](const auto& put) { scan_split(put); },
             [](row_window& window) { window.bytes.assign(window.seen.size(), std::byte{3}); },
             [&](row_window& window) {
                 std::vector<std::int32_t> classes(window.seen.size(), 0);
-                if (labels && targets) read_labeled(*labels, classes);
-                else if (labels) (void)labels->read(std::span(classes));
+                if (labels && targets)
+                    read_labeled(*labels, classes);
+                else if (labels)
+                    (void)labels->read(std::span(classes));
                 for (std::size_t i = 0; i < classes.size(); ++i) {
                     auto part = static_cast<std::uint8_t>(window.bytes[i]);
                     const bool labeled = classes[i] != no_label;
@@ -139,8 +144,9 @@ public:
         out.close();
         if (std::string unknown = unknown_.warning(path); !unknown.empty()) warnings_.push_back(std::move(unknown));
         if (numbers_ == std::array{true, true, false})
-            warnings_.push_back(path.string() + ": has only 0, read as train (" + std::to_string(counts[0]) + " nodes), and 1, read as valid (" +
-                                std::to_string(counts[1]) + " nodes); if it is a mask, give three: --split TRAIN.npy,VALID.npy,TEST.npy");
+            warnings_.push_back(path.string() + ": has only 0, read as train (" + std::to_string(counts[0]) +
+                " nodes), and 1, read as valid (" + std::to_string(counts[1]) +
+                " nodes); if it is a mask, give three: --split TRAIN.npy,VALID.npy,TEST.npy");
         if (counts[0] == 0)
             throw error(errc::invalid_format,
                 given ? "the training set is empty: no node is marked 0 (train)"
@@ -177,7 +183,7 @@ private:
     [[nodiscard]] names_of_labels label_names(const node_text& from) {
         names_of_labels names;
         std::map<std::string, std::uint64_t, std::less<>> absent; // words that could also name a class
-        std::map<std::string, std::uint64_t, std::less<>> lines; // the first of each name
+        std::map<std::string, std::uint64_t, std::less<>> lines;  // the first of each name
         bool numbers = true;
         std::uint64_t bytes = 0;
         scan_field(from, setup_.column(from, setup_.data->label_column),
@@ -197,8 +203,9 @@ private:
         for (const auto& [name, line] : lines) names.emplace(name, 0);
         if (numbers) return {};
         for (const auto& [word, count] : absent)
-            warnings_.push_back(from.path().string() + ": " + std::to_string(count) + (count == 1 ? " label " : " labels ") + excerpt(word) +
-                                " mean that a node has none: give the class another name if it is one");
+            warnings_.push_back(from.path().string() + ": " + std::to_string(count) +
+                (count == 1 ? " label " : " labels ") + excerpt(word) +
+                " mean that a node has none: give the class another name if it is one");
         std::int32_t rank = 0;
         for (auto& [name, id] : names) id = rank++;
         return names;
@@ -228,8 +235,10 @@ private:
         if (first != nullptr)
             throw error(errc::invalid_format,
                 "the label " + excerpt(first->first) +
-                    " seems to be several classes, and a node has one: keep one of them, import with several labels per "
-                    "node (--node-task multilabel), or with combined labels (--combined-labels), which makes it a class of "
+                    " seems to be several classes, and a node has one: keep one of them, import with several labels "
+                    "per "
+                    "node (--node-task multilabel), or with combined labels (--combined-labels), which makes it a "
+                    "class of "
                     "that name",
                 node_place(path, first->second));
     }
@@ -255,7 +264,8 @@ private:
             for (const import_node_list& list : data.lists) {
                 const std::uint64_t begin = begins_.emplace_back(end);
                 if (list.labels.empty()) continue;
-                std::vector<std::pair<double, std::uint64_t>> values; // labels of one part, with their places; its nodes are streamed
+                std::vector<std::pair<double, std::uint64_t>>
+                    values; // labels of one part, with their places; its nodes are streamed
                 scan_column(list.labels, [&](std::uint64_t, std::uint64_t at, double value) {
                     values.emplace_back(value, at);
                     if (const std::uint64_t bytes = values.capacity() * sizeof(values[0]); bytes > setup_.quarter())
@@ -268,7 +278,8 @@ private:
                             "has " + std::to_string(values.size()) + " labels, there are more nodes in " +
                                 list.nodes.string(),
                             {.path = list.labels});
-                    label(listed_node(node, list.nodes, at), begin + at, label_of(values[next].first, list.labels, values[next].second));
+                    label(listed_node(node, list.nodes, at), begin + at,
+                        label_of(values[next].first, list.labels, values[next].second));
                     ++next;
                     end = begin + at + 1;
                 });
@@ -311,8 +322,10 @@ private:
     [[nodiscard]] std::uint64_t listed_node(double node, const std::filesystem::path& path, std::uint64_t at) const {
         if (!(node >= 0 && node < static_cast<double>(setup_.rows.nodes)) || node != std::floor(node))
             throw error(errc::out_of_range,
-                "node " + (std::isnan(node) ? "NaN" : std::to_string(static_cast<std::int64_t>(std::clamp(node, -1e18, 1e18)))) + " of " +
-                    std::to_string(setup_.rows.nodes),
+                "node " +
+                    (std::isnan(node) ? "NaN"
+                                      : std::to_string(static_cast<std::int64_t>(std::clamp(node, -1e18, 1e18)))) +
+                    " of " + std::to_string(setup_.rows.nodes),
                 node_place(path, at));
         return static_cast<std::uint64_t>(node);
     }
@@ -342,11 +355,15 @@ private:
                 part(node, node, static_cast<std::uint8_t>(data.compute_split(node)));
         if (data.has_masks())
             scan_masks(
-                data.masks, [&](std::uint64_t key, std::uint64_t at, double value) { part(key, at, static_cast<std::uint8_t>(value)); },
+                data.masks,
+                [&](std::uint64_t key, std::uint64_t at, double value) {
+                    part(key, at, static_cast<std::uint8_t>(value));
+                },
                 setup_.poll);
         if (data.split.empty()) return;
         if (!is_text_table(data.split)) {
-            const bool wide = size_of(read_npy_header(plain_file::open(data.split)).dtype) != 1; // bytes were checked before
+            const bool wide =
+                size_of(read_npy_header(plain_file::open(data.split)).dtype) != 1; // bytes were checked before
             return scan_numbers(
                 data.split,
                 [&](std::uint64_t key, std::uint64_t at, double value) {
@@ -361,10 +378,12 @@ private:
         const node_text from = setup_.text(data.split);
         const std::size_t column = setup_.column(from, data.split_column);
         if (column < from.names().size() && detail::lowered(from.names()[column]).find("mask") != std::string::npos)
-            refuse_mask("is a mask, by its name", {.path = data.split, .field = "column '" + from.names()[column] + "'"});
+            refuse_mask(
+                "is a mask, by its name", {.path = data.split, .field = "column '" + from.names()[column] + "'"});
         scan_field(from, column, [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
             const std::optional<node_split> found = part_of(field);
-            if (const std::string word = found ? "" : detail::lowered(trimmed(field)); word == "true" || word == "false")
+            if (const std::string word = found ? "" : detail::lowered(trimmed(field));
+                word == "true" || word == "false")
                 refuse_mask("is a mask (true and false)", {.path = data.split, .field = "line " + std::to_string(at)});
             entry(key, at, found, [&] { return std::string(trimmed(field)); });
         });
@@ -380,7 +399,10 @@ private:
             (void)from.read_as(std::span(some).first(rows * columns));
             for (std::size_t i = 0; i < rows; ++i) {
                 const auto row = std::span<const float>(some).subspan(i * columns, columns);
-                out[done + i] = std::ranges::all_of(row, [&](float x) { return labels ? x == no_target : std::isnan(x); }) ? no_label : 0;
+                out[done + i] =
+                    std::ranges::all_of(row, [&](float x) { return labels ? x == no_target : std::isnan(x); })
+                    ? no_label
+                    : 0;
             }
             done += rows;
         }
@@ -390,8 +412,8 @@ private:
     Map& map_;
     std::vector<std::string> warnings_;
     unknown_parts unknown_;
-    bool unread_ = true;             ///< the split was not read yet
-    std::array<bool, 3> numbers_{}; ///< an array of the split has 0, 1, others
+    bool unread_ = true;                ///< the split was not read yet
+    std::array<bool, 3> numbers_{};     ///< an array of the split has 0, 1, others
     std::vector<std::uint64_t> begins_; ///< first position of each list: positions count on from list to list
 };
 

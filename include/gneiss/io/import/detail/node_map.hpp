@@ -23,8 +23,8 @@ using node_map = std::variant<std::monostate, hash_map, array_map, permutation_m
     return {directory / "names.hashes.npy", page_alignment, nodes, memory / 3};
 }
 
-/// Opens a node map. Names: by their hash. Integer ids: the array of rows by node if it fits or a table names the nodes; else
-/// computed.
+/// Opens a node map. Names: by their hash. Integer ids: the array of rows by node if it fits or a table names the
+/// nodes; else computed.
 [[nodiscard]] inline node_map open_node_map(
     const import_options& options, bool integer, const std::filesystem::path& directory, std::uint64_t nodes) {
     if (!integer) return open_name_map(directory, nodes, options.memory);

@@ -12,8 +12,8 @@
 #include <gneiss/io/import/detail/node_targets.hpp>
 #include <gneiss/io/import/detail/state.hpp>
 
-// Attributes of nodes are brought into row order, each in its own phase. Memory: two thirds for them, one third for the map of
-// nodes.
+// Attributes of nodes are brought into row order, each in its own phase. Memory: two thirds for them, one third for the
+// map of nodes.
 namespace gneiss::importing {
 
 /// Returns the job of the writers of attributes. Refers to the state.
@@ -27,9 +27,8 @@ namespace gneiss::importing {
         .seed = state.options.seed,
         .bad = &state.bad,
         .poll = [&state] { state.throw_if_stopped(); },
-        .progress = [&state](std::string_view phase, std::uint64_t finished, std::uint64_t total) {
-            state.report_progress(phase, finished, total, "nodes");
-        }};
+        .progress = [&state](std::string_view phase, std::uint64_t finished,
+                        std::uint64_t total) { state.report_progress(phase, finished, total, "nodes"); }};
 }
 
 /// Writes labels.npy, or targets.npy, and class_names.*; records the number of classes or targets in the journal.

@@ -16,14 +16,15 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/import/detail/node_tables.hpp>
+#include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/npy.hpp>
 
 // The split of nodes: its words and numbers, and masks.
 namespace gneiss::importing {
 
-/// Returns the part that a number stands for: 0 train, 1 valid, 2 test; unused for 3, negative numbers and NaN. Empty for any other.
+/// Returns the part that a number stands for: 0 train, 1 valid, 2 test; unused for 3, negative numbers and NaN. Empty
+/// for any other.
 [[nodiscard]] inline std::optional<node_split> part_of(double value) noexcept {
     if (value == 0) return node_split::train;
     if (value == 1) return node_split::valid;
@@ -35,9 +36,10 @@ namespace gneiss::importing {
 [[nodiscard]] inline std::optional<node_split> part_of(std::string_view field) {
     if (is_missing(field)) return node_split::unused;
     if (const auto value = number_of(field)) return part_of(*value);
-    static constexpr std::array<std::pair<std::string_view, node_split>, 9> words{{{"train", node_split::train},
-        {"training", node_split::train}, {"valid", node_split::valid}, {"validation", node_split::valid}, {"val", node_split::valid},
-        {"dev", node_split::valid}, {"test", node_split::test}, {"testing", node_split::test}, {"unused", node_split::unused}}};
+    static constexpr std::array<std::pair<std::string_view, node_split>, 9> words{
+        {{"train", node_split::train}, {"training", node_split::train}, {"valid", node_split::valid},
+            {"validation", node_split::valid}, {"val", node_split::valid}, {"dev", node_split::valid},
+            {"test", node_split::test}, {"testing", node_split::test}, {"unused", node_split::unused}}};
     const std::string word = detail::lowered(trimmed(field));
     for (const auto& [name, part] : words)
         if (name == word) return part;
@@ -51,8 +53,10 @@ public:
     void add(std::string_view entry, std::uint64_t at) {
         ++count_;
         const auto found = words_.find(entry);
-        if (found != words_.end()) ++found->second.first;
-        else if (words_.size() < 20) words_.emplace(entry, std::pair(std::uint64_t{1}, at));
+        if (found != words_.end())
+            ++found->second.first;
+        else if (words_.size() < 20)
+            words_.emplace(entry, std::pair(std::uint64_t{1}, at));
     }
     /// Returns the sentence about them for the user; empty if there are none.
     [[nodiscard]] std::string warning(const std::filesystem::path& path) const {
@@ -60,10 +64,10 @@ public:
         std::string all;
         for (const auto& [word, seen] : words_)
             all += (all.empty() ? "" : ", ") + excerpt(word) + " (" + std::to_string(seen.first) + ", first in " +
-                   (is_text_table(path) ? "line " : "row ") + std::to_string(seen.second) + ")";
+                (is_text_table(path) ? "line " : "row ") + std::to_string(seen.second) + ")";
         return path.string() + ": " + std::to_string(count_) + (count_ == 1 ? " entry stands" : " entries stand") +
-               " for no part of the split, so the nodes are unused: " + all +
-               "; parts are 0 or train, 1 or valid (validation, val, dev), 2 or test, 3 or unused";
+            " for no part of the split, so the nodes are unused: " + all +
+            "; parts are 0 or train, 1 or valid (validation, val, dev), 2 or test, 3 or unused";
     }
 
 private:
@@ -75,12 +79,14 @@ private:
 [[noreturn]] inline void refuse_mask(const char* what, error_place place) {
     throw error(errc::invalid_format,
         std::string(what) +
-            ": a split has a number for each node (0 train, 1 valid, 2 test, 3 unused); give masks as three arrays, --split "
+            ": a split has a number for each node (0 train, 1 valid, 2 test, 3 unused); give masks as three arrays, "
+            "--split "
             "TRAIN.npy,VALID.npy,TEST.npy",
         std::move(place));
 }
 
-/// Throws errc::invalid_format for a split that is a mask: an array of Booleans, or of bytes that are 0 and 1. One pass over bytes.
+/// Throws errc::invalid_format for a split that is a mask: an array of Booleans, or of bytes that are 0 and 1. One pass
+/// over bytes.
 inline void check_split_array(const std::filesystem::path& path) {
     npy_reader in(path);
     if (in.header().dtype == npy_dtype::boolean) refuse_mask("is a mask (Booleans)", {.path = path});
@@ -88,19 +94,22 @@ inline void check_split_array(const std::filesystem::path& path) {
     std::array<bool, 3> seen{};
     std::vector<std::int16_t> some(65536);
     while (const std::size_t got = in.read_as(std::span(some))) {
-        for (const std::int16_t value : std::span<const std::int16_t>(some).first(got)) seen[value == 0 ? 0 : value == 1 ? 1 : 2] = true;
+        for (const std::int16_t value : std::span<const std::int16_t>(some).first(got))
+            seen[value == 0 ? 0 : value == 1 ? 1 : 2] = true;
         if (seen[2]) return;
     }
     if (seen[0] && seen[1])
-        refuse_mask("has bytes that are 0 and 1, as a mask has, where 0 would mean train and 1 valid (if they do, save a wider type)",
+        refuse_mask("has bytes that are 0 and 1, as a mask has, where 0 would mean train and 1 valid (if they do, save "
+                    "a wider type)",
             {.path = path});
 }
 
 /// Reads the masks of train, valid and test, row by row. `visit` gets the part of each node.
 ///
-/// Errors: errc::invalid_format for another shape than [nodes] and for a node in two masks; errc::out_of_range for entries other
-/// than true, false, 1 and 0; those of npy_reader.
-inline void scan_masks(const std::array<std::filesystem::path, 3>& masks, const visit_number& visit, const scan_poll& poll = {}) {
+/// Errors: errc::invalid_format for another shape than [nodes] and for a node in two masks; errc::out_of_range for
+/// entries other than true, false, 1 and 0; those of npy_reader.
+inline void scan_masks(
+    const std::array<std::filesystem::path, 3>& masks, const visit_number& visit, const scan_poll& poll = {}) {
     std::array<std::optional<npy_reader>, 3> in;
     std::uint64_t rows = 0;
     for (std::size_t part = 0; part < 3; ++part) {
@@ -127,7 +136,8 @@ inline void scan_masks(const std::array<std::filesystem::path, 3>& masks, const 
                 const float value = some[part][i];
                 if (value == 0) continue;
                 if (value != 1)
-                    throw error(errc::out_of_range, "is " + std::to_string(value) + ": a mask holds true or false, or 1 and 0",
+                    throw error(errc::out_of_range,
+                        "is " + std::to_string(value) + ": a mask holds true or false, or 1 and 0",
                         node_place(masks[part], first));
                 if (found < 3)
                     throw error(errc::invalid_format,
@@ -141,8 +151,9 @@ inline void scan_masks(const std::array<std::filesystem::path, 3>& masks, const 
     }
 }
 
-/// Sets the split by arrays with the names of PyG, DGL and OGB: train_mask, val_mask (or valid_mask) and test_mask, or lists of
-/// nodes, train_idx, val_idx (or valid_idx) and test_idx. `find(name)` returns the path of an array, empty if there is none.
+/// Sets the split by arrays with the names of PyG, DGL and OGB: train_mask, val_mask (or valid_mask) and test_mask, or
+/// lists of nodes, train_idx, val_idx (or valid_idx) and test_idx. `find(name)` returns the path of an array, empty if
+/// there is none.
 /// Returns false without any of them for train.
 template <class Find>
 bool find_split(import_node_attributes& data, Find&& find) {
@@ -151,9 +162,11 @@ bool find_split(import_node_attributes& data, Find&& find) {
             if (std::filesystem::path found = find(name); !found.empty()) return found;
         return {};
     };
-    const std::filesystem::path mask = first_of({"train_mask"}), list = first_of({"train_idx", "train_index", "idx_train"});
+    const std::filesystem::path mask = first_of({"train_mask"}),
+                                list = first_of({"train_idx", "train_index", "idx_train"});
     if (!mask.empty())
-        data.masks = {mask, first_of({"val_mask", "valid_mask", "validation_mask", "dev_mask"}), first_of({"test_mask"})};
+        data.masks = {
+            mask, first_of({"val_mask", "valid_mask", "validation_mask", "dev_mask"}), first_of({"test_mask"})};
     else if (!list.empty()) {
         data.lists = {{.part = node_split::train, .nodes = list}};
         if (auto nodes = first_of({"val_idx", "valid_idx", "val_index", "valid_index", "idx_val"}); !nodes.empty())

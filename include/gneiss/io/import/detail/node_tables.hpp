@@ -21,11 +21,11 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/detail/bad_lines.hpp>
-#include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/detail/names.hpp>
-#include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/import/detail/node_text.hpp>
 #include <gneiss/io/import/detail/source_plan.hpp>
+#include <gneiss/io/import/fields.hpp>
+#include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/npy.hpp>
 
 // Sequential readers of files with values of nodes: arrays and text.
@@ -79,16 +79,16 @@ inline constexpr std::string_view split_advice =
     return without_blanks(field.substr(1, field.size() - 2));
 }
 
-/// Returns true for a field that stands for no value, of a label, target, split or feature: empty, NaN, NA, N/A, null, None or ?,
-/// in any case, with or without blanks and quotes around it.
+/// Returns true for a field that stands for no value, of a label, target, split or feature: empty, NaN, NA, N/A, null,
+/// None or ?, in any case, with or without blanks and quotes around it.
 [[nodiscard]] inline bool is_missing(std::string_view field) noexcept {
     field = trimmed(field);
     const auto is = [&](std::string_view word) {
         return std::ranges::equal(
             field, word, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
     };
-    static constexpr std::string_view words[] = {
-        "", "nan", "-nan", "na", "<na>", "#n/a", "n/a", "null", "none", "?"}; // NumPy, pandas, R, spreadsheets, SQL, Python, UCI
+    static constexpr std::string_view words[] = {"", "nan", "-nan", "na", "<na>", "#n/a", "n/a", "null", "none",
+        "?"}; // NumPy, pandas, R, spreadsheets, SQL, Python, UCI
     return std::ranges::any_of(words, is);
 }
 
@@ -118,9 +118,10 @@ template <class T = float>
     if (failure == std::errc::result_out_of_range)
         return static_cast<T>(std::strtod(std::string(field).c_str(), nullptr)); // 0 or ∞
     if (failure != std::errc{} || end != field.data() + field.size())
-        place.fail(field, is_missing(field) ? "a number is missing: --missing zero or mean fills such cells"
-                                            : excerpt(field) + " is not a number" +
-                                                  (place.line == 1 ? ": is this line a header (--header)?" : ""));
+        place.fail(field,
+            is_missing(field)
+                ? "a number is missing: --missing zero or mean fills such cells"
+                : excerpt(field) + " is not a number" + (place.line == 1 ? ": is this line a header (--header)?" : ""));
     return value;
 }
 
@@ -158,7 +159,8 @@ void scan_dense_array(const std::filesystem::path& path, bool missing, const std
     }
 }
 
-/// Reads dense features of a text file as T: the fields at `columns`, in this order. `missing`: cells may be; they are NaN.
+/// Reads dense features of a text file as T: the fields at `columns`, in this order. `missing`: cells may be; they are
+/// NaN.
 template <class T = float>
 void scan_dense_text(const node_text& text, std::span<const std::size_t> columns, bool missing,
     const std::type_identity_t<visit_row<T>>& visit) {
@@ -179,14 +181,16 @@ void scan_dense_text(const node_text& text, std::span<const std::size_t> columns
                     missing && is_missing(field) ? std::numeric_limits<T>::quiet_NaN() : parse_real<T>(field, place);
                 ++count;
             } else if (at >= text.fields() && !field.empty()) {
-                place.fail(field, text.names().empty() ? "more than the " + std::to_string(columns.size()) +
-                                                             " features of the first line"
-                                                       : "more fields than the header names");
+                place.fail(field,
+                    text.names().empty()
+                        ? "more than the " + std::to_string(columns.size()) + " features of the first line"
+                        : "more fields than the header names");
             }
         }
         if (count != values.size())
-            place.fail(place.begin + place.length, "found " + std::to_string(count) + " features where " +
-                                                       std::to_string(columns.size()) + " are expected");
+            place.fail(place.begin + place.length,
+                "found " + std::to_string(count) + " features where " + std::to_string(columns.size()) +
+                    " are expected");
         need_finite(std::span<const T>(values), text.path(), place.line, missing);
         visit(key, place.line, values);
     });
@@ -205,9 +209,7 @@ public:
     /// becomes 0; `sum`: values of a repeated column are added, as scipy does.
     void finish(const std::filesystem::path& path, const std::filesystem::path& values_path, std::uint64_t at,
         bool missing = false, bool sum = false) {
-        if (missing)
-            std::ranges::replace_if(
-                values, [](float x) { return std::isnan(x); }, 0.0F);
+        if (missing) std::ranges::replace_if(values, [](float x) { return std::isnan(x); }, 0.0F);
         if (!std::ranges::is_sorted(indices)) sort();
         if (sum && !values.empty()) add_repeated();
         const auto wrong = [&](std::uint32_t column, const std::string& what, errc code) {

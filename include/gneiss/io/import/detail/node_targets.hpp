@@ -18,15 +18,15 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/io/import/feature_scale.hpp>
 #include <gneiss/io/import/detail/node_job.hpp>
+#include <gneiss/io/import/feature_scale.hpp>
 #include <gneiss/io/npy.hpp>
 
 namespace gneiss::importing {
 
-/// Writes targets.npy by row, u8 for several labels per node and f32 for numbers, and class_names.* if columns have names. Columns of
-/// numbers that f32 would round too far for their spread, such as seconds since 1970, are stored without their means, which
-/// go to target_offsets.npy.
+/// Writes targets.npy by row, u8 for several labels per node and f32 for numbers, and class_names.* if columns have
+/// names. Columns of numbers that f32 would round too far for their spread, such as seconds since 1970, are stored
+/// without their means, which go to target_offsets.npy.
 ///
 /// \tparam Map  key of a node → row. Memory and cost as `arrange_rows`: class names are held in memory.
 /// Errors: those of the files, naming row or line; errc::out_of_range for labels that are neither 0 nor 1;
@@ -50,7 +50,9 @@ public:
         } else if (text) {
             names = titles();
         }
-        const std::uint64_t columns = data.compute_targets ? data.classes : sets ? names.size() : columns_of_source(text);
+        const std::uint64_t columns = data.compute_targets ? data.classes
+            : sets                                         ? names.size()
+                                                           : columns_of_source(text);
         if (columns == 0) throw error(errc::invalid_format, "no node has a label", {.path = data.labels});
         if (data.classes != 0 && data.classes != columns)
             throw error(errc::invalid_argument,
@@ -72,15 +74,21 @@ public:
                     put(key, at, std::span<const std::byte>(record));
                 };
                 std::vector<float> narrow(static_cast<std::size_t>(columns));
-                const visit_row<double> centered = [&](std::uint64_t key, std::uint64_t at, std::span<const double> values) {
-                    for (std::size_t i = 0; i < narrow.size(); ++i) narrow[i] = static_cast<float>(values[i] - offsets[i]);
+                const visit_row<double> centered = [&](std::uint64_t key, std::uint64_t at,
+                                                       std::span<const double> values) {
+                    for (std::size_t i = 0; i < narrow.size(); ++i)
+                        narrow[i] = static_cast<float>(values[i] - offsets[i]);
                     need_finite(std::span<const float>(narrow), data.labels, at, true);
                     row(key, at, narrow);
                 };
-                if (data.compute_targets) scan_computed(columns, row);
-                else if (sets) scan_sets(classes, row);
-                else if (!offsets.empty()) scan_numbers_of_source<double>(text, centered);
-                else scan_numbers_of_source<float>(text, row);
+                if (data.compute_targets)
+                    scan_computed(columns, row);
+                else if (sets)
+                    scan_sets(classes, row);
+                else if (!offsets.empty())
+                    scan_numbers_of_source<double>(text, centered);
+                else
+                    scan_numbers_of_source<float>(text, row);
             },
             [&](row_window& window) {
                 window.bytes.resize(window.seen.size() * record.size());
@@ -155,7 +163,8 @@ private:
                 for_each_label(field, [&](std::string_view label) {
                     if (found.contains(label)) return;
                     bytes += 192 + 2 * label.size();
-                    if (bytes > setup_.quarter()) throw over_budget(setup_.quarter(), {{"names of classes so far", bytes}});
+                    if (bytes > setup_.quarter())
+                        throw over_budget(setup_.quarter(), {{"names of classes so far", bytes}});
                     found.emplace(label, 0);
                 });
             });
@@ -180,8 +189,8 @@ private:
         for (const table_column& column : label_columns_of(*setup_.data)) {
             columns.push_back(setup_.column(from, column));
             if (std::ranges::find(columns.begin(), columns.end() - 1, columns.back()) != columns.end() - 1)
-                throw error(errc::invalid_argument, "label column " + std::to_string(columns.back()) + " is given twice",
-                    {.path = from.path()});
+                throw error(errc::invalid_argument,
+                    "label column " + std::to_string(columns.back()) + " is given twice", {.path = from.path()});
         }
         return columns;
     }
@@ -205,12 +214,14 @@ private:
             [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                 const bool none = is_no_label(field);
                 std::ranges::fill(values, none ? std::numeric_limits<float>::quiet_NaN() : 0.0F);
-                if (!none) for_each_label(field, [&](std::string_view label) { values[classes.find(label)->second] = 1; });
+                if (!none)
+                    for_each_label(field, [&](std::string_view label) { values[classes.find(label)->second] = 1; });
                 row(key, at, values);
             });
     }
-    /// Returns what is subtracted from each column of numbers before it is narrowed to f32: its mean, if rounding would change values
-    /// by more than 1/10000 of the column's deviation; else 0. Empty if no column needs it. One pass over numbers of more bits.
+    /// Returns what is subtracted from each column of numbers before it is narrowed to f32: its mean, if rounding would
+    /// change values by more than 1/10000 of the column's deviation; else 0. Empty if no column needs it. One pass over
+    /// numbers of more bits.
     [[nodiscard]] std::vector<double> offsets_of_source(bool text) const {
         const import_node_attributes& data = *setup_.data;
         if (binary() || data.compute_targets) return {};
@@ -223,7 +234,9 @@ private:
             moments.add(values);
             errors.resize(values.size());
             for (std::size_t i = 0; i < values.size(); ++i)
-                if (!std::isnan(values[i])) errors[i] = std::max(errors[i], std::abs(values[i] - static_cast<double>(static_cast<float>(values[i]))));
+                if (!std::isnan(values[i]))
+                    errors[i] =
+                        std::max(errors[i], std::abs(values[i] - static_cast<double>(static_cast<float>(values[i]))));
         });
         std::vector<double> offsets = moments.means();
         const std::vector<double> deviations = moments.deviations();
@@ -237,8 +250,10 @@ private:
     }
     template <class T>
     void scan_numbers_of_source(bool text, const visit_row<T>& row) const {
-        if (text) scan_columns<T>(row);
-        else scan_array<T>(row);
+        if (text)
+            scan_columns<T>(row);
+        else
+            scan_array<T>(row);
     }
     /// Reads columns of numbers in text; missing: NaN.
     template <class T>
@@ -253,7 +268,9 @@ private:
                 const auto slot = std::ranges::find(columns, at);
                 if (slot == columns.end() || (binary() ? is_no_label(field) : is_missing(field))) continue;
                 const std::string word = binary() ? detail::lowered(trimmed(field)) : "";
-                values[static_cast<std::size_t>(slot - columns.begin())] = word == "true" ? T{1} : word == "false" ? T{0} : parse_real<T>(field, place);
+                values[static_cast<std::size_t>(slot - columns.begin())] = word == "true" ? T{1}
+                    : word == "false"                                                     ? T{0}
+                                                                                          : parse_real<T>(field, place);
             }
             need_finite(std::span<const T>(values), from.path(), place.line, true);
             row(key, place.line, values);
@@ -278,7 +295,8 @@ private:
 
     void write_names(const std::vector<std::string>& names, std::uint64_t columns) const {
         if (names.empty()) return;
-        npy_writer offsets(setup_.array("class_names.offsets"), npy_dtype::i64), pool(setup_.array("class_names.bytes"), npy_dtype::u8);
+        npy_writer offsets(setup_.array("class_names.offsets"), npy_dtype::i64),
+            pool(setup_.array("class_names.bytes"), npy_dtype::u8);
         std::int64_t end = 0;
         offsets.append(end);
         for (const std::string& name : names) {

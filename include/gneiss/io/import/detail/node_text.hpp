@@ -14,10 +14,10 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/detail/bad_lines.hpp>
-#include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/detail/names.hpp>
-#include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/import/detail/source_plan.hpp>
+#include <gneiss/io/import/fields.hpp>
+#include <gneiss/io/import/node_options.hpp>
 
 // Text files with values of nodes, line by line.
 namespace gneiss::importing {
@@ -53,9 +53,10 @@ using scan_poll = std::function<void()>;
 /// A text file of nodes: a line for each, with the node's id or name and values.
 ///
 /// The delimiter is that of the first line that has one (tab, comma or blank; in a .csv comma or semicolon before
-/// others): lines before it are nodes without values. If wrong lines may be skipped, it is that of the first typical line.
-/// Fields between commas and semicolons may be quoted, as those of edges. Empty lines are skipped, unless line i is node i. So are
-/// lines that begin with the comment of the keys or, where nodes are numbers, with "# "; a name may begin so.
+/// others): lines before it are nodes without values. If wrong lines may be skipped, it is that of the first typical
+/// line. Fields between commas and semicolons may be quoted, as those of edges. Empty lines are skipped, unless line i
+/// is node i. So are lines that begin with the comment of the keys or, where nodes are numbers, with "# "; a name may
+/// begin so.
 class node_text {
 public:
     static constexpr std::size_t no_column = ~std::size_t{0}; ///< line i is node i
@@ -104,15 +105,16 @@ public:
             return csv && has(',') ? ',' : csv && has(';') ? ';' : has('\t') ? '\t' : has(',') ? ',' : ' ';
         };
         if (!found_lines.empty()) {
-            const std::size_t at = first_typical_line(found_lines.size(), wrong, [&](std::size_t by, std::size_t of) -> std::size_t {
-                const char delimiter = delimiter_of(found_lines[by]);
-                if (delimiter_of(found_lines[of]) != delimiter) return 0;
-                try {
-                    return count_fields(found_lines[of], found_numbers[of], delimiter);
-                } catch (const error&) { // reported when values are read
-                    return 0;
-                }
-            });
+            const std::size_t at =
+                first_typical_line(found_lines.size(), wrong, [&](std::size_t by, std::size_t of) -> std::size_t {
+                    const char delimiter = delimiter_of(found_lines[by]);
+                    if (delimiter_of(found_lines[of]) != delimiter) return 0;
+                    try {
+                        return count_fields(found_lines[of], found_numbers[of], delimiter);
+                    } catch (const error&) { // reported when values are read
+                        return 0;
+                    }
+                });
             first_ = found_lines[at];
             number = found_numbers[at];
         }
@@ -187,8 +189,7 @@ public:
                 key = keys_.of(node, place);
             } else if (key >= keys_.nodes) {
                 if (line.empty()) return true;
-                place.fail(place.begin,
-                    "a line for node " + std::to_string(key) + " of " + std::to_string(keys_.nodes),
+                place.fail(place.begin, "a line for node " + std::to_string(key) + " of " + std::to_string(keys_.nodes),
                     errc::out_of_range);
             }
             visit(key, fields, place);
@@ -246,8 +247,8 @@ private:
         if (const auto nul = line.find('\0'); nul != std::string_view::npos)
             place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
     }
-    /// Visits lines, unless line i is node i only those that are not empty or comments, while `visit(line, place)` returns
-    /// true.
+    /// Visits lines, unless line i is node i only those that are not empty or comments, while `visit(line, place)`
+    /// returns true.
     template <class Visit>
     void for_each_line(Visit&& visit) const {
         file_source source(path_);

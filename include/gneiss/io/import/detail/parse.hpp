@@ -61,10 +61,10 @@ struct parse_memory {
 struct line_notes {
     static constexpr std::uint64_t no_line = ~std::uint64_t{0};
 
-    std::uint64_t comments = 0;          ///< comments after the first edge
-    std::uint64_t uneven = 0;            ///< edges with another number of fields than the first one
+    std::uint64_t comments = 0;           ///< comments after the first edge
+    std::uint64_t uneven = 0;             ///< edges with another number of fields than the first one
     std::uint64_t first_uneven = no_line; ///< line of the first of them
-    std::uint64_t padded = 0;            ///< names that begin or end with a blank
+    std::uint64_t padded = 0;             ///< names that begin or end with a blank
     std::uint64_t first_padded = no_line; ///< line of the first of them
 
     /// Adds the notes of other lines.
@@ -96,16 +96,16 @@ public:
         const std::vector<planned_source>* sources = nullptr; ///< inputs
         bool integer_ids = false;                             ///< ids are integers, not names
         relation_kind relations = relation_kind::none;        ///< kind of relations
-        std::uint64_t node_limit = 0xffffffffU;     ///< upper bound of integer ids, exclusive
+        std::uint64_t node_limit = 0xffffffffU;               ///< upper bound of integer ids, exclusive
         std::uint64_t relation_limit = 0xffffffffU;           ///< upper bound of integer relations, exclusive
         std::uint64_t hash_seed = 0;                          ///< seed of name hashes
         parse_memory memory{};                                ///< shares of memory
-        bad_lines* bad = nullptr; ///< collects wrong lines; null: the first one is thrown
+        bad_lines* bad = nullptr;                             ///< collects wrong lines; null: the first one is thrown
     };
 
     /// Writes edges to `raw`, and names to `names` if ids are names.
-    edge_parser(setup options, std::array<append_file, 3>& raw, partitioned_spill* names, relation_dictionary& relations,
-        const E& executor)
+    edge_parser(setup options, std::array<append_file, 3>& raw, partitioned_spill* names,
+        relation_dictionary& relations, const E& executor)
         : setup_(options),
           raw_(&raw),
           names_(names),
@@ -113,7 +113,8 @@ public:
           executor_(&executor),
           filter_(options.integer_ids ? 16 : options.memory.filter),
           split_key_(options.options->seed, random_domain::split),
-          splits_pairs_(options.options->undirected || std::ranges::any_of(*options.sources, &planned_source::symmetric)) {}
+          splits_pairs_(
+              options.options->undirected || std::ranges::any_of(*options.sources, &planned_source::symmetric)) {}
 
     /// Reads everything. Throws the first error in the order of sources and lines, for any number of threads;
     /// `bad_lines_error` for several wrong lines.
@@ -166,8 +167,8 @@ private:
             }
             for (std::size_t split = 0; split < 3; ++split) flush(mine, split);
         } catch (...) {
-            // Another worker may hold a chunk that comes earlier in the sources: it is completed, and the earliest error wins.
-            // A failure of the reader comes after all chunks.
+            // Another worker may hold a chunk that comes earlier in the sources: it is completed, and the earliest
+            // error wins. A failure of the reader comes after all chunks.
             const std::scoped_lock lock(mutex_);
             if (chunk.size == 0) place = {std::numeric_limits<std::size_t>::max(), 0};
             if (!failure_ || place < failure_place_) {
@@ -232,7 +233,7 @@ private:
                     if (setup_.options->skip_bad == 0) {
                         std::uint64_t now = stop_after_;
                         while (chunk.consumed + bytes_after_error < now &&
-                               !stop_after_.compare_exchange_weak(now, chunk.consumed + bytes_after_error)) {
+                            !stop_after_.compare_exchange_weak(now, chunk.consumed + bytes_after_error)) {
                         }
                     }
                     return true;
@@ -243,7 +244,8 @@ private:
         found_.notes[chunk.source].merge(notes);
     }
 
-    static void note(line_notes& notes, const text_format& text, const line_place& place, std::array<std::string_view, 3> names) {
+    static void note(
+        line_notes& notes, const text_format& text, const line_place& place, std::array<std::string_view, 3> names) {
         if (text.fields != 0 && place.fields != text.fields) [[unlikely]] {
             ++notes.uneven;
             notes.first_uneven = std::min(notes.first_uneven, place.line);
@@ -365,8 +367,8 @@ private:
     }
 
     /// Adds an edge between integers whose names are their digits.
-    void add_numbers(
-        worker& mine, const planned_source& from, std::uint64_t source, std::uint64_t relation, std::uint64_t destination) {
+    void add_numbers(worker& mine, const planned_source& from, std::uint64_t source, std::uint64_t relation,
+        std::uint64_t destination) {
         const std::string u = std::to_string(source), r = std::to_string(relation), v = std::to_string(destination);
         add_named(mine, from, u, r, v, {&from.source.path, 0, r.data(), r.size()});
     }
@@ -408,8 +410,8 @@ private:
         return from.symmetric ? !from.lists_both : setup_.options->undirected && split == 0;
     }
 
-    /// Given splits stay; else draws by the edge alone. If any source is undirected, both directions of every pair draw the
-    /// same, from any source.
+    /// Given splits stay; else draws by the edge alone. If any source is undirected, both directions of every pair draw
+    /// the same, from any source.
     [[nodiscard]] edge_split split_of(
         const planned_source& from, std::uint64_t u, std::uint64_t relation, std::uint64_t v) const {
         if (!setup_.options->fractions) return from.source.split;

@@ -22,7 +22,9 @@ class partial_directory {
 public:
     /// Creates and locks the directory.
     explicit partial_directory(const std::filesystem::path& out)
-        : path_(out.string() + ".partial"), lock_(path_), removable_(lock_.created()) {}
+        : path_(out.string() + ".partial"),
+          lock_(path_),
+          removable_(lock_.created()) {}
     partial_directory(const partial_directory&) = delete;
     partial_directory& operator=(const partial_directory&) = delete;
     ~partial_directory() {

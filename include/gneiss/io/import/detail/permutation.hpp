@@ -39,8 +39,8 @@ void for_each_words(const words_on_disk& words, std::uint64_t memory, Visit&& vi
 /// Passes the inverse of a permutation of 0 … count − 1 to `emit(span)`, in order: entry words[i] is i.
 ///
 /// \param name  origin of the words in errors
-/// Cost: one pass over the words for every part of the inverse that half of `memory` holds. Throws errc::out_of_range or
-/// errc::invalid_format, naming the entry, for words that are not a permutation. Precondition: count < 2³² − 1.
+/// Cost: one pass over the words for every part of the inverse that half of `memory` holds. Throws errc::out_of_range
+/// or errc::invalid_format, naming the entry, for words that are not a permutation. Precondition: count < 2³² − 1.
 template <class Emit>
 void invert_words(const words_on_disk& words, const std::filesystem::path& name, std::uint64_t memory, Emit&& emit) {
     constexpr node_id unset = ~node_id{0};

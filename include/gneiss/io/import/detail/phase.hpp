@@ -21,8 +21,8 @@ struct import_phase {
 
 /// Runs the phases in order, skips those that the journal marks as done, and records each.
 ///
-/// A hash collision of two names restarts the import with another seed, at most 8 times. Exceptions of a phase pass through;
-/// earlier phases stay recorded.
+/// A hash collision of two names restarts the import with another seed, at most 8 times. Exceptions of a phase pass
+/// through; earlier phases stay recorded.
 inline void run_phases(import_state& state, std::span<const import_phase> phases) {
     for (std::size_t next = 0; next < phases.size();) {
         const import_phase& phase = phases[next++];

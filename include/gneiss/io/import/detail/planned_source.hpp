@@ -32,17 +32,17 @@ struct planned_source {
     std::uint32_t vertex_weights = 0;       ///< METIS: numbers before the neighbors of a line
     bool edge_weights = false;              ///< METIS: a number after each neighbor
     std::optional<npy_header> array{};      ///< header, if it is an array
-    std::uint64_t destination_shift = 0; ///< added to destinations: rows of a bipartite matrix
+    std::uint64_t destination_shift = 0;    ///< added to destinations: rows of a bipartite matrix
     std::uint64_t relations = 0;            ///< integer relations declared by the source; 0: unknown
-    bool integer_ids = false;    ///< both ends of the first edge are integers
+    bool integer_ids = false;               ///< both ends of the first edge are integers
     bool integer_relation = false;          ///< relations are integers
     std::string header_like{};              ///< a first line that is read as an edge, but looks like column names
-    std::string columns{};     ///< text: the first edge, and the fields it consists of
-    std::vector<std::string> doubts{}; ///< text: what was guessed and may be otherwise, a sentence each
-    std::uint64_t comments = 0;        ///< text: comments before the first edge or header
-    std::string tail_prefix{};         ///< bipartite text: put before the names of tails
-    bool matrix = false;               ///< a sparse matrix: rows and columns may be different nodes
-    bool guessed = false;      ///< three fields, whose order the options do not give
+    std::string columns{};                  ///< text: the first edge, and the fields it consists of
+    std::vector<std::string> doubts{};      ///< text: what was guessed and may be otherwise, a sentence each
+    std::uint64_t comments = 0;             ///< text: comments before the first edge or header
+    std::string tail_prefix{};              ///< bipartite text: put before the names of tails
+    bool matrix = false;                    ///< a sparse matrix: rows and columns may be different nodes
+    bool guessed = false;                   ///< three fields, whose order the options do not give
 
     /// Opens the source.
     [[nodiscard]] std::unique_ptr<byte_source> open() const {
@@ -63,14 +63,17 @@ struct planned_source {
 /// Bytes of the first lines of a source by which its columns are chosen, beyond which no line is added.
 inline constexpr std::size_t sample_bytes = std::size_t{1} << 20;
 
-/// The first lines of a source: up to `limit` that are neither empty nor comments, and fewer if they are long (`sample_bytes`).
+/// The first lines of a source: up to `limit` that are neither empty nor comments, and fewer if they are long
+/// (`sample_bytes`).
 struct first_lines {
     std::vector<std::string> lines;     ///< the lines
     std::vector<std::uint64_t> numbers; ///< their line numbers
 
     /// Reads lines of `from`, which errors call `name`, without those that begin with one of `comments`.
     first_lines(byte_source& from, const std::filesystem::path& name, std::string_view comments, std::size_t limit)
-        : first_lines(from, name, [&](std::string_view line) { return comments.find(line[0]) != std::string_view::npos; }, limit) {}
+        : first_lines(
+              from, name, [&](std::string_view line) { return comments.find(line[0]) != std::string_view::npos; },
+              limit) {}
 
     /// Reads lines without those for which `skip(line)` is true.
     template <std::predicate<std::string_view> Skip>

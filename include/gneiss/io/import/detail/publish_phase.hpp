@@ -14,12 +14,12 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/io/import/fields.hpp>
-#include <gneiss/io/import/node_inputs.hpp>
 #include <gneiss/io/import/detail/node_tables.hpp>
 #include <gneiss/io/import/detail/setup.hpp>
 #include <gneiss/io/import/detail/source_plan.hpp>
 #include <gneiss/io/import/detail/state.hpp>
+#include <gneiss/io/import/fields.hpp>
+#include <gneiss/io/import/node_inputs.hpp>
 #include <gneiss/io/manifest.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/edge/both_ways.hpp>
@@ -52,7 +52,8 @@ inline void check_counts(import_state& state) {
     dataset_manifest manifest;
     manifest.name = options.name.empty() ? options.out.filename().string() : options.name;
     manifest.ids = state.collects_names() ? dataset_ids::string : dataset_ids::integer;
-    manifest.task = options.task.value_or(report.node_attributes.classes != 0 ? dataset_task::node : dataset_task::link);
+    manifest.task =
+        options.task.value_or(report.node_attributes.classes != 0 ? dataset_task::node : dataset_task::link);
     manifest.nodes = report.nodes;
     manifest.node_attributes = report.node_attributes;
     manifest.relations = report.relations;
@@ -90,13 +91,13 @@ inline void describe_table(import_state& state, const std::filesystem::path& pat
     const std::string& line = table.first_line();
     const line_place place{&path, 0, line.data(), line.size()};
     std::string unquoted, text, shown = line.substr(0, 100);
-    std::ranges::replace_if(
-        shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+    std::ranges::replace_if(shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
     field_cursor fields(line, table.format(), place, unquoted);
     std::string_view field;
     const std::vector<table_column> label_columns = label_columns_of(data);
     const auto is_label = [&](std::size_t i) {
-        return std::ranges::any_of(label_columns, [&](const table_column& column) { return i == table.find_value(column); });
+        return std::ranges::any_of(
+            label_columns, [&](const table_column& column) { return i == table.find_value(column); });
     };
     bool titles = false, numbers = false;
     std::size_t others = 0;
@@ -105,10 +106,10 @@ inline void describe_table(import_state& state, const std::filesystem::path& pat
                    split = path == data.split && i == table.find_value(data.split_column);
         if (node || label || split)
             text += std::string(text.empty() ? "" : ", ") +
-                    (node       ? "node "
+                (node           ? "node "
                         : label ? "label "
                                 : "split ") +
-                    excerpt(field);
+                excerpt(field);
         else
             ++others;
         constexpr std::string_view words[] = {
@@ -119,7 +120,7 @@ inline void describe_table(import_state& state, const std::filesystem::path& pat
     }
     if (path == data.features)
         text += (text.empty() ? "" : ", ") +
-                std::to_string(data.feature_columns.empty() ? others : data.feature_columns.size()) + " features";
+            std::to_string(data.feature_columns.empty() ? others : data.feature_columns.size()) + " features";
     if (!data.has_split())
         for (const std::string& name : table.names())
             if (is_mask_name(name))
@@ -127,14 +128,15 @@ inline void describe_table(import_state& state, const std::filesystem::path& pat
                     path.string() + ": the mask '" + name + "' was not read: " + std::string(split_advice));
     report.columns.emplace_back(path, "\"" + shown + (line.size() > 100 ? "…" : "") + "\" is " + text);
     if (!header && !state.ids.integer && !state.options.comment && line.starts_with("# "))
-        report.warnings.push_back(path.string() + ": the first line, \"" + shown + "\", begins with # and was read as a node; if it is a comment, import with --comment '#'");
+        report.warnings.push_back(path.string() + ": the first line, \"" + shown +
+            "\", begins with # and was read as a node; if it is a comment, import with --comment '#'");
     if (!header && titles)
         report.warnings.push_back(path.string() + ": the first line, \"" + shown +
-                                  "\", looks like a header and was read as a node; if it is one, import with --header");
+            "\", looks like a header and was read as a node; if it is one, import with --header");
     if (numbers && data.header && table.names()[std::min(table.id_column(), table.names().size() - 1)] != "")
-        report.warnings.push_back(
-            path.string() + ": the first line was read as the names of its columns, and some are numbers; if it "
-                            "is a node, import without --header, and name the columns of the files that have a header");
+        report.warnings.push_back(path.string() +
+            ": the first line was read as the names of its columns, and some are numbers; if it "
+            "is a node, import without --header, and name the columns of the files that have a header");
 }
 
 /// Adds counts of lines to the report: comments, and those that are read and may be meant otherwise.
@@ -147,19 +149,20 @@ inline void describe_lines(import_state& state) {
         const std::string of = std::to_string(i), path = source.source.path.string() + ": ";
         if (const std::uint64_t lines = found["uneven" + of]; lines != 0)
             report.warnings.push_back(path + "lines without the " + std::to_string(source.text.fields) +
-                                      " fields of the first edge: " + std::to_string(lines) + ", the first is line " +
-                                      std::to_string(found["first_uneven" + of]) +
-                                      "; fields beyond those of an edge are not read: put tabs or commas between names with blanks, "
-                                      "and write lists of neighbors as one edge a line");
+                " fields of the first edge: " + std::to_string(lines) + ", the first is line " +
+                std::to_string(found["first_uneven" + of]) +
+                "; fields beyond those of an edge are not read: put tabs or commas between names with blanks, "
+                "and write lists of neighbors as one edge a line");
         if (const std::uint64_t names = found["padded" + of]; names != 0)
             report.warnings.push_back(path + "names that begin or end with a blank: " + std::to_string(names) +
-                                      ", the first in line " + std::to_string(found["first_padded" + of]) +
-                                      "; they are other names than those without it");
+                ", the first in line " + std::to_string(found["first_padded" + of]) +
+                "; they are other names than those without it");
     }
     if (const std::uint64_t edges = found["repeated"]; state.options.undirected && edges != 0)
-        report.warnings.push_back("--undirected: " + std::to_string(edges) + " of " + std::to_string(report.train_edges) +
-                                  " edges are repeated, since the sources list pairs in both directions or twice: import without "
-                                  "--undirected if they list both, or with --deduplicate");
+        report.warnings.push_back("--undirected: " + std::to_string(edges) + " of " +
+            std::to_string(report.train_edges) +
+            " edges are repeated, since the sources list pairs in both directions or twice: import without "
+            "--undirected if they list both, or with --deduplicate");
 }
 
 /// Adds what the columns of text files were taken for to the report.
@@ -169,11 +172,12 @@ inline void describe_columns(import_state& state) {
     for (const planned_source& source : state.sources) {
         if (!source.columns.empty()) report.columns.emplace_back(source.source.path, source.columns);
         if (!source.header_like.empty()) report.header_like.emplace_back(source.source.path, source.header_like);
-        for (const std::string& doubt : source.doubts) report.warnings.push_back(source.source.path.string() + ": " + doubt);
+        for (const std::string& doubt : source.doubts)
+            report.warnings.push_back(source.source.path.string() + ": " + doubt);
         if (source.doubts.empty() && source.guessed && report.relations > 100 && report.relations * 4 > report.nodes)
-            report.warnings.push_back(
-                source.source.path.string() + ": field 1 was read as the relation, and there are " +
-                std::to_string(report.relations) + " relations among " + std::to_string(report.nodes) +
+            report.warnings.push_back(source.source.path.string() +
+                ": field 1 was read as the relation, and there are " + std::to_string(report.relations) +
+                " relations among " + std::to_string(report.nodes) +
                 " nodes: if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1");
     }
     const import_node_attributes& data = state.options.node_attributes;
@@ -183,8 +187,9 @@ inline void describe_columns(import_state& state) {
 
 /// Writes the manifest, removes temporary files, and renames the directory to the dataset's name.
 ///
-/// With `force`, an existing dataset is moved away first, so that one complete dataset exists at any time. Without it, throws
-/// errc::already_exists for one that has appeared since the import began; the finished phases stay for a later run.
+/// With `force`, an existing dataset is moved away first, so that one complete dataset exists at any time. Without it,
+/// throws errc::already_exists for one that has appeared since the import began; the finished phases stay for a later
+/// run.
 inline void publish_dataset(import_state& state) {
     const std::filesystem::path& partial = state.directory.path();
     const std::filesystem::path& out = state.options.out;

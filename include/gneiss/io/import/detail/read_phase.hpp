@@ -36,7 +36,7 @@ namespace gneiss::importing {
     for (const planned_source& s : sources) {
         std::error_code failed;
         const auto size = s.source.compute ? 12 * s.source.computed_edges
-                          : s.source.open  ? (s.source.bytes != 0 ? 4 * s.source.bytes : std::uint64_t{1} << 30)
+            : s.source.open                ? (s.source.bytes != 0 ? 4 * s.source.bytes : std::uint64_t{1} << 30)
                                            : std::filesystem::file_size(s.source.path, failed);
         if (!failed) total += is_packed(s.source.path) ? 4 * size : size;
     }
@@ -62,7 +62,8 @@ inline void check_entries(const std::vector<planned_source>& sources, const pars
     }
 }
 
-/// Throws for integer ids far beyond the edges, of which none is declared: nearly all rows would be nodes without edges.
+/// Throws for integer ids far beyond the edges, of which none is declared: nearly all rows would be nodes without
+/// edges.
 inline void check_density(const import_state& state, const parsed_edges& found, std::uint64_t declared) {
     const std::uint64_t edges = found.edges[0] + found.edges[1] + found.edges[2];
     constexpr std::uint64_t most_per_end = 16, margin = std::uint64_t{1} << 20;
@@ -76,7 +77,8 @@ inline void check_density(const import_state& state, const parsed_edges& found, 
             {.path = path});
     if (state.ids.relations == relation_kind::integers && found.largest_relation > most)
         throw error(errc::out_of_range,
-            "the largest relation is " + std::to_string(found.largest_relation - 1) + ", and there are " + std::to_string(edges) +
+            "the largest relation is " + std::to_string(found.largest_relation - 1) + ", and there are " +
+                std::to_string(edges) +
                 " edges: if this column is no relation, name the columns, such as --columns 0,1",
             {.path = path});
 }
@@ -150,8 +152,8 @@ inline std::uint64_t read_relations(const import_options& options, relation_dict
     return names.size();
 }
 
-/// Visits the nodes listed in text files: calls `meet(name, key, table)` for each, or returns the largest number + 1. Tables count
-/// from 1.
+/// Visits the nodes listed in text files: calls `meet(name, key, table)` for each, or returns the largest number + 1.
+/// Tables count from 1.
 template <class Meet>
 std::uint64_t meet_nodes(
     const import_node_attributes& data, const node_keys& keys, std::uint64_t memory, bad_lines& bad, Meet&& meet) {
@@ -194,7 +196,8 @@ void read_sources(import_state& state, const E& executor) {
     if (const std::uint64_t declared = options.node_attributes.nodes; declared != 0) {
         if (table_nodes != 0 && table_nodes != declared)
             throw error(errc::invalid_format,
-                "names " + std::to_string(table_nodes) + " nodes, but the node attributes have " + std::to_string(declared),
+                "names " + std::to_string(table_nodes) + " nodes, but the node attributes have " +
+                    std::to_string(declared),
                 {.path = options.entities});
         table_nodes = setup.node_limit = declared;
     }
@@ -202,7 +205,8 @@ void read_sources(import_state& state, const E& executor) {
         if (source.destination_shift != 0 && table_nodes != 0 && table_nodes < source.nodes)
             throw error(errc::invalid_format,
                 "has " + std::to_string(source.nodes) + " nodes (rows and columns), the " +
-                    (options.names_nodes() ? "table of names has " : "node attributes have ") + std::to_string(table_nodes),
+                    (options.names_nodes() ? "table of names has " : "node attributes have ") +
+                    std::to_string(table_nodes),
                 {.path = source.source.path});
     if (!options.relations.empty() || !options.relation_names.empty())
         setup.relation_limit = read_relations(options, relations);
@@ -222,7 +226,8 @@ void read_sources(import_state& state, const E& executor) {
             overlap.add(name, 1U << table | (key < found.largest_node ? 1U : 0U));
         });
     overlap.of_edge = std::to_string(std::max<std::uint64_t>(found.largest_node, 1) - 1);
-    if (state.ids.integer && !options.names_nodes()) state.keep_warnings("names", doubt_overlap(overlap, text_tables(options.node_attributes)));
+    if (state.ids.integer && !options.names_nodes())
+        state.keep_warnings("names", doubt_overlap(overlap, text_tables(options.node_attributes)));
     if (names) names->finish();
     for (append_file& file : records) file.sync();
     write_relations(state.directory.work("relations"), relations);

@@ -24,18 +24,18 @@
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/io/import/layout.hpp>
-#include <gneiss/io/import/node_inputs.hpp>
-#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/detail/relations.hpp>
 #include <gneiss/io/import/detail/source_plan.hpp>
 #include <gneiss/io/import/detail/table_choice.hpp>
+#include <gneiss/io/import/layout.hpp>
+#include <gneiss/io/import/node_inputs.hpp>
+#include <gneiss/io/import/options.hpp>
 #include <gneiss/storage/detail/retry_interrupted.hpp>
 #include <gneiss/storage/edge/bucket_builder.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
-// Preparation: options are checked, sources opened once, the kind of ids chosen, and all of it summarized in the fingerprint by
-// which a journal is recognized.
+// Preparation: options are checked, sources opened once, the kind of ids chosen, and all of it summarized in the
+// fingerprint by which a journal is recognized.
 namespace gneiss::importing {
 
 /// Minimum memory of an import [bytes].
@@ -55,7 +55,9 @@ inline void check_options(const import_options& options) {
     if (options.memory < least_memory)
         throw over_budget(options.memory, {{"least buffers of an import", least_memory}});
     if (const std::uint64_t table = bucket_builder<>::table_bytes(options.partitions); table > options.memory / 4)
-        throw over_budget(options.memory, {{"sorting", options.memory / 4 * 3}, {"the table of " + std::to_string(options.partitions) + "² buckets", table}});
+        throw over_budget(options.memory,
+            {{"sorting", options.memory / 4 * 3},
+                {"the table of " + std::to_string(options.partitions) + "² buckets", table}});
     check_absent(options);
     if (options.fractions) {
         for (const import_source& source : options.sources)
@@ -67,8 +69,8 @@ inline void check_options(const import_options& options) {
     }
 }
 
-/// Returns the options with `out` without trailing slashes and a directory replaced by its files. Throws as check_options and
-/// resolve_directory.
+/// Returns the options with `out` without trailing slashes and a directory replaced by its files. Throws as
+/// check_options and resolve_directory.
 [[nodiscard]] inline import_options resolved_options(import_options options) {
     check_options(options);
     while (!options.out.has_filename() && options.out.has_parent_path()) options.out = options.out.parent_path();
@@ -81,9 +83,11 @@ inline void check_options(const import_options& options) {
 class pipe_reader {
 public:
     explicit pipe_reader(const std::filesystem::path& path)
-        : path_(path), fd_(gneiss::detail::retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); })) {
+        : path_(path),
+          fd_(gneiss::detail::retry_interrupted(
+              [&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); })) {
         if (fd_ < 0) throw io_error(errno, "open", {.path = path});
-        struct ::stat status {};
+        struct ::stat status{};
         if (::fstat(fd_, &status) == 0 && (S_ISFIFO(status.st_mode) || ::isatty(fd_) == 1)) return;
         ::close(fd_);
         throw error(errc::unsupported, "is neither a file nor a pipe", {.path = path}); // devices may never end
@@ -92,8 +96,8 @@ public:
     pipe_reader& operator=(const pipe_reader&) = delete;
     ~pipe_reader() { ::close(fd_); }
 
-    /// Waits for data and reads some; returns the bytes read, 0 at the end. Throws errc::canceled at a stop, at most 0.1 s after
-    /// it; errc::unsupported if no process opens a FIFO for writing within 10 s.
+    /// Waits for data and reads some; returns the bytes read, 0 at the end. Throws errc::canceled at a stop, at most
+    /// 0.1 s after it; errc::unsupported if no process opens a FIFO for writing within 10 s.
     [[nodiscard]] std::size_t read_some(std::span<std::byte> to, const std::stop_token& stop) {
         for (int lonely = 0; lonely < 100;) {
             if (stop.stop_requested()) throw error(errc::canceled, "interrupted while it was read", {.path = path_});
@@ -164,7 +168,9 @@ inline void copy_pipes(import_options& options, const std::filesystem::path& cop
     std::vector<planned_source> sources;
     for (const import_source& source : options.sources) sources.push_back(plan_source(source, options));
     if (options.bipartite) { // one name for all sources
-        const std::string prefix = std::ranges::any_of(sources, &planned_source::matrix) ? "" : sources[0].tail_prefix.empty() ? "tail:" : sources[0].tail_prefix;
+        const std::string prefix = std::ranges::any_of(sources, &planned_source::matrix) ? ""
+            : sources[0].tail_prefix.empty()                                             ? "tail:"
+                                                                                         : sources[0].tail_prefix;
         for (planned_source& source : sources) source.tail_prefix = prefix;
     }
     check_tables(options, sources);
@@ -177,8 +183,8 @@ struct import_ids {
     relation_kind relations = relation_kind::none; ///< kind of relations
 };
 
-/// Throws errc::invalid_argument unless tails can be kept apart from heads of the same id: by name, or by the numbers of a
-/// matrix, which other sources then have.
+/// Throws errc::invalid_argument unless tails can be kept apart from heads of the same id: by name, or by the numbers
+/// of a matrix, which other sources then have.
 inline void check_bipartite(const import_options& options, const std::vector<planned_source>& sources, bool integer) {
     if (std::ranges::any_of(sources, &planned_source::matrix)) return;
     for (const planned_source& s : sources) {
@@ -186,7 +192,8 @@ inline void check_bipartite(const import_options& options, const std::vector<pla
             throw error(errc::invalid_argument, "--bipartite: METIS files link the same nodes: import without it");
         if (integer)
             throw error(errc::invalid_argument,
-                std::string("--bipartite keeps heads and tails of text and arrays apart by names: import with --ids string") +
+                std::string(
+                    "--bipartite keeps heads and tails of text and arrays apart by names: import with --ids string") +
                     (options.names_nodes() ? ", without a table of entities" : "") +
                     (numbers_nodes(options.node_attributes) ? ", and with node attributes in text, by name" : ""));
     }
@@ -199,7 +206,7 @@ inline void check_bipartite(const import_options& options, const std::vector<pla
     });
     const bool numbered_nodes = numbers_nodes(options.node_attributes);
     const bool integer = options.ids == id_kind::integer ||
-                         (options.ids == id_kind::automatic && (declared || numbered_nodes || options.names_nodes()));
+        (options.ids == id_kind::automatic && (declared || numbered_nodes || options.names_nodes()));
     if (!integer && numbered_nodes)
         throw error(errc::invalid_argument,
             "arrays of features, labels or splits go by integer ids (or a table of entities), not by names");
@@ -220,9 +227,9 @@ inline void check_bipartite(const import_options& options, const std::vector<pla
                 {.path = s.source.path});
     const bool numbered =
         std::all_of(sources.begin(), sources.end(), [](const planned_source& s) { return s.integer_relation; });
-    const relation_kind relations = !triples                                              ? relation_kind::none
-                                    : numbered && (integer || !options.relations.empty()) ? relation_kind::integers
-                                                                                          : relation_kind::names;
+    const relation_kind relations = !triples                  ? relation_kind::none
+        : numbered && (integer || !options.relations.empty()) ? relation_kind::integers
+                                                              : relation_kind::names;
     for (const planned_source& s : sources)
         if (integer && relations == relation_kind::names && (s.array || s.source.compute))
             throw error(
@@ -259,8 +266,8 @@ inline void check_bipartite(const import_options& options, const std::vector<pla
         for (const std::size_t value : {static_cast<std::size_t>(s.source.split), static_cast<std::size_t>(s.format),
                  static_cast<std::size_t>(static_cast<unsigned char>(s.text.delimiter)),
                  static_cast<std::size_t>(static_cast<unsigned char>(s.text.comment)),
-                 static_cast<std::size_t>(s.text.hash_comments), s.text.fields, s.text.source,
-                 s.text.destination, s.text.relation.value_or(99), static_cast<std::size_t>(s.text.skip_lines)})
+                 static_cast<std::size_t>(s.text.hash_comments), s.text.fields, s.text.source, s.text.destination,
+                 s.text.relation.value_or(99), static_cast<std::size_t>(s.text.skip_lines)})
             add(value);
     }
     for (const auto& table : {options.entities, options.relations})

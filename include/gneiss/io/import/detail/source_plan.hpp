@@ -9,11 +9,11 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/io/import/fields.hpp>
-#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/detail/planned_source.hpp>
 #include <gneiss/io/import/detail/text_plan.hpp>
 #include <gneiss/io/import/detail/transposed_edges.hpp>
+#include <gneiss/io/import/fields.hpp>
+#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/npy_integers.hpp>
 
@@ -77,10 +77,10 @@ inline void plan_metis(planned_source& planned) {
     planned.integer_ids = planned.symmetric = planned.lists_both = true;
     if (planned.edge_weights || planned.vertex_weights != 0)
         planned.columns = "neighbors of " + std::to_string(planned.nodes) + " nodes, a line each; weights of " +
-                          (planned.vertex_weights == 0 ? "edges"
-                              : planned.edge_weights   ? "nodes and edges"
-                                                       : "nodes") +
-                          " are left out";
+            (planned.vertex_weights == 0   ? "edges"
+                    : planned.edge_weights ? "nodes and edges"
+                                           : "nodes") +
+            " are left out";
 }
 
 /// Throws for a matrix that is not square, unless it is said to be bipartite. Returns what is added to its columns.
@@ -109,18 +109,19 @@ struct matrix_banner {
     line_fields words;
     split_line(banner, {.delimiter = ' '}, place, words);
     if (words.count == 0 || words.at[0] != "%%matrixmarket")
-        place.fail(line.data(), "a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate; if this "
-                                "is a list of edges, import it by "
-                                "--format edgelist (with --header if a line with the sizes comes first)");
+        place.fail(line.data(),
+            "a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate; if this "
+            "is a list of edges, import it by "
+            "--format edgelist (with --header if a line with the sizes comes first)");
     const auto is = [&](std::size_t at, std::initializer_list<std::string_view> allowed) {
         return words.count > at && std::find(allowed.begin(), allowed.end(), words.at[at]) != allowed.end();
     };
     if (is(2, {"array"}))
-        place.fail(line.data(), "is a dense matrix (array): write its entries as coordinates first, by python3 -c "
-                                "\"import scipy.io, scipy.sparse; "
-                                "scipy.io.mmwrite('" +
-                                    file + ".coordinate.mtx', scipy.sparse.coo_matrix(scipy.io.mmread('" + file +
-                                    "')))\"");
+        place.fail(line.data(),
+            "is a dense matrix (array): write its entries as coordinates first, by python3 -c "
+            "\"import scipy.io, scipy.sparse; "
+            "scipy.io.mmwrite('" +
+                file + ".coordinate.mtx', scipy.sparse.coo_matrix(scipy.io.mmread('" + file + "')))\"");
     if (!is(1, {"matrix"}) || !is(2, {"coordinate"}))
         place.fail(line.data(), "a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate");
     if (!is(3, {"pattern", "real", "integer", "complex", "double", "unsigned-integer"}))
@@ -135,7 +136,7 @@ struct matrix_banner {
 [[nodiscard]] inline std::string without_sizes(const matrix_banner& banner) {
     return std::string(
                ": if the line is missing and these are edges, import the file by --format edgelist --comment %") +
-           (banner.symmetric ? " --undirected" : "");
+        (banner.symmetric ? " --undirected" : "");
 }
 
 /// Returns true if an entry in the lines from `begin` on is beyond the sizes of its matrix.
@@ -192,7 +193,7 @@ inline void plan_mtx(planned_source& planned, bool bipartite) {
     planned.text = {.delimiter = ' ', .comment = '%', .skip_lines = rest.numbers[at], .first_id = 1};
     planned.integer_ids = true;
     planned.columns = "a matrix of " + std::to_string(numbers[0]) + " rows and " + std::to_string(numbers[1]) +
-                      " columns: row is head, column is tail" + (banner.pattern ? "" : ", the value is left out");
+        " columns: row is head, column is tail" + (banner.pattern ? "" : ", the value is left out");
 }
 
 /// Throws if the sizes of a matrix would be read as an edge: the first line after the comments of a list has rows,
@@ -228,13 +229,13 @@ inline void plan_npy(planned_source& planned) {
     };
     if (header.shape.size() == 2 && header.shape[0] == 3 && header.shape[1] > 3)
         throw bad("has the shape " + shape_text(header.shape) +
-                  ", and edges are (m, 2) or (2, m), or (m, 3) of source, relation, destination: if its rows are "
-                  "sources, relations "
-                  "and destinations, save its transpose by numpy.save(path, edges.T)");
+            ", and edges are (m, 2) or (2, m), or (m, 3) of source, relation, destination: if its rows are "
+            "sources, relations "
+            "and destinations, save its transpose by numpy.save(path, edges.T)");
     if (header.shape.size() != 2 || (header.shape[1] != 2 && header.shape[1] != 3))
         throw bad("edges are an array (m, 2) of source, destination, (2, m) or (m, 3) of source, relation, "
                   "destination, not " +
-                  shape_text(header.shape));
+            shape_text(header.shape));
     if (header.dtype == npy_dtype::f16 || header.dtype == npy_dtype::f32 || header.dtype == npy_dtype::f64 ||
         header.dtype == npy_dtype::boolean)
         throw bad("edges are integers, not " + std::string(to_string(header.dtype)) + integer_remedy);
@@ -244,8 +245,8 @@ inline void plan_npy(planned_source& planned) {
     planned.integer_ids = planned.integer_relation = true;
     if (header.shape[0] == 2)
         planned.doubts.push_back("an array " + shape_text(header.shape) + " was read as 2 edges of source, " +
-                        (header.shape[1] == 3 ? "relation, destination" : "destination") +
-                        ": if it has all sources, then all destinations (2, m), name it edge_index.npy");
+            (header.shape[1] == 3 ? "relation, destination" : "destination") +
+            ": if it has all sources, then all destinations (2, m), name it edge_index.npy");
 }
 
 /// Returns true if an array of edges has all sources first, (2, m): by its shape or, if it may as well have 2 edges in
@@ -253,7 +254,7 @@ inline void plan_npy(planned_source& planned) {
 [[nodiscard]] inline bool is_transposed(const npy_header& header, const std::filesystem::path& path) {
     if (header.shape.size() != 2 || header.shape[0] != 2) return false;
     return (header.shape[1] != 2 && header.shape[1] != 3) ||
-           path.filename().string().find("edge_index") != std::string::npos;
+        path.filename().string().find("edge_index") != std::string::npos;
 }
 
 } // namespace detail
@@ -293,9 +294,11 @@ inline void plan_npy(planned_source& planned) {
         planned.integer_ids = planned.integer_relation = true;
         return planned;
     }
-    const bool fixed = planned.format == edge_format::metis || planned.format == edge_format::mtx || planned.format == edge_format::npy;
+    const bool fixed = planned.format == edge_format::metis || planned.format == edge_format::mtx ||
+        planned.format == edge_format::npy;
     if (fixed && !options.columns.empty())
-        throw error(errc::invalid_argument, "this format has fixed columns: import without --columns", {.path = source.path});
+        throw error(
+            errc::invalid_argument, "this format has fixed columns: import without --columns", {.path = source.path});
     planned.matrix = planned.format == edge_format::mtx;
     switch (planned.format) {
     case edge_format::metis: detail::plan_metis(planned); break;

@@ -36,8 +36,8 @@ struct csr_arrays {
     }
 };
 
-/// Reads the only string of an array ('S' or ASCII 'U'), such as scipy's name of a matrix format. Throws errc::invalid_format
-/// for any other array.
+/// Reads the only string of an array ('S' or ASCII 'U'), such as scipy's name of a matrix format. Throws
+/// errc::invalid_format for any other array.
 [[nodiscard]] inline std::string read_npy_string(const std::filesystem::path& path) {
     const plain_file file = plain_file::open(path);
     std::string text(static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), 4096)), '\0');
@@ -46,7 +46,8 @@ struct csr_arrays {
         return at < text.size() ? static_cast<std::size_t>(static_cast<unsigned char>(text[at])) : std::size_t{0};
     };
     const bool wide = byte(6) > 1; // from version 2 on the header's length has four bytes
-    const std::size_t begin = (wide ? 12 : 10) + byte(8) + (byte(9) << 8) + (wide ? byte(10) << 16 | byte(11) << 24 : 0);
+    const std::size_t begin =
+        (wide ? 12 : 10) + byte(8) + (byte(9) << 8) + (wide ? byte(10) << 16 | byte(11) << 24 : 0);
     if (text.starts_with("\x93NUMPY") && begin < text.size()) {
         std::string value = text.substr(begin);
         std::erase(value, '\0');
@@ -60,9 +61,9 @@ struct csr_arrays {
 /// \param rows, columns  integers, a coordinate of each entry; `columns_compressed`: `columns` has the offsets of the
 ///                       columns instead, ascending from 0 to the number of entries
 ///
-/// Cost: each entry is read, sorted by (row, column, bits of the value) in `memory` bytes with scratch files of 12 bytes
-/// per entry, and written. Memory: `memory` and 1 MiB. Errors: errc::out_of_range for coordinates beyond the shape,
-/// errc::invalid_format for arrays that do not match; both name the array and its element. Repeated entries stay
+/// Cost: each entry is read, sorted by (row, column, bits of the value) in `memory` bytes with scratch files of 12
+/// bytes per entry, and written. Memory: `memory` and 1 MiB. Errors: errc::out_of_range for coordinates beyond the
+/// shape, errc::invalid_format for arrays that do not match; both name the array and its element. Repeated entries stay
 /// repeated: readers of the rows add them.
 struct sparse_matrix_converter {
     std::filesystem::path rows{}, columns{}, values{}; ///< values may be empty: all are 1
@@ -75,8 +76,8 @@ struct sparse_matrix_converter {
     void write(const std::filesystem::path& directory) const {
         constexpr std::uint64_t most = std::uint64_t{1} << 32;
         if (shape[0] == 0 || shape[1] == 0 || shape[0] > most || shape[1] > most)
-            throw error(errc::out_of_range, "has the shape " + shape_text(shape) + ": 1 to 2^32 rows and columns are read",
-                {.path = rows});
+            throw error(errc::out_of_range,
+                "has the shape " + shape_text(shape) + ": 1 to 2^32 rows and columns are read", {.path = rows});
         external_sorter<entry, entry_order> sorter(directory, memory);
         scan(sorter);
         const csr_arrays result = csr_arrays::in(directory, !values.empty());
@@ -92,8 +93,10 @@ struct sparse_matrix_converter {
             for (const entry& one : ascending) {
                 for (; row < one.row; ++row) indptr.append(done);
                 indices.append(one.column);
-                if (small) numbers->append_bytes(bytes_of(to_half(one.value))); // exact: it was f16
-                else if (numbers) numbers->append(one.value);
+                if (small)
+                    numbers->append_bytes(bytes_of(to_half(one.value))); // exact: it was f16
+                else if (numbers)
+                    numbers->append(one.value);
                 ++done;
             }
         });
@@ -110,10 +113,12 @@ private:
     };
     /// By row, column and bits of the value: readers add repeated entries in one order, whatever the memory.
     struct entry_order {
-        [[nodiscard]] static std::uint64_t key(const entry& e) noexcept { return std::uint64_t{e.row} << 32 | e.column; }
+        [[nodiscard]] static std::uint64_t key(const entry& e) noexcept {
+            return std::uint64_t{e.row} << 32 | e.column;
+        }
         [[nodiscard]] bool operator()(const entry& a, const entry& b) const noexcept {
             return std::pair(key(a), std::bit_cast<std::uint32_t>(a.value)) <
-                   std::pair(key(b), std::bit_cast<std::uint32_t>(b.value));
+                std::pair(key(b), std::bit_cast<std::uint32_t>(b.value));
         }
     };
     static constexpr std::size_t piece = 8192;
@@ -125,25 +130,32 @@ private:
     [[nodiscard]] static npy_reader open(const std::filesystem::path& path) {
         npy_reader in(path);
         if (in.header().shape.size() != 1)
-            throw error(errc::invalid_format, "must have one dimension, not " + shape_text(in.header().shape), {.path = path});
+            throw error(
+                errc::invalid_format, "must have one dimension, not " + shape_text(in.header().shape), {.path = path});
         return in;
     }
     static void need_below(std::span<const std::uint32_t> ids, std::uint64_t limit, const std::filesystem::path& path,
         std::uint64_t first) {
         const auto wrong = std::ranges::find_if(ids, [&](std::uint32_t id) { return id >= limit; });
         if (wrong != ids.end())
-            throw error(errc::out_of_range, std::to_string(*wrong) + " is beyond the shape, which has " + std::to_string(limit),
-                {.path = path, .field = "element " + std::to_string(first + static_cast<std::uint64_t>(wrong - ids.begin()))});
+            throw error(errc::out_of_range,
+                std::to_string(*wrong) + " is beyond the shape, which has " + std::to_string(limit),
+                {.path = path,
+                    .field = "element " + std::to_string(first + static_cast<std::uint64_t>(wrong - ids.begin()))});
     }
 
     /// Offsets of columns, read on demand.
     class column_offsets {
     public:
         column_offsets(npy_reader& in, std::uint64_t columns, std::uint64_t entries)
-            : in_(in), entries_(entries), some_(piece) {
+            : in_(in),
+              entries_(entries),
+              some_(piece) {
             if (in.header().size() != columns + 1)
-                throw error(errc::invalid_format, "has " + std::to_string(in.header().size()) + " offsets for " +
-                    std::to_string(columns) + " columns", {.path = in.path()});
+                throw error(errc::invalid_format,
+                    "has " + std::to_string(in.header().size()) + " offsets for " + std::to_string(columns) +
+                        " columns",
+                    {.path = in.path()});
             if (next() != 0) throw disorder(0);
         }
         /// Returns the column of an entry; entries ascend.
@@ -173,8 +185,10 @@ private:
             return some_[at_++];
         }
         [[nodiscard]] error disorder(std::uint64_t offset) const {
-            return {errc::invalid_format, std::to_string(offset) + " is out of order: offsets ascend from 0 to the " +
-                std::to_string(entries_) + " indices", {.path = in_.path(), .field = "element " + std::to_string(read_ - 1)}};
+            return {errc::invalid_format,
+                std::to_string(offset) + " is out of order: offsets ascend from 0 to the " + std::to_string(entries_) +
+                    " indices",
+                {.path = in_.path(), .field = "element " + std::to_string(read_ - 1)}};
         }
 
         npy_reader& in_;

@@ -57,16 +57,16 @@ private:
 
 /// Returns the bytes of a record of a trivial type.
 template <class T>
-requires std::is_trivially_copyable_v<T>
+    requires std::is_trivially_copyable_v<T>
 [[nodiscard]] std::span<const std::byte> bytes_of(const T& value) noexcept {
     return {reinterpret_cast<const std::byte*>(&value), sizeof value};
 }
 
 /// Records distributed to `partitions` heaps on disk: one file, in blocks of one heap each.
 ///
-/// Memory: one block per heap, and 16 bytes per written block. Records never straddle blocks. `append` is thread-safe; the
-/// order within a heap is that of arrival. `finish` writes the rest and the list of blocks (PATH.blocks), from which `open`
-/// reads the heaps in a later run.
+/// Memory: one block per heap, and 16 bytes per written block. Records never straddle blocks. `append` is thread-safe;
+/// the order within a heap is that of arrival. `finish` writes the rest and the list of blocks (PATH.blocks), from
+/// which `open` reads the heaps in a later run.
 class partitioned_spill {
 public:
     /// Creates the file at `path`.

@@ -17,13 +17,13 @@
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/import/detail/bad_lines.hpp>
 #include <gneiss/io/import/detail/journal.hpp>
-#include <gneiss/io/import/node_inputs.hpp>
 #include <gneiss/io/import/detail/node_map.hpp>
 #include <gneiss/io/import/detail/node_tables.hpp>
-#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/detail/partial_directory.hpp>
 #include <gneiss/io/import/detail/setup.hpp>
 #include <gneiss/io/import/detail/source_plan.hpp>
+#include <gneiss/io/import/node_inputs.hpp>
+#include <gneiss/io/import/options.hpp>
 #include <gneiss/storage/io/durable.hpp>
 
 namespace gneiss::importing {
@@ -41,8 +41,8 @@ inline constexpr const char* skipped_name = "skipped.tsv";
 
 /// State shared by the phases of an import.
 ///
-/// Construction checks the options, locks OUT.partial, opens each source once, and loads the journal of an earlier run or
-/// clears the files of a run with other options. Errors: as `import_dataset`.
+/// Construction checks the options, locks OUT.partial, opens each source once, and loads the journal of an earlier run
+/// or clears the files of a run with other options. Errors: as `import_dataset`.
 struct import_state {
     import_options options;              ///< resolved: files in place of directories and archives
     partial_directory directory;         ///< directory of the unfinished dataset
@@ -50,7 +50,7 @@ struct import_state {
     import_ids ids;                      ///< kind of ids
     importing::journal journal;          ///< record of finished work
     bool resumed;                        ///< the journal has a finished phase
-    bad_lines bad; ///< wrong lines of the sources
+    bad_lines bad;                       ///< wrong lines of the sources
 
     // Output of phases for later ones; every run makes it again.
     std::vector<relation_id> relation_ids{}; ///< by provisional id; empty: unchanged
@@ -107,7 +107,8 @@ struct import_state {
             .comment = options.comment};
     }
 
-    /// Returns the map from node keys to rows, opened by the first phase that needs it. Precondition: the nodes are named.
+    /// Returns the map from node keys to rows, opened by the first phase that needs it. Precondition: the nodes are
+    /// named.
     [[nodiscard]] node_map& open_nodes() {
         if (nodes.index() == 0) nodes = open_node_map(options, ids.integer, directory.path(), node_count());
         return nodes;
@@ -118,8 +119,10 @@ struct import_state {
         std::string text;
         for (const std::string& warning : warnings) text += warning + "\n";
         const std::filesystem::path path = directory.work("warnings-" + phase);
-        if (text.empty()) std::filesystem::remove(path); // of an earlier attempt
-        else atomic_write_file(path, std::as_bytes(std::span(text)));
+        if (text.empty())
+            std::filesystem::remove(path); // of an earlier attempt
+        else
+            atomic_write_file(path, std::as_bytes(std::span(text)));
     }
     /// Returns the kept warnings of the phases, in the order of their names.
     [[nodiscard]] std::vector<std::string> kept_warnings() const {

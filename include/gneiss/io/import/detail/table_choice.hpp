@@ -16,8 +16,8 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/detail/name_table.hpp>
-#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/detail/source_plan.hpp>
+#include <gneiss/io/import/options.hpp>
 
 // Decides whether the integers of edges are the ids of a table of names, or its names.
 namespace gneiss::importing {
@@ -25,8 +25,8 @@ namespace gneiss::importing {
 /// Values of edges, as text.
 using value_set = std::set<std::string, std::less<>>;
 
-/// Returns source, relation and destination of the first edges of a text source, up to `limit` and `sample_bytes`; the relation of a
-/// pair is empty.
+/// Returns source, relation and destination of the first edges of a text source, up to `limit` and `sample_bytes`; the
+/// relation of a pair is empty.
 [[nodiscard]] inline std::vector<std::array<std::string, 3>> first_edges(
     const planned_source& planned, std::size_t limit) {
     std::vector<std::array<std::string, 3>> edges;
@@ -134,7 +134,7 @@ inline void choose_tables(
     if (!relations.empty() && numbered) types = match(relations, {1});
     if (nodes.size != 0 && types.size != 0 && options.columns.empty()) { // head, relation, tail or head, tail, relation
         const bool other = find_beyond(values_of(edges, {2}), types.size).empty() &&
-                           find_beyond(values_of(edges, {0, 1}), nodes.size).empty();
+            find_beyond(values_of(edges, {0, 1}), nodes.size).empty();
         if (other && (!types.beyond.empty() || !nodes.beyond.empty())) {
             options.columns = {"0", train.text.relation == 1 ? "2" : "1", train.text.relation == 1 ? "1" : "2"};
             train = plan_source(options.sources[0], options);
@@ -142,9 +142,8 @@ inline void choose_tables(
             nodes = match(entities, {0, 2});
             types = match(relations, {1});
         } else if (other && train.text.relation == 1 &&
-                   relations.filename().string().find("2id") != std::string::npos) {
-            options.warnings.push_back(
-                train.source.path.string() +
+            relations.filename().string().find("2id") != std::string::npos) {
+            options.warnings.push_back(train.source.path.string() +
                 ": field 1 was read as the relation; if field 2 is the relation, as in OpenKE, add --columns 0,2,1");
         }
     }
@@ -187,8 +186,8 @@ inline void check_tables(import_options& options, const std::vector<planned_sour
         const table_match match = match_table(options.entities, options.header, values_of(edges, {0, 2}));
         if (match.are_names()) refuse_table(options.entities, source.source.path, match);
         if (options.ids == id_kind::automatic && match.ambiguous() && source.text.relation && !source.integer_relation)
-            options.warnings.push_back(
-                options.entities.string() + ": has names that are integers: those of " + source.source.path.string() +
+            options.warnings.push_back(options.entities.string() + ": has names that are integers: those of " +
+                source.source.path.string() +
                 " were read as its ids; if they are its names, leave the table out by --ids string");
         return;
     }

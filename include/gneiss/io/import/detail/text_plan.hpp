@@ -13,9 +13,9 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/detail/column_roles.hpp>
+#include <gneiss/io/import/detail/planned_source.hpp>
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/options.hpp>
-#include <gneiss/io/import/detail/planned_source.hpp>
 
 // The plan of a text of edges: comments, header, delimiter and columns, by the options and the first lines.
 namespace gneiss::importing::detail {
@@ -56,8 +56,8 @@ inline void set_delimiter(text_format& text, std::string_view line, edge_format 
     text.quotes = format == edge_format::csv || text.delimiter == ',' || text.delimiter == ';';
 }
 
-/// Returns the position of the line of edges that gives the columns: the first one or, if wrong lines may be skipped, the
-/// first typical one.
+/// Returns the position of the line of edges that gives the columns: the first one or, if wrong lines may be skipped,
+/// the first typical one.
 [[nodiscard]] inline std::size_t line_of_columns(
     std::span<const std::string> lines, const planned_source& planned, const import_options& options) {
     const bool any_count = !options.columns.empty() || planned.format == edge_format::edge_list;
@@ -80,17 +80,18 @@ inline void set_delimiter(text_format& text, std::string_view line, edge_format 
 }
 
 /// Returns the fields of a line; those beyond the capacity are missing.
-[[nodiscard]] inline std::vector<std::string> fields_of(std::string_view line, const text_format& text, const line_place& place) {
+[[nodiscard]] inline std::vector<std::string> fields_of(
+    std::string_view line, const text_format& text, const line_place& place) {
     line_fields fields;
     split_line(line, text, place, fields);
-    return {fields.at.begin(), fields.at.begin() + static_cast<std::ptrdiff_t>(std::min(fields.count, line_fields::capacity))};
+    return {fields.at.begin(),
+        fields.at.begin() + static_cast<std::ptrdiff_t>(std::min(fields.count, line_fields::capacity))};
 }
 
 /// Returns a line for a message, shortened and cleaned.
 [[nodiscard]] inline std::string quoted_line(const std::string& line) {
     std::string shown = line.substr(0, 100);
-    std::ranges::replace_if(
-        shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+    std::ranges::replace_if(shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
     return "\"" + shown + (line.size() > 100 ? "…" : "") + "\"";
 }
 
@@ -119,21 +120,22 @@ inline std::uint64_t take_count_line(planned_source& planned, first_lines& first
 inline void check_columns(const text_format& text) {
     if (text.source == text.destination || text.relation == text.source || text.relation == text.destination)
         throw error(errc::invalid_argument,
-            "--columns names column " +
-                std::to_string(text.source == text.destination ? text.source : *text.relation) +
+            "--columns names column " + std::to_string(text.source == text.destination ? text.source : *text.relation) +
                 " twice: head, relation and tail are different columns");
 }
 
 /// Throws for a line of a number of fields from which the columns cannot be guessed.
-[[noreturn]] inline void fail_columns(
-    std::size_t count, std::span<const std::string> lines, const text_format& text, const line_place& place, bool header) {
+[[noreturn]] inline void fail_columns(std::size_t count, std::span<const std::string> lines, const text_format& text,
+    const line_place& place, bool header) {
     const std::string found = "found " + std::to_string(count) + (count == 1 ? " field" : " fields");
     const std::string_view line(place.begin, place.length);
     if (line.find("::") != std::string_view::npos && count < 2)
         place.fail(place.begin, found + ": if '::' separates them, use --delimiter : --columns 0,2");
     if (count < 2)
-        place.fail(place.begin, found + " where 2 (source, destination) or 3 (source, relation, destination) are "
-                                        "expected: is the delimiter right?");
+        place.fail(place.begin,
+            found +
+                " where 2 (source, destination) or 3 (source, relation, destination) are "
+                "expected: is the delimiter right?");
     std::size_t least = count, most = count;
     for (const std::string& each : lines) {
         line_fields fields;
@@ -146,18 +148,22 @@ inline void check_columns(const text_format& text) {
         most = std::max(most, fields.count);
     }
     if (least != most)
-        place.fail(place.begin, found + ", and the first lines have " + std::to_string(least) + " to " + std::to_string(most) +
-                                    ": write one edge a line; names with blanks need tabs or commas between the fields");
+        place.fail(place.begin,
+            found + ", and the first lines have " + std::to_string(least) + " to " + std::to_string(most) +
+                ": write one edge a line; names with blanks need tabs or commas between the fields");
     if (!header && find_ends(fields_of(std::string_view(place.begin, place.length), text, place)))
         place.fail(place.begin, found + ", and this line looks like a header: import with --header");
-    place.fail(place.begin, found + ": name the columns of head and tail, or of head, relation and tail, such as --columns 0,1 or "
-                                    "0,1,2; the other fields are not read");
+    place.fail(place.begin,
+        found +
+            ": name the columns of head and tail, or of head, relation and tail, such as --columns 0,1 or "
+            "0,1,2; the other fields are not read");
 }
 
-/// Chooses the columns of head, relation and tail: by the options, by a header that names both ends, or by their number.
+/// Chooses the columns of head, relation and tail: by the options, by a header that names both ends, or by their
+/// number.
 /// Returns true if a header named them.
-inline bool choose_columns(text_format& text, std::size_t count, const planned_source& planned, const import_options& options,
-    const std::vector<std::string>& names, const line_place& header_place) {
+inline bool choose_columns(text_format& text, std::size_t count, const planned_source& planned,
+    const import_options& options, const std::vector<std::string>& names, const line_place& header_place) {
     if (!options.columns.empty()) {
         if (options.columns.size() > 3 || options.columns.size() < 2)
             throw error(errc::invalid_argument, "columns are source,relation,destination or source,destination");
@@ -202,18 +208,22 @@ inline void doubt_header(planned_source& planned, const std::vector<std::string>
     const std::vector<std::string>& data, bool given, bool named) {
     const text_format& text = planned.text;
     if (given) {
-        const auto numbers = [](const std::vector<std::string>& fields) { return std::ranges::all_of(fields, is_number); };
+        const auto numbers = [](const std::vector<std::string>& fields) {
+            return std::ranges::all_of(fields, is_number);
+        };
         if (numbers(names) && numbers(data))
             planned.doubts.push_back("the first line, " + quoted_line(line) +
-                                     ", was read as a header and consists of numbers: if it is an edge, import without --header");
+                ", was read as a header and consists of numbers: if it is an edge, import without --header");
     } else if (find_ends(names) && !resembles(names, data)) {
         planned.header_like = line;
     }
     if (named || (!given && planned.header_like.empty())) return;
-    for (const auto& [role, column] : {std::pair{"relation", text.relation}, std::pair{"tail", std::optional(text.destination)}})
+    for (const auto& [role, column] :
+        {std::pair{"relation", text.relation}, std::pair{"tail", std::optional(text.destination)}})
         if (column && *column < names.size() && is_one_of(column_word(names[*column]), attribute_words))
             planned.doubts.push_back("field " + std::to_string(*column) + ", read as the " + role + ", is called " +
-                                     excerpt(names[*column]) + " by the first line: if it is one, name the columns of the edges, such as --columns 0,1");
+                excerpt(names[*column]) +
+                " by the first line: if it is one, name the columns of the edges, such as --columns 0,1");
 }
 
 /// Returns true for a first line of words before edges whose ends, or whose tails after a relation, are numbers.
@@ -223,7 +233,7 @@ inline void doubt_header(planned_source& planned, const std::vector<std::string>
         is_number(names[text.destination]))
         return false;
     return (later.head.integers && later.tail.integers && !is_number(names[text.source])) ||
-           (later.triples && later.tail.numbers);
+        (later.triples && later.tail.numbers);
 }
 
 /// Adds a warning of fields that are not read, of an edge list whose columns are not given: all after the first two, if
@@ -233,8 +243,7 @@ inline void doubt_extra_fields(planned_source& planned, const std::vector<std::s
     const std::string others =
         count == 3 ? "field after them, " : "other " + std::to_string(count - 2) + " fields, such as ";
     planned.doubts.push_back("fields 0 and 1 were read as head and tail, and the " + others + excerpt(fields[2]) +
-                             (count == 3 ? ", was" : ", were") +
-                             " not read: if that is right, say so by --columns 0,1");
+        (count == 3 ? ", was" : ", were") + " not read: if that is right, say so by --columns 0,1");
 }
 
 /// Adds a warning if KONECT's first comment says that heads and tails are two kinds of nodes, and a name of both is one
@@ -243,8 +252,7 @@ inline void doubt_konect(planned_source& planned, const std::string& comment, co
     const std::string common = edges.common_value();
     if (comment.starts_with("% bip") && !common.empty())
         planned.doubts.push_back("heads and tails are two kinds of nodes by the comment " + quoted_line(comment) +
-                                 ", and names such as " + excerpt(common) +
-                                 " of both are one node: import with --bipartite");
+            ", and names such as " + excerpt(common) + " of both are one node: import with --bipartite");
 }
 
 /// Adds a warning if a header names two kinds of nodes and the same name occurs in both.
@@ -255,8 +263,9 @@ inline void doubt_kinds(planned_source& planned, const std::vector<std::string>&
     const std::string &head = names[text.source], &tail = names[text.destination];
     const std::string head_word = column_word(head), tail_word = column_word(tail);
     if (head_word != tail_word && is_one_of(head_word, kind_words) && is_one_of(tail_word, kind_words))
-        planned.doubts.push_back("the header names two kinds of nodes, " + head + " and " + tail + ", and names such as " +
-                                 excerpt(common) + " of both are one node: if they are two, import with --bipartite");
+        planned.doubts.push_back("the header names two kinds of nodes, " + head + " and " + tail +
+            ", and names such as " + excerpt(common) +
+            " of both are one node: if they are two, import with --bipartite");
 }
 
 inline void plan_text(planned_source& planned, const import_options& options) {
@@ -270,18 +279,23 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     const auto source = planned.open();
     std::string comment; // the first one
     bool block = text.hash_comments, edges_begun = false;
-    first_lines first(*source, planned.source.path, [&](std::string_view some) {
-        block = block && opens_comment(some);
-        if (!block && (text.comment == '\0' || some[0] != text.comment)) {
-            edges_begun = true;
-            return false;
-        }
-        if (block || (header && !edges_begun)) ++planned.comments;
-        if (comment.empty()) comment = some;
-        return true;
-    }, sampled_lines);
+    first_lines first(
+        *source, planned.source.path,
+        [&](std::string_view some) {
+            block = block && opens_comment(some);
+            if (!block && (text.comment == '\0' || some[0] != text.comment)) {
+                edges_begun = true;
+                return false;
+            }
+            if (block || (header && !edges_begun)) ++planned.comments;
+            if (comment.empty()) comment = some;
+            return true;
+        },
+        sampled_lines);
     if (first.lines.empty())
-        throw error(errc::invalid_format, comment.empty() ? "this file contains no edges" : "this file contains only comments", {.path = planned.source.path});
+        throw error(errc::invalid_format,
+            comment.empty() ? "this file contains no edges" : "this file contains only comments",
+            {.path = planned.source.path});
     for (std::size_t i = 0; i < first.lines.size(); ++i)
         refuse_inner_cr(
             first.lines[i], {&planned.source.path, first.numbers[i], first.lines[i].data(), first.lines[i].size()});
@@ -312,7 +326,8 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     split_line(data, text, data_place, split);
     const std::size_t count = split.count;
     const std::vector<std::string> fields = fields_of(data, text, data_place);
-    const bool dictionary = options.columns.empty() && text.delimiter == ' ' && count > 2 && fields[2][0] == '{' && data.back() == '}'; // of networkx
+    const bool dictionary = options.columns.empty() && text.delimiter == ' ' && count > 2 && fields[2][0] == '{' &&
+        data.back() == '}'; // of networkx
     if (dictionary) planned.format = edge_format::edge_list;
     const auto readable_fields = [&](const std::string& some) -> std::vector<std::string> {
         try {
@@ -321,8 +336,10 @@ inline void plan_text(planned_source& planned, const import_options& options) {
             return {};
         }
     };
-    const std::vector<std::string> names = header ? fields_of(line, text, place) : readable_fields(line); // of the first line
-    const bool named = choose_columns(text, count, planned, options, header ? names : std::vector<std::string>(), place);
+    const std::vector<std::string> names =
+        header ? fields_of(line, text, place) : readable_fields(line); // of the first line
+    const bool named =
+        choose_columns(text, count, planned, options, header ? names : std::vector<std::string>(), place);
     if (options.columns.empty() && !named && (count < 2 || (count > 3 && planned.format != edge_format::edge_list)))
         fail_columns(count, lines, text, data_place, header);
     text.fields = dictionary ? 0 : count;
@@ -332,10 +349,12 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     planned.integer_relation = text.relation && integer(*text.relation);
     const bool ordered = options.columns.empty() && !named && text.relation == 2; // by the file's name
     planned.guessed = options.columns.empty() && !named && text.relation.has_value() && !ordered;
-    if (options.bipartite) planned.tail_prefix = (header && text.destination < names.size() ? names[text.destination] : "tail") + ":";
+    if (options.bipartite)
+        planned.tail_prefix = (header && text.destination < names.size() ? names[text.destination] : "tail") + ":";
 
     if (names.size() == count)
-        doubt_header(planned, names, line, lines[0] == line && lines.size() > 1 ? readable_fields(lines[1]) : fields, header, named);
+        doubt_header(planned, names, line, lines[0] == line && lines.size() > 1 ? readable_fields(lines[1]) : fields,
+            header, named);
     if (!header && planned.header_like.empty() && lines[0] == line &&
         names_numbers(names, sampled_edges(std::span<const std::string>(lines).subspan(1), text), text))
         planned.header_like = line;
@@ -352,17 +371,17 @@ inline void plan_text(planned_source& planned, const import_options& options) {
         return std::string(name) + " " + (field < fields.size() ? excerpt(fields[field]) : "missing");
     };
     planned.columns = quoted_line(data) + " is " + role("head", text.source) +
-                      (text.relation ? ", " + role("relation", *text.relation) : "") + ", " +
-                      role("tail", text.destination) +
-                      (planned.tail_prefix.empty() || text.destination >= fields.size()
-                              ? ""
-                              : ", the node " + excerpt(planned.tail_prefix + std::string(fields[text.destination]))) +
-                      (header && first.lines.size() > 1 ? ", after the header " + quoted_line(line) : "");
+        (text.relation ? ", " + role("relation", *text.relation) : "") + ", " + role("tail", text.destination) +
+        (planned.tail_prefix.empty() || text.destination >= fields.size()
+                ? ""
+                : ", the node " + excerpt(planned.tail_prefix + std::string(fields[text.destination]))) +
+        (header && first.lines.size() > 1 ? ", after the header " + quoted_line(line) : "");
     if (ordered) planned.columns += ": the order of OpenKE, by the file's name";
     if (named && names.size() > (text.relation ? 3U : 2U)) {
         planned.columns += ", without";
         for (std::size_t i = 0; i < names.size(); ++i)
-            if (i != text.source && i != text.destination && text.relation != i) planned.columns += " " + excerpt(names[i]);
+            if (i != text.source && i != text.destination && text.relation != i)
+                planned.columns += " " + excerpt(names[i]);
     }
     if (!comment.empty()) planned.columns += ", after comments, the first of which is " + quoted_line(comment);
 }

@@ -32,7 +32,7 @@ public:
           header_(read_any_npy_header(*file_, 0, file_->size())),
           limit_(limit) {
         const bool integers = header_.dtype == npy_dtype::i32 || header_.dtype == npy_dtype::i64 ||
-                              header_.dtype == npy_dtype::u32 || header_.dtype == npy_dtype::u64;
+            header_.dtype == npy_dtype::u32 || header_.dtype == npy_dtype::u64;
         const bool flat = header_.shape.size() == 2;
         fields_ = flat ? header_.shape[transposed ? 0 : 1] : 0;
         edges_ = flat ? header_.shape[transposed ? 1 : 0] : 0;

@@ -13,10 +13,10 @@
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/detail/matrix_edges.hpp>
-#include <gneiss/io/import/npz.hpp>
-#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/detail/source_plan.hpp>
 #include <gneiss/io/import/detail/sparse_matrix.hpp>
+#include <gneiss/io/import/npz.hpp>
+#include <gneiss/io/import/options.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/file_system.hpp>
@@ -29,8 +29,8 @@ namespace gneiss::importing {
     const npz_file& from, const std::string& name, const std::filesystem::path& scratch) {
     std::error_code failed;
     const std::string key = std::filesystem::absolute(from.path()).string() + "|" +
-                            std::to_string(std::filesystem::file_size(from.path(), failed)) + "|" +
-                            std::to_string(std::filesystem::last_write_time(from.path(), failed).time_since_epoch().count());
+        std::to_string(std::filesystem::file_size(from.path(), failed)) + "|" +
+        std::to_string(std::filesystem::last_write_time(from.path(), failed).time_since_epoch().count());
     std::string file = from.path().filename().string() + "." + name + "." + gneiss::detail::hexadecimal(checksum(key));
     std::ranges::replace(file, '/', '_');
     return scratch / file;
@@ -51,11 +51,12 @@ inline std::filesystem::path unpack_array(
     return to;
 }
 
-/// Replaces features that are an archive of a sparse matrix, as saved by scipy, with arrays of compressed sparse rows: those of
-/// the archive if its `format` is CSR or absent; for CSC and COO the output of `sparse_matrix_converter` in half of `memory`.
+/// Replaces features that are an archive of a sparse matrix, as saved by scipy, with arrays of compressed sparse rows:
+/// those of the archive if its `format` is CSR or absent; for CSC and COO the output of `sparse_matrix_converter` in
+/// half of `memory`.
 /// Throws errc::unsupported for any other format.
-inline void unpack_sparse_features(
-    import_node_attributes& data, const std::filesystem::path& scratch, std::uint64_t memory, const std::stop_token& stop) {
+inline void unpack_sparse_features(import_node_attributes& data, const std::filesystem::path& scratch,
+    std::uint64_t memory, const std::stop_token& stop) {
     const npz_file from(data.features);
     const bool compressed = from.has("indptr") && from.has("indices");
     if (!compressed && !(from.has("format") && from.has("shape"))) return;
@@ -126,18 +127,18 @@ inline void unpack_matrix_edges(import_source& source, const npz_file& from, boo
     if (shape[0] > 0xfffffffeU || shape[1] > 0xfffffffeU || shift + shape[1] > 0xfffffffeU)
         throw error(errc::out_of_range, "more nodes than 32-bit ids can name", {.path = from.path()});
     const bool rows = format == "csr", columns = format == "csc";
-    const matrix_edges edges(unpack(rows      ? "indptr"
-                                    : columns ? "indices"
-                                              : "row"),
-        unpack(rows      ? "indices"
-               : columns ? "indptr"
-                         : "col"),
-        rows      ? matrix_edges::compressed::rows
-        : columns ? matrix_edges::compressed::columns
-                  : matrix_edges::compressed::none,
+    const matrix_edges edges(unpack(rows       ? "indptr"
+                                     : columns ? "indices"
+                                               : "row"),
+        unpack(rows       ? "indices"
+                : columns ? "indptr"
+                          : "col"),
+        rows          ? matrix_edges::compressed::rows
+            : columns ? matrix_edges::compressed::columns
+                      : matrix_edges::compressed::none,
         shape, shift);
     source.columns = "a " + format + " matrix of " + std::to_string(shape[0]) + " rows and " +
-                     std::to_string(shape[1]) + " columns: row is head, column is tail";
+        std::to_string(shape[1]) + " columns: row is head, column is tail";
     if (from.has("data"))
         source.columns += ", the values of " + std::to_string(edges.edges()) + " entries are left out";
     source.compute = edges;

@@ -31,8 +31,8 @@ struct kernel_statx {
 };
 static_assert(offsetof(kernel_statx, dio_mem_align) == 152 && sizeof(kernel_statx) == 256);
 
-/// Returns the alignment of memory, offset and length for direct I/O on an open file; 0: the file system has no direct I/O;
-/// `page_alignment` if the kernel does not report it.
+/// Returns the alignment of memory, offset and length for direct I/O on an open file; 0: the file system has no direct
+/// I/O; `page_alignment` if the kernel does not report it.
 [[nodiscard]] inline std::size_t query_direct_alignment(int fd) noexcept {
     constexpr std::uint32_t statx_dioalign = 0x2000;
     constexpr int at_empty_path = 0x1000;

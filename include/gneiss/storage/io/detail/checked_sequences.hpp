@@ -21,7 +21,8 @@
 
 namespace gneiss::detail {
 
-/// Sequential reads of the data of several checked files, by one engine: the next piece is read while the current one is used.
+/// Sequential reads of the data of several checked files, by one engine: the next piece is read while the current one
+/// is used.
 ///
 /// Memory: two pieces per file. Pieces are verified when they are reached. One thread at a time.
 /// Errors: io_error; errc::corrupt with path and offset; errc::canceled. After one, `rewind`.
@@ -29,7 +30,9 @@ class checked_sequences {
 public:
     /// \param piece_bytes  multiple of 4096 and of the checksum blocks of every file
     checked_sequences(any_engine engine, std::size_t piece_bytes)
-        : engine_(std::move(engine)), queue_(engine_), piece_bytes_(piece_bytes) {}
+        : engine_(std::move(engine)),
+          queue_(engine_),
+          piece_bytes_(piece_bytes) {}
     checked_sequences(const checked_sequences&) = delete;
     checked_sequences& operator=(const checked_sequences&) = delete;
 
@@ -51,7 +54,8 @@ public:
     /// Stops reading, so that another thread may continue; called by the thread that read. `rewind` comes next.
     void pause() noexcept { queue_.abandon(); }
 
-    /// Returns the next bytes of file `k`, the rest of its piece: verified, valid until the next call for it. Empty at the end.
+    /// Returns the next bytes of file `k`, the rest of its piece: verified, valid until the next call for it. Empty at
+    /// the end.
     [[nodiscard]] std::span<const std::byte> next(std::size_t k, const std::stop_token& stop) {
         sequence& s = *sequences_[k];
         const std::uint64_t piece = s.piece++;
@@ -59,7 +63,8 @@ public:
         const std::uint64_t begin = piece * piece_bytes_;
         if (begin >= s.sums.data_bytes()) return {};
         while (!s.arrived[piece % 2])
-            if (const auto done = queue_.next_done(stop)) sequences_[static_cast<std::size_t>(*done / 2)]->arrived[*done % 2] = true;
+            if (const auto done = queue_.next_done(stop))
+                sequences_[static_cast<std::size_t>(*done / 2)]->arrived[*done % 2] = true;
         const auto bytes = s.place(piece, piece_bytes_).first(length(s, piece));
         s.sums.verify(s.from.path(), begin, bytes);
         return bytes;
@@ -70,8 +75,11 @@ public:
 
 private:
     struct sequence {
-        sequence(any_engine& engine, const std::filesystem::path& path, checksum_table table, std::size_t piece_bytes, bool direct)
-            : from(engine, path, open_options{.direct = direct}), sums(std::move(table)), staging(2 * piece_bytes) {}
+        sequence(any_engine& engine, const std::filesystem::path& path, checksum_table table, std::size_t piece_bytes,
+            bool direct)
+            : from(engine, path, open_options{.direct = direct}),
+              sums(std::move(table)),
+              staging(2 * piece_bytes) {}
         [[nodiscard]] std::span<std::byte> place(std::uint64_t piece_number, std::size_t piece_bytes) noexcept {
             return staging.span().subspan(static_cast<std::size_t>(piece_number % 2) * piece_bytes, piece_bytes);
         }
@@ -83,7 +91,8 @@ private:
     };
 
     [[nodiscard]] std::size_t length(const sequence& s, std::uint64_t piece) const noexcept {
-        return static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, s.sums.data_bytes() - piece * piece_bytes_));
+        return static_cast<std::size_t>(
+            std::min<std::uint64_t>(piece_bytes_, s.sums.data_bytes() - piece * piece_bytes_));
     }
     /// Starts reading a piece, if it exists.
     void ask(std::size_t k, std::uint64_t piece) {

@@ -45,7 +45,8 @@ inline void encode_ids(std::span<const std::uint32_t> ids, std::vector<std::byte
 }
 
 /// Reads `to.size()` words from the front of `from`. Throws errc::corrupt, naming `path`, for an invalid list.
-inline void decode_ids(std::span<const std::byte>& from, std::span<std::uint32_t> to, const std::filesystem::path& path) {
+inline void decode_ids(
+    std::span<const std::byte>& from, std::span<std::uint32_t> to, const std::filesystem::path& path) {
     const auto fail = [&] { return error(errc::corrupt, "a list of ids does not decode", {.path = path}); };
     if (from.empty()) throw fail();
     const auto coding = static_cast<id_coding>(from.front());

@@ -15,8 +15,8 @@
 
 namespace gneiss {
 
-/// An order that provides 64 leading bits of a record: key(a) < key(b) implies less(a, b). Such records are sorted by radix;
-/// only equal keys are compared.
+/// An order that provides 64 leading bits of a record: key(a) < key(b) implies less(a, b). Such records are sorted by
+/// radix; only equal keys are compared.
 template <class Less, class Record>
 concept keyed_order = requires(const Less& less, const Record& record) {
     { less.key(record) } -> std::same_as<std::uint64_t>;
@@ -45,12 +45,13 @@ void merge_sort(const E& executor, Record* data, Record* other, std::size_t size
             [&](std::size_t begin, std::size_t end) { std::copy(data + begin, data + end, other + begin); });
 }
 
-/// Radix sort by `less.key`, ties by `less`: most significant digit first until a piece fits in cache, then least significant
-/// digit first over the fewest leading bits that distinguish its records, then comparison of those still equal.
+/// Radix sort by `less.key`, ties by `less`: most significant digit first until a piece fits in cache, then least
+/// significant digit first over the fewest leading bits that distinguish its records, then comparison of those still
+/// equal.
 ///
 /// O(size) for evenly spread keys, O(size log size) at worst. Needs a second buffer of the size of the data.
 template <class Record, class Less>
-requires keyed_order<Less, Record>
+    requires keyed_order<Less, Record>
 class radix_sorter {
 public:
     explicit radix_sorter(const Less& less) : less_(less) {}
@@ -89,9 +90,7 @@ private:
         const auto range = parallel_reduce(
             executor, size, grain, key_range{},
             [&](std::size_t begin, std::size_t end) { return range_of(from + begin, end - begin); },
-            [](key_range a, key_range b) {
-                return key_range{std::min(a.low, b.low), std::max(a.high, b.high)};
-            });
+            [](key_range a, key_range b) { return key_range{std::min(a.low, b.low), std::max(a.high, b.high)}; });
         if (range.low == range.high) {
             merge_sort(executor, from, other, size, less_);
             if (flip) std::copy(from, from + size, other);

@@ -38,7 +38,8 @@ struct record_run {
     return static_cast<std::size_t>(std::clamp<std::uint64_t>((memory - memory / 8) / (reads * record_bytes), 1, most));
 }
 
-/// Layout of runs in a file: `unit` records (fewer at the end of a run) and their checksum of 8 bytes, seeded with its place.
+/// Layout of runs in a file: `unit` records (fewer at the end of a run) and their checksum of 8 bytes, seeded with its
+/// place.
 struct run_layout {
     std::size_t unit = 1;
     std::size_t record_bytes = 1;
@@ -63,8 +64,8 @@ void append_run(sequential_writer& out, const run_layout& layout, std::span<cons
     }
 }
 
-/// Reads one run in blocks of units; the next block is prefetched while this one is used. A unit is verified before its records
-/// are used. Throws errc::corrupt with the unit's place.
+/// Reads one run in blocks of units; the next block is prefetched while this one is used. A unit is verified before its
+/// records are used. Throws errc::corrupt with the unit's place.
 template <class Record>
 class run_reader {
     static_assert(alignof(Record) <= run_layout::sum_bytes, "records lie behind checksums of 8 bytes");
@@ -93,7 +94,8 @@ private:
 
     /// Returns the bytes of the next block.
     [[nodiscard]] std::size_t next_bytes() const noexcept {
-        return static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size() / layout_.unit_bytes() * layout_.unit_bytes(), layout_.bytes(rest_.records)));
+        return static_cast<std::size_t>(std::min<std::uint64_t>(
+            buffer_.size() / layout_.unit_bytes() * layout_.unit_bytes(), layout_.bytes(rest_.records)));
     }
     void refill() {
         const std::size_t bytes = next_bytes();
@@ -114,11 +116,13 @@ private:
             at_ = end_ = nullptr;
             return;
         }
-        const std::size_t bytes = std::min(layout_.unit_bytes(), unread_.size()), records = bytes - run_layout::sum_bytes;
+        const std::size_t bytes = std::min(layout_.unit_bytes(), unread_.size()),
+                          records = bytes - run_layout::sum_bytes;
         std::uint64_t expected = 0;
         std::memcpy(&expected, unread_.data() + records, sizeof expected);
         if (checksum(unread_.first(records), place_) != expected)
-            throw error(errc::corrupt, "a spilled run is not what was written", {.path = file_->path(), .offset = place_, .length = records});
+            throw error(errc::corrupt, "a spilled run is not what was written",
+                {.path = file_->path(), .offset = place_, .length = records});
         at_ = reinterpret_cast<const Record*>(unread_.data());
         end_ = at_ + records / sizeof(Record);
         unread_ = unread_.subspan(bytes);
@@ -134,13 +138,13 @@ private:
     const Record* end_ = nullptr;
 };
 
-/// Merges runs by a loser tree: log₂(runs) comparisons per record. The sink gets consecutive blocks, of whole units but for the
-/// last.
+/// Merges runs by a loser tree: log₂(runs) comparisons per record. The sink gets consecutive blocks, of whole units but
+/// for the last.
 ///
 /// Memory: (runs + 1) read blocks, and the same in the page cache for prefetched data.
 template <class Record, class Less, class Sink>
-void merge_runs(const plain_file& file, std::span<const record_run> runs, const run_layout& layout, std::uint64_t memory,
-    const Less& less, Sink&& sink) {
+void merge_runs(const plain_file& file, std::span<const record_run> runs, const run_layout& layout,
+    std::uint64_t memory, const Less& less, Sink&& sink) {
     const std::size_t ways = runs.size(), leaves = std::bit_ceil(ways);
     const std::uint64_t block_bytes = std::min<std::uint64_t>(memory / (2 * (ways + 1)), std::uint64_t{4} << 20);
     const auto units = static_cast<std::size_t>(std::max<std::uint64_t>(block_bytes / layout.unit_bytes(), 1));
