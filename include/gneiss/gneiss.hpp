@@ -13,6 +13,7 @@
 // modules built on them (sampling/, train/, inference/), the entry points link_prediction.hpp and
 // node_classification.hpp, and model/backend/eigen.hpp (gneiss::eigen). tests/structure/check.sh keeps the list
 // complete.
+#include <gneiss/cache/access_window.hpp>
 #include <gneiss/cache/adjacency_cache_score.hpp>
 #include <gneiss/cache/any_policy.hpp>
 #include <gneiss/cache/belady.hpp>
@@ -99,6 +100,7 @@
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/model/gradient_check.hpp>
 #include <gneiss/model/initialize.hpp>
+#include <gneiss/model/input_columns.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/model/kernels.hpp>
 #include <gneiss/model/layer/edge_operations.hpp>
@@ -120,6 +122,7 @@
 #include <gneiss/model/query_log.hpp>
 #include <gneiss/model/regularizer.hpp>
 #include <gneiss/model/schedule.hpp>
+#include <gneiss/model/statistics.hpp>
 #include <gneiss/model/targets.hpp>
 #include <gneiss/order/any_order.hpp>
 #include <gneiss/order/batches.hpp>
@@ -165,6 +168,7 @@
 #include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/candidate_negatives.hpp>
 #include <gneiss/sample/dense.hpp>
+#include <gneiss/sample/excluded_edge.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/link_batch.hpp>
@@ -172,6 +176,7 @@
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor.hpp>
+#include <gneiss/sample/neighbor_options.hpp>
 #include <gneiss/sample/node_batches.hpp>
 #include <gneiss/sample/weighted.hpp>
 #include <gneiss/version.hpp>

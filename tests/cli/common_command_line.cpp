@@ -423,8 +423,9 @@ TEST_CASE("the configuration holds every flag with a value, in order, with types
     p.o.rate = 0.25; // chosen by the program from the graph
     const json config = p.train->configuration();
     CHECK(config.dump() ==
-        R"({"dataset":"data","epochs":10,"lr":0.25,"margin":0.1,"negatives":500,"fanout":[10,10],"deterministic":false,)"
-        R"("store":"memory","memory":1024,"features":[],"checkpoint-every":"5m","resume":false,"note":""})");
+        R"({"dataset":"data","epochs":10,"lr":0.25,"margin":0.1,"negatives":500,"fanout":[10,10],)"
+        R"("deterministic":false,"store":"memory","memory":1024,"features":[],)"
+        R"("checkpoint-every":"5m","resume":false,"note":""})");
 }
 
 TEST_CASE("the nearest name is at most a third of the letters away") {

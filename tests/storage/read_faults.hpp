@@ -18,9 +18,8 @@ namespace storage_test {
 /// than the one before, until none is struck. Returns the number of runs with a fault.
 ///
 /// \param run  run(engines, sticky, attempt) makes a reader by `engines` and calls attempt(read), which runs `read()`
-/// and checks
-///             that a fault that is not repeated ends it with a typed error, and no other does. attempt returns false if no
-///             fault was struck
+/// and checks that a fault that is not repeated ends it with a typed error, and no other does. attempt returns false if
+/// no fault was struck
 template <class Run>
 std::uint64_t sweep_read_faults(std::uint64_t nth, Run run) {
     using gneiss::fault_kind;

@@ -213,5 +213,22 @@ if ! grep -q "^$only violations" "$scratch/said"; then
     echo 'reported more than the plants:' && cat "$scratch/said" && failures=$((failures + 1))
 fi
 
+# The format, where its program is installed.
+if command -v clang-format-19 >/dev/null; then
+    rm -rf "$scratch/tree"
+    mkdir -p "$scratch"/tree/{include,examples,tests,bench,cmake,test_package}
+    cp "$(dirname "$check")/../../.clang-format" "$scratch/tree"
+    formatted=$(dirname "$check")/format.sh
+    printf '%s\n' 'int twice(int v) { return 2 * v; }' "/// $(printf 'ü%.0s' {1..116})" >"$scratch/tree/tests/a.cpp"
+    "$formatted" "$scratch/tree" >/dev/null || { echo 'refuses formatted code' && failures=$((failures + 1)); }
+    printf '%s\n' 'int  half(int v) { return v / 2; }' >"$scratch/tree/tests/b.cpp"
+    printf '%s\n' "/// $(printf 'ü%.0s' {1..117})" >"$scratch/tree/bench/c.cpp"
+    plants=$((plants + 2))
+    "$formatted" "$scratch/tree" >"$scratch/said" && failures=$((failures + 1))
+    for line in 'tests/b.cpp: is not formatted' 'bench/c.cpp:1: has more than 120 columns'; do
+        grep -qF "$line" "$scratch/said" || { echo "did not report $line" && failures=$((failures + 1)); }
+    done
+fi
+
 [ $failures -eq 0 ] || { echo "$failures failures" && exit 1; }
 echo "all $plants plants were caught"

@@ -185,7 +185,7 @@ void context_snippet() {
 void tbb_executor_snippet(const std::vector<float>& values) {
     //<
     const tbb_executor executor(4); // without an argument: all CPUs
-    parallel_for(executor, values.size(), 1024, [&](std::size_t begin, std::size_t end) { use(values, begin, end); });
+    parallel_for(executor, values.size(), 1024, [&](std::size_t i, std::size_t end) { use(values, i, end); });
     //>
 }
 
@@ -345,7 +345,8 @@ void ldg_snippet(symmetric_stream& stream, const tbb_executor& executor) {
 // partition/multilevel.hpp
 void multilevel_snippet(symmetric_stream& stream, const tbb_executor& executor) {
     //<
-    const std::vector<partition_id16> parts = multilevel_partition(make_weighted_graph(stream), {.parts = 64}, executor);
+    const weighted_graph graph = make_weighted_graph(stream);
+    const std::vector<partition_id16> parts = multilevel_partition(graph, {.parts = 64}, executor);
     //>
 }
 
@@ -528,7 +529,8 @@ void feature_buffer_snippet(const dataset& data, const engine_factory& engines, 
 // storage/feature/mapped_rows.hpp
 void memory_rows_snippet(std::uint64_t nodes, const ids_list& ids, matrix_view<float> matrix, const tbb_executor& executor, memory_budget& budget) {
     //<
-    memory_rows rows({.path = "features", .offset = 4096, .rows = nodes, .row_bytes = 512}, nullptr, executor, budget);
+    const stored_rows stored{.path = "features", .offset = 4096, .rows = nodes, .row_bytes = 512};
+    memory_rows rows(stored, nullptr, executor, budget);
     rows.gather(ids, gather_target::of(matrix)); // row i of the matrix is row ids[i]
     //>
 }
@@ -613,24 +615,26 @@ void staleness_gate_snippet(std::uint64_t k, std::uint64_t fence, std::uint64_t 
 void superbatch_trainer_snippet(const disk_csc& graph, any_row_source rows, cached_rows<any_row_source>& cache, std::span<const class_id> labels, const ids_list& nodes, cpu_encoder& encoder, dense_parameters<>& weights, const dense_optimizer& optimizer, std::uint64_t seed, const tbb_executor& executor, std::vector<double>& loss) {
     //<
     constexpr std::uint64_t epochs = 10;
-    any_sampler sampler = make_sampler(graph, sampler_kind::neighbor, {.fanout = parse_fanout("10,5")}, seed); // of a disk_csc
+    const neighbor_options hops{.fanout = parse_fanout("10,5")};
+    any_sampler sampler = make_sampler(graph, sampler_kind::neighbor, hops, seed); // of a disk_csc
     superbatch_trainer training({.seed = seed, .superbatches = {.directory = "run", .epochs = epochs}},
-        {.sampler = sampler, .features = feature_rows{.source = rows, .cache = &cache, .columns = 128}, .labels = labels,
-         .training_nodes = nodes, .encode = encoder, .weights = weights, .optimizer = optimizer}, executor);
+        {.sampler = sampler, .features = feature_rows{.source = rows, .cache = &cache, .columns = 128},
+            .labels = labels, .training_nodes = nodes, .encode = encoder, .weights = weights,
+            .optimizer = optimizer}, executor);
     for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) loss.push_back(training.run(epoch).model.mean_loss());
     //>
 }
 
 // train/tasks.hpp
-void link_task_snippet(edge_buffer& edges, const row_partitioning& partitioning, std::uint64_t seed) {
+void link_task_snippet(edge_buffer& edges, const row_partitioning& rows, std::uint64_t seed) {
     //<
-    link_task task({.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 2}, .seed = seed}, edges, partitioning);
+    link_task task({.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 2}, .seed = seed}, edges, rows);
     //>
 }
 void node_task_snippet(std::span<const class_id> labels, std::size_t classes, const row_partitioning& rows, const node_plan& plan, const ids_list& nodes, std::uint64_t seed) {
     //<
     node_task task({.batch = 1000, .seed = seed}, labels, classes, rows,
-        [&](std::uint32_t state, std::vector<node_id>& out) { append_training_nodes(plan, state, rows, nodes, out); });
+        [&](std::uint32_t s, std::vector<node_id>& out) { append_training_nodes(plan, s, rows, nodes, out); });
     //>
 }
 

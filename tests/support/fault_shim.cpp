@@ -1,7 +1,7 @@
 // A library for LD_PRELOAD that makes the N-th system call of a real program fail, or kills the program there.
 //
-//     GNEISS_FAULT=KIND:N[:sticky]   KIND: eio, enospc, short, zero, eintr, eagain, kill, torn, or none, which only counts
-//     GNEISS_FAULT=int:N, term:N, hup:N  the program gets SIGINT, SIGTERM or SIGHUP before the N-th call, as from Ctrl-C
+//     GNEISS_FAULT=KIND:N[:sticky]   KIND: eio, enospc, short, zero, eintr, eagain, kill, torn, or none (counts)
+//     GNEISS_FAULT=int:N, term:N, hup:N  the program gets SIGINT, SIGTERM or SIGHUP before the N-th call
 //     GNEISS_FAULT=thread:N[:sticky] the system refuses the N-th thread, or all from it on, as at a limit of processes
 //     GNEISS_FAULT=nouring:0         the kernel refuses io_uring with EPERM (a seccomp filter), as in many containers
 //     GNEISS_FAULT_LOG=FILE          receives "calls injected" when the program exits by itself

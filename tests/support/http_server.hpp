@@ -27,9 +27,9 @@ namespace gneiss::test {
 /// start.
 class http_server {
 public:
-    std::atomic<std::size_t> cut =
-        std::numeric_limits<std::size_t>::max(); ///< bytes after which a reply ends, too early
-    std::atomic<bool> ranges = true;             ///< replies to requests for a part of a file
+    /// bytes after which a reply ends, too early
+    std::atomic<std::size_t> cut = std::numeric_limits<std::size_t>::max();
+    std::atomic<bool> ranges = true; ///< replies to requests for a part of a file
 
     std::atomic<bool> states_length = true; ///< in a reply's header
 

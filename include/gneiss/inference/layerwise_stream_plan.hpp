@@ -197,8 +197,8 @@ struct streamed_plan {
     struct layer {
         std::uint64_t rows = 0;   ///< most targets of a group
         std::uint32_t groups = 0; ///< number of groups
-        bool keeps_own =
-            true; ///< own rows stay in memory next to the sums; else they are dealt out and read when it ends
+        /// own rows stay in memory next to the sums; else they are dealt out and read when it ends
+        bool keeps_own = true;
     };
     std::vector<layer> layers{}; ///< by layer
     std::uint64_t bytes = 0;     ///< expected bytes read and written, the input's among them

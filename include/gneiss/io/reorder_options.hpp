@@ -26,8 +26,8 @@ struct reorder_options {
     bool training_first = false; ///< training nodes take the first rows; random order among them and among the others
     std::optional<row_shuffle> shuffle{}; ///< shuffles all rows of the source
     std::uint64_t seed = 0;               ///< seeds the random orders of `training_first` and within partitions
-    std::uint32_t partitions =
-        0; ///< partitions of the result without hubs; 0: those of the assignment, or the source's
+    /// partitions of the result without hubs; 0: those of the assignment, or the source's
+    std::uint32_t partitions = 0;
     std::uint64_t memory = 256 << 20; ///< memory of the work [bytes]
     /// Called with the progress of a phase.
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};

@@ -21,8 +21,8 @@ namespace gneiss {
 /// Overlap of valid and test edges with other splits.
 struct split_overlap {
     bool undirected = false; ///< each edge occurs equally often reversed: direction does not count
-    std::uint64_t pairs =
-        0; ///< different (source, relation, destination) of valid and test that also occur in another split
+    /// different (source, relation, destination) of valid and test that also occur in another split
+    std::uint64_t pairs = 0;
 };
 
 namespace detail {

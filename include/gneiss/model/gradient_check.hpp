@@ -72,8 +72,8 @@ private:
 
 /// The worst deviation of gradients from finite differences.
 struct gradient_report {
-    double error =
-        0; ///< |gradient − slope| / (1 + |slope|); infinite if weights' gradients depend on whether the input needs one
+    /// |gradient − slope| / (1 + |slope|); infinite if weights' gradients depend on whether the input needs one
+    double error = 0;
     std::string where{};            ///< name of the array, or "input"
     double gradient = 0, slope = 0; ///< both values where they deviate most
     double size = 0;                ///< Σ |gradient| of the weights: 0 checks nothing

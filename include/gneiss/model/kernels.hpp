@@ -94,10 +94,11 @@ struct edge_part {
 ///     segment_dropout(mask, s, heads, in, out)         row i of the mask is segment i, column j · heads + h
 ///     add_segments(part, in, out)                      out[t] += Σ in[rows[e]]
 ///     raise_segments(part, seen, in, out)              out[t, c] = max over the segment, and out[t, c] if seen[t] ≠ 0
-///     attend_segments(part, heads, slope, in, out)     adds edges to weighted sums with weights from a softmax over all
-///                                                      edges of a target, including those of later calls. Rows of in are
-///                                                      [x, scores of sources [heads]], rows of out are [sums as x, largest
-///                                                      score, Σ exp(score − largest), scores of targets [heads each]];
+///     attend_segments(part, heads, slope, in, out)     adds edges to weighted sums with weights from a softmax over
+///                                                      all edges of a target, including those of later calls. Rows
+///                                                      of in are [x, scores of sources [heads]], rows of out are
+///                                                      [sums as x, largest score, Σ exp(score − largest), scores of
+///                                                      targets [heads each]];
 ///                                                      score = leaky(target's + source's); a total of 0: no edge yet
 ///     divide_rows(by [m, heads], x)                    x[r, h] /= by[r, h]
 ///     bias_activate(bias, act, x)                      x = act(x + bias)

@@ -36,7 +36,7 @@ struct link_query {
 
 /// A trained decoder of any type with the relations' rows: the model of evaluation and prediction.
 ///
-///     rank_edges(model.scorer(relations.values()), rows, edges, known, executor); // decoder and options as in training
+///     rank_edges(model.scorer(relations.values()), rows, edges, known, executor); // options as in training
 ///
 /// Copies share the relations, which must outlive them. Thread-safe. One indirect call per query, none per candidate.
 class link_scorer {

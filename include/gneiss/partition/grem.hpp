@@ -42,8 +42,8 @@ concept seed_bisector = requires(S& s, symmetric_csr graph, std::array<std::uint
 /// Options for streaming edges in GREM. The defaults are Armada's.
 struct grem_options {
     double chunk = .1; ///< share of the graph's edges in memory at once
-    double older =
-        .5; ///< weight of earlier chunks in an estimate; 1: a node keeps its first part, plain streaming greedy
+    /// weight of earlier chunks in an estimate; 1: a node keeps its first part, plain streaming greedy
+    double older = .5;
     bool shuffle = true;      ///< false: the edges are already in random order
     std::uint32_t passes = 1; ///< passes over all chunks of a bisection
 };
@@ -366,7 +366,8 @@ template <edge_stream Stream, scratch Scratch, seed_bisector Seed>
 /// whenever it appears.
 ///
 ///     memory_scratch<> place;
-///     const std::vector<partition_id16> part = grem(edges, place, {.parts = 8}, {.chunk = .1}, multilevel_bisector{&on});
+///     const multilevel_bisector bisect{&on};
+///     const std::vector<partition_id16> part = grem(edges, place, {.parts = 8}, {.chunk = .1}, bisect);
 ///
 /// Two parts need one bisection. The seed partitioner cuts the first chunk. In every later chunk each node, ascending,
 /// counts its neighbors on both sides, averages the counts with its estimate and joins the larger side. On a tie it

@@ -219,7 +219,8 @@ void multilevel_refine(const weighted_graph& graph, std::vector<partition_id16>&
 
 /// Partitions a graph in memory with few edges between parts: a multilevel method of the quality of METIS and KaMinPar.
 ///
-///     const std::vector<partition_id16> parts = multilevel_partition(make_weighted_graph(stream), {.parts = 64}, executor);
+///     const weighted_graph graph = make_weighted_graph(stream);
+///     const std::vector<partition_id16> parts = multilevel_partition(graph, {.parts = 64}, executor);
 ///
 /// Size-constrained label propagation coarsens the graph to some 2000 nodes; hubs take their leaves with them, and
 /// leaves of full clusters join each other. Blocks are then bisected until there are k (uneven ones ⌈k/2⌉ : ⌊k/2⌋), as

@@ -92,7 +92,7 @@ struct neighbor_sample {
 ///
 ///     writer.begin(graph.nodes(), seeds);
 ///     for (std::size_t hop = 0; hop < 2; ++hop) {
-///         …                                  // choose neighbors for each of writer.nodes(): seeds and all neighbors so far
+///         …                                  // choose neighbors for each of writer.nodes(): all nodes so far
 ///         writer.add_hop(offsets, neighbors); // those of node i are neighbors[offsets[i] …)
 ///     }
 ///     return writer.write(key, arena);

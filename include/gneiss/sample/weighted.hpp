@@ -16,7 +16,8 @@ namespace gneiss {
 
 /// Sampler adaptor that draws neighbors in proportion to edge weights; replaces `Sampler` anywhere.
 ///
-///     sampled_batches batches(task, topology, [&] { return weighted(neighbor_sampler<>(options, seed), weight); }, executor);
+///     const auto make = [&] { return weighted(neighbor_sampler<>(options, seed), weight); };
+///     sampled_batches batches(task, topology, make, executor);
 ///     any_sampler sampler(graph, [=] { return weighted(dense_sampler<>(options, seed), weight); });
 ///
 /// `weight(edge id)` is at least 0 and finite; edges of weight 0 are never sampled. Edge ids are those of the graph;

@@ -58,8 +58,8 @@ public:
     /// Inputs of the inspection.
     struct surroundings {
         any_sampler sampler; ///< sampler of batches, with its graph
-        superbatch_sampler* ahead =
-            nullptr; ///< draws the same samples, with one pass over the neighbors; null: `sampler` does
+        /// draws the same samples, with one pass over the neighbors; null: `sampler` does
+        superbatch_sampler* ahead = nullptr;
         /// Returns the batches of an epoch, a function of its number. Called on the inspecting thread.
         std::function<std::shared_ptr<const node_batches>(std::uint64_t epoch)> batches;
         /// For `alternate`: caches take turns in memory. Called on the inspecting thread while nothing is gathered or

@@ -113,7 +113,8 @@ struct gnn_parts {
 ///
 ///     gnn_trainer trainer({.batch = 1000, .neighbors = hops},
 ///         {.task = classified_nodes{labels, nodes_of_state}, .encode = encode, .weights = weights,
-///             .optimizer = dense_optimizer(adam{}), .inputs = {.features = &features, .graph = graphs}}, executor, budget);
+///             .optimizer = dense_optimizer(adam{}), .inputs = {.features = &features, .graph = graphs}},
+///         executor, budget);
 ///     for (std::uint64_t e = 0; e < 10; ++e) loss.push_back(trainer.run(plan, e).model.mean_loss());
 ///
 /// A batch: the seeds, which are the distinct nodes of a link batch or some training nodes; a sample of their

@@ -63,8 +63,8 @@ struct superbatch_parts {
     any_backend* backend = nullptr;      ///< computes batches in place of the CPU, with the same parameters
     std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory
     std::optional<target_task> targets{}; ///< instead of labels; only without a backend of your own
-    superbatch_sampler* ahead =
-        nullptr; ///< samples superbatches in place of `sampler`, on the same graph with its options
+    /// samples superbatches in place of `sampler`, on the same graph with its options
+    superbatch_sampler* ahead = nullptr;
 };
 
 /// Busy seconds of each stage. `sample` and `change_set` are the inspector's; `switching` is the cost of turns:
@@ -78,10 +78,12 @@ struct superbatch_times {
 /// (VLDB'22).
 ///
 ///     constexpr std::uint64_t epochs = 10;
-///     any_sampler sampler = make_sampler(graph, sampler_kind::neighbor, {.fanout = parse_fanout("10,5")}, seed); // of a disk_csc
+///     const neighbor_options hops{.fanout = parse_fanout("10,5")};
+///     any_sampler sampler = make_sampler(graph, sampler_kind::neighbor, hops, seed); // of a disk_csc
 ///     superbatch_trainer training({.seed = seed, .superbatches = {.directory = "run", .epochs = epochs}},
-///         {.sampler = sampler, .features = feature_rows{.source = rows, .cache = &cache, .columns = 128}, .labels = labels,
-///          .training_nodes = nodes, .encode = encoder, .weights = weights, .optimizer = optimizer}, executor);
+///         {.sampler = sampler, .features = feature_rows{.source = rows, .cache = &cache, .columns = 128},
+///             .labels = labels, .training_nodes = nodes, .encode = encoder, .weights = weights,
+///             .optimizer = optimizer}, executor);
 ///     for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) loss.push_back(training.run(epoch).model.mean_loss());
 ///
 /// Memory: rows of `rows_in_flight` batches, samples of `in_flight`, and the memory of samplers and encoder; the caller

@@ -63,7 +63,7 @@ struct link_task_options {
 
 /// Link prediction: batches of edges, with negatives from any `negative_source`.
 ///
-///     link_task task({.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 2}, .seed = seed}, edges, partitioning);
+///     link_task task({.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 2}, .seed = seed}, edges, rows);
 template <class Negatives = negative_sampler>
 class link_task {
     static_assert(negative_source<Negatives>,
@@ -153,7 +153,7 @@ static_assert(train_task<link_task<>>);
 /// on nodes whose head reads batch.seeds.
 ///
 ///     node_task task({.batch = 1000, .seed = seed}, labels, classes, rows,
-///         [&](std::uint32_t state, std::vector<node_id>& out) { append_training_nodes(plan, state, rows, nodes, out); });
+///         [&](std::uint32_t s, std::vector<node_id>& out) { append_training_nodes(plan, s, rows, nodes, out); });
 class node_task {
 public:
     static constexpr bool repeats = true; ///< a state may be passed over again

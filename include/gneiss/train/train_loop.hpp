@@ -33,8 +33,8 @@ struct train_loop_options {
     /// charged for the rows of all batches; a batch that does not fit with others runs alone; 0: no charge and no bound
     std::uint64_t row_bytes = 0;
     std::uint64_t most_batch_bytes = 0; ///< largest batch with its rows; more is an error; 0: no bound
-    std::uint64_t sample_bytes =
-        0; ///< of a batch, without rows; one of more is drawn again and runs alone; 0: no bound
+    /// of a batch, without rows; one of more is drawn again and runs alone; 0: no bound
+    std::uint64_t sample_bytes = 0;
     std::uint64_t compute_bytes = 0; ///< of the backend for a batch; one of more runs alone; 0: no bound
     /// memory beyond these bounds, for a batch that runs alone; more is an error
     std::uint64_t spare_bytes = 0;

@@ -47,8 +47,8 @@ struct epoch_start {
     const epoch_plan& states; ///< states of the epoch
     std::uint64_t epoch = 0;  ///< number of the epoch
     batch_number from{};      ///< first batch
-    const buffer_state* ahead =
-        nullptr; ///< first state of the next epoch, to be loaded after the last of this one; null: none
+    /// first state of the next epoch, to be loaded after the last of this one; null: none
+    const buffer_state* ahead = nullptr;
 
     /// Returns the states to load: those of the epoch, then the one ahead.
     [[nodiscard]] epoch_plan loaded() const {

@@ -55,8 +55,8 @@ struct pipeline_options {
     bool deterministic = false;     ///< fixed schedule: the same results in every run, at any staleness
     std::size_t sample_workers = 1; ///< threads that sample
     queue_capacity queues{};        ///< capacity of each queue
-    trace_recorder* trace =
-        nullptr; ///< gets a track per thread, with spans of stages and of waits; outlives the pipeline
+    /// gets a track per thread, with spans of stages and of waits; outlives the pipeline
+    trace_recorder* trace = nullptr;
 };
 
 /// Times and counts of a pipeline. Merges by addition.

@@ -1,7 +1,8 @@
 // Checks and shows the compiler's report on kernels: registers, spills, occupancy, required instructions, and a hash of
 // each kernel's PTX, which identifies verifications on a GPU.
 //
-//     gate SOURCE ARCHITECTURE PTX LOG HASHES   SOURCE: the .cu file; LOG: output of ptxas -v; writes HASHES; exit 1 on failure
+//     gate SOURCE ARCHITECTURE PTX LOG HASHES   SOURCE: the .cu file; LOG: output of ptxas -v; writes HASHES; exit 1 on
+//                                               failure
 //     gate --changed FOLDER HASHES…             lists kernels whose hash is in no .json file of FOLDER
 //
 // Lines of SOURCE state required PTX: "// ptx KERNEL: INSTRUCTION", or "// ptx sm_90a KERNEL: INSTRUCTION" for one

@@ -73,7 +73,8 @@ constexpr const char* bash_script = R"(# bash completion of @program@, printed b
             ((++place))
         elif [[ ${COMP_WORDS[i+1]} == = ]]; then
             ((i += 2))
-        elif [[ " $switches $negations " != *" ${COMP_WORDS[i]} "* || " true false on off 1 0 " == *" ${COMP_WORDS[i+1]} "* ]]; then
+        elif [[ " $switches $negations " != *" ${COMP_WORDS[i]} "* ||
+            " true false on off 1 0 " == *" ${COMP_WORDS[i+1]} "* ]]; then
             ((++i))
         fi
     done

@@ -28,8 +28,8 @@ struct graph_work {
     phase_progress& progress;
     std::stop_token stop{};
     std::string graph = "auto"; ///< location of the graph: memory; disk; auto, memory if it fits (graph_stream.hpp)
-    std::filesystem::path scratch =
-        std::filesystem::temp_directory_path(); ///< for files of a dataset that cannot be written
+    /// for files of a dataset that cannot be written
+    std::filesystem::path scratch = std::filesystem::temp_directory_path();
 };
 
 /// Parameters of partitioning.

@@ -21,14 +21,18 @@ font-variant-numeric:tabular-nums}
 :root{--ground:#f4f5f7;--done:#23785a;--stopped:#a8540f;color-scheme:light dark}
 @media (prefers-color-scheme:dark){:root{--ground:#0f1116;--done:var(--c2);--stopped:var(--c1)}}
 main{max-width:1180px;margin:0 auto;padding:0 20px 60px}header{padding:34px 0 18px}
-h1{display:flex;flex-wrap:wrap;align-items:center;gap:0 .3em;font-size:25px;line-height:1.25;margin:0;font-weight:650;letter-spacing:-.01em;overflow-wrap:anywhere}
+h1{display:flex;flex-wrap:wrap;align-items:center;gap:0 .3em;
+font-size:25px;line-height:1.25;margin:0;font-weight:650;letter-spacing:-.01em;overflow-wrap:anywhere}
 h1 span{color:var(--soft);font-weight:400}header p{margin:5px 0 0;color:var(--soft)}
 header code{display:block;margin-top:10px;padding:8px 12px;border-radius:8px;background:var(--page);color:var(--ink);
-border:1px solid var(--rule);font:13px/1.5 ui-monospace,"SF Mono",Menlo,Consolas,"Liberation Mono",monospace;overflow-wrap:anywhere}
+border:1px solid var(--rule);font:13px/1.5 ui-monospace,"SF Mono",Menlo,Consolas,"Liberation Mono",monospace;
+overflow-wrap:anywhere}
 header i{display:inline-block;max-width:100%;font-style:normal}
 h2{font-size:16px;font-weight:650;margin:34px 0 12px}
-h1 .badge{margin:3px 0;font-size:12px;font-weight:600;border-radius:9px;padding:1px 9px;color:var(--page);background:var(--done);letter-spacing:0}
-h1 .badge.interrupted{background:var(--stopped)}h1 .badge.running{background:var(--c0)}h1 .badge.late{background:var(--c3)}
+h1 .badge{margin:3px 0;font-size:12px;font-weight:600;border-radius:9px;padding:1px 9px;
+color:var(--page);background:var(--done);letter-spacing:0}
+h1 .badge.interrupted{background:var(--stopped)}
+h1 .badge.running{background:var(--c0)}h1 .badge.late{background:var(--c3)}
 .bands{display:flex;height:5px;border-radius:3px;overflow:hidden;margin-bottom:26px}
 .bands i{display:block;height:100%}
 .cards{display:flex;flex-wrap:wrap;gap:12px}
@@ -40,7 +44,8 @@ h1 .badge.interrupted{background:var(--stopped)}h1 .badge.running{background:var
 .meter i{display:block;height:100%;min-width:3px;background:var(--c0)}.meter.over i{background:var(--c3)}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(548px,100%),1fr));gap:12px}
 .box{padding:8px 8px 4px;min-width:0;container-type:inline-size}
-.box.table{padding:12px 18px;overflow-x:auto;container-type:normal}.box h3{margin:2px 0 6px;font-size:14px;font-weight:600}
+.box.table{padding:12px 18px;overflow-x:auto;container-type:normal}
+.box h3{margin:2px 0 6px;font-size:14px;font-weight:600}
 .all{grid-column:1/-1}.tall{max-height:430px;overflow:auto}
 table{border-collapse:collapse;width:100%;font-size:13.5px}
 th,td{padding:4px 14px 4px 0;text-align:right;white-space:nowrap;border-top:1px solid var(--rule)}

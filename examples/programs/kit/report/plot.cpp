@@ -260,13 +260,15 @@ std::string_view style_sheet() noexcept {
 --c0:#7aa5e6;--c1:#f0a05f;--c2:#66c29f;--c3:#e683a6;--c4:#ad9ce6;--c5:#cdb958;--c6:#74cadd;--c7:#a3a9b5}}
 .plot{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",sans-serif}
 .plot .page{fill:var(--page)}.plot text{fill:var(--soft);font-size:12px;font-variant-numeric:tabular-nums}
-.plot .title{fill:var(--ink);font-size:14.5px;font-weight:600}.plot .name{fill:var(--ink);paint-order:stroke;stroke:var(--page);stroke-width:3px}
+.plot .title{fill:var(--ink);font-size:14.5px;font-weight:600}
+.plot .name{fill:var(--ink);paint-order:stroke;stroke:var(--page);stroke-width:3px}
 .plot .grid{stroke:var(--rule);stroke-width:1}.plot .zero{stroke:var(--soft);stroke-width:1;opacity:.6}
 .plot .curve{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
 .plot .dash,.plot .key{stroke-width:2;stroke-dasharray:5 4}
 .plot .fine{stroke-width:1.4}.plot .wide{stroke-width:6;opacity:.45}.plot .area{opacity:.8}.plot .hit{fill:transparent}
 .plot .hit:hover{fill:var(--hover)}.plot .part:hover{opacity:.75}.plot .free{fill:var(--rule)}
-.plot .mark{stroke:var(--ink);stroke-width:1;stroke-dasharray:3 3;opacity:.7}.plot .limit{stroke:var(--ink);stroke-width:2}.plot .limit.over{stroke-dasharray:5 4}
+.plot .mark{stroke:var(--ink);stroke-width:1;stroke-dasharray:3 3;opacity:.7}
+.plot .limit{stroke:var(--ink);stroke-width:2}.plot .limit.over{stroke-dasharray:5 4}
 .plots>svg{display:none;width:100%;height:auto;margin:0 auto}.plots>.narrow{display:block;max-width:440px}
 @container (min-width:530px){.plots>.narrow{display:none}.plots>.medium{display:block;max-width:760px}}
 @container (min-width:1000px){.plots.three>.medium{display:none}.plots.three>.wide{display:block}})";

@@ -27,8 +27,8 @@ struct embedding_init {
     gneiss::initializer values{};
     float state = 0; ///< initial optimizer state
     std::uint64_t seed = 0;
-    const gneiss::mapped_npy* given =
-        nullptr; ///< f32 [nodes, dim] instead of `values`, in the order of exports, if any
+    /// f32 [nodes, dim] instead of `values`, in the order of exports, if any
+    const gneiss::mapped_npy* given = nullptr;
     const gneiss::dataset& data;
     /// Fills the file in place of `embedding_file::fill`, with values of another run and the given initial ones; empty:
     /// none.

@@ -49,7 +49,7 @@ void run_on_own_threads(std::size_t tasks, std::size_t threads, Body& body) {
 /// Runs tasks in a oneTBB arena of `threads` threads, including the caller. Copies share the arena.
 ///
 ///     const tbb_executor executor(4); // without an argument: all CPUs
-///     parallel_for(executor, values.size(), 1024, [&](std::size_t begin, std::size_t end) { use(values, begin, end); });
+///     parallel_for(executor, values.size(), 1024, [&](std::size_t i, std::size_t end) { use(values, i, end); });
 ///
 /// Several threads may run tasks at once, and tasks may run tasks; all share the threads of the arena. An exception
 /// cancels tasks that have not started and is rethrown. Cost: one arena entry per call, and one unit of stealing per

@@ -44,7 +44,8 @@ struct dense_view {
 ///
 ///     dense_sampler<> sampler(budget, graph.view(), options, seed, {.seeds = 1024});
 ///     sampler.sample(stream, key, seeds);                      // the host does not wait
-///     aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.view().node_ids), edge_weight::mean, features, rows);
+///     const auto edges = gathered(incoming(sampler.layer(0)), sampler.view().node_ids);
+///     aggregate<float>(stream, edges, edge_weight::mean, features, rows);
 ///
 /// Used and recorded like `neighbor_sampler`, with its bounds and errors. Memory: 8 bytes per node of the graph; 12
 /// bytes per edge of room and 4 for each layer that reads it; for lists by source 21 more, and 8 for each layer.

@@ -28,7 +28,8 @@ namespace gneiss::cuda {
 ///     neighbor_sampler<> sampler(budget, graph.view(), options, seed, {.seeds = 1024});
 ///     for (…) {
 ///         sampler.sample(stream, key, seeds);                  // the host does not wait
-///         aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.nodes()), edge_weight::mean, features, rows);
+///         const auto edges = gathered(incoming(sampler.layer(0)), sampler.nodes());
+///         aggregate<float>(stream, edges, edge_weight::mean, features, rows);
 ///     }
 ///     const sample_sizes sizes = sampler.synchronize(stream);         // or throws what went wrong
 ///

@@ -23,10 +23,10 @@ struct bipartite_options {
     edge_index edges = 0;        ///< directed; including repetitions
     std::uint32_t clusters = 20; ///< groups of users and of items; sizes differ by at most 1
     double mixing = .2;          ///< fraction of edges whose item is of any cluster; 1: no structure
-    double popularity_skew =
-        1; ///< in a cluster, the item of rank r has a share of about (r + 1)^−popularity_skew; 0: equal shares
-    double activity_skew =
-        .5; ///< in a cluster, the user of rank r has a share of about (r + 1)^−activity_skew; 0: equal shares
+    /// in a cluster, the item of rank r has a share of about (r + 1)^−popularity_skew; 0: equal shares
+    double popularity_skew = 1;
+    /// in a cluster, the user of rank r has a share of about (r + 1)^−activity_skew; 0: equal shares
+    double activity_skew = .5;
     std::uint64_t seed = 0;
 
     friend bool operator==(const bipartite_options&, const bipartite_options&) = default;

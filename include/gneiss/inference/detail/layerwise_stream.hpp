@@ -47,8 +47,7 @@ namespace gneiss::detail {
 /// order as those of `layerwise_run`, so all bits are equal. Attention needs own rows before the first message: its
 /// inputs are read twice. In graphs with a power law the first group has most edges, and few rows are dealt: of RMAT
 /// with 16 edges a node, an eighth of the sums takes .91 of the edges, and a third of the rows is written and read
-/// again for the rest. Source: ATLAS (arXiv 2605.09402), which evicts and merges partial sums; dealing keeps their
-/// order.
+/// again. Source: ATLAS (arXiv 2605.09402), which merges evicted partial sums; dealing keeps order.
 template <class Backend>
 class streamed_run {
 public:

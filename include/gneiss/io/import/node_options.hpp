@@ -57,8 +57,8 @@ struct import_node_attributes {
     /// or a matrix that scipy saved as CSR, CSC or COO.
     std::filesystem::path features{};
     std::filesystem::path indptr{}, indices{}, values{}; ///< compressed sparse rows; without values all are 1
-    std::uint64_t num_features =
-        0; ///< columns of sparse rows; 0: the largest index + 1; a dense file must have as many, unless 0
+    /// columns of sparse rows; 0: the largest index + 1; a dense file must have as many, unless 0
+    std::uint64_t num_features = 0;
     missing_features missing = missing_features::error; ///< treatment of NaN and empty cells
     /// File of means and deviations, f32 [2, columns], by which columns of dense features are standardized; made from
     /// these features if it does not exist. Empty: values stay.

@@ -98,9 +98,8 @@ public:
     //
     //     prepare   every node once: its message to neighbors, and the data for its own result
     //     begin     targets with sums of 0
-    //     add       edges from some sources to some targets, any number of times; the sums depend on the order by rounding
+    //     add       edges from some sources to some targets, any number of times; order changes sums by rounding
     //     finish    the targets' new rows
-
     //
     // A layer without it can be trained, but inference over whole graphs rejects it.
 

@@ -120,19 +120,20 @@ private:
 ///     l.outputs()                       number of output columns
 ///     l.reduce                          a `message_reduction`: reduces the messages of a target's edges to one row
 ///     l.allocate(weights, name, inputs) adds its arrays to `dense_parameters` and remembers their numbers
-///     l.update(c, own, reduced, out)    new rows of targets [n, outputs], from their own rows [n, inputs] and the reduced
-///                                       messages; c is a `layer_context`
+///     l.update(c, own, reduced, out)    new rows of targets [n, outputs], from their own rows [n, inputs] and the
+///                                       reduced messages; c is a `layer_context`
 ///     l.update_backward(c, own, reduced, g, grad_own, grad_reduced)
-///                                       adds to the weights' gradients and writes both others; either is empty if it is not
-///                                       needed. g is the gradient of `out`
+///                                       adds to the weights' gradients and writes both others; either is empty if it
+///                                       is not needed. g is the gradient of `out`
 ///
 /// Optional; without them a message is the source's row:
 ///
 ///     l.message_columns(inputs), l.message(c, rows, messages), l.message_backward(c, rows, messages, g, grad_rows)
 ///                                       the message of a row along all its edges, optionally with weights
-///     l.edge_columns(inputs), l.edge(source, target, out), l.edge_backward(source, target, g, grad_source, grad_target)
-///                                       the message along one edge, from the messages of its source and its target, row by row
-///                                       and many at a time; backward *adds* to both
+///     l.edge_columns(inputs), l.edge(source, target, out),
+///     l.edge_backward(source, target, g, grad_source, grad_target)
+///                                       the message along one edge, from the messages of its source and its target,
+///                                       row by row and many at a time; backward *adds* to both
 ///     l.kept_floats(sizes)              maximum floats of `c.keep`, from `layer_sizes`; default 0
 ///
 /// Cost: message and update are called once per batch, for all rows; edge once per edge, and twice in backward.

@@ -16,7 +16,10 @@ namespace gneiss::detail {
 /// Counts the neighbors of one node per part: counters, and a list of the nonzero ones.
 ///
 ///     counts.begin(chunk);
-///     for (each list i, in order) { counts.count(i, part); counts.take([&](partition_id16 p, std::uint32_t n) { … }); }
+///     for (each list i, in order) {
+///         counts.count(i, part);
+///         counts.take([&](partition_id16 p, std::uint32_t n) { … });
+///     }
 ///
 /// Cost: O(neighbors), independent of the number of parts. Memory: 256 KiB, of which `parts` counters are touched.
 class neighbor_counts {

@@ -82,7 +82,8 @@ static_assert(row_source<mapped_rows>);
 
 /// All rows of a file in memory, charged to a budget.
 ///
-///     memory_rows rows({.path = "features", .offset = 4096, .rows = nodes, .row_bytes = 512}, nullptr, executor, budget);
+///     const stored_rows stored{.path = "features", .offset = 4096, .rows = nodes, .row_bytes = 512};
+///     memory_rows rows(stored, nullptr, executor, budget);
 ///     rows.gather(ids, gather_target::of(matrix)); // row i of the matrix is row ids[i]
 ///
 /// Cost: one sequential read at first, then copies. Errors: `io_error`; errc::corrupt for a file that is too short, or

@@ -29,7 +29,8 @@ namespace gneiss::cuda {
 ///     cuda::encoder<float> needs(counting, weights, layers, columns, capacity);  // counting.used() bytes
 ///     …
 ///     cuda::encoder<float> encode(arena, weights, layers, columns, capacity);
-///     const auto rows = encode.forward(stream, parameters.weights(), views, {.dense = inputs}, {&key, ids}); // [targets, outputs]
+///     const auto rows = // [targets, outputs]
+///         encode.forward(stream, parameters.weights(), views, {.dense = inputs}, {&key, ids});
 ///     encode.backward(stream, parameters.weights(), grad_rows, grad_inputs);   // adds to the weights' gradients
 ///
 /// Drops the same elements as on the host. Results differ from the host's by rounding: the order of sums, and the

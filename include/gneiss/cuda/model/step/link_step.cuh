@@ -44,8 +44,8 @@ enum class link_path : std::uint8_t {
 struct link_step_results {
     rows_view<float> rows;        ///< [nodes, dim]: gradients of the batch's nodes, in their order
     rows_view<float> relations{}; ///< [relation_groups · relations, dim]: gradients of the relation rows that occur
-    std::uint32_t* relation_ids =
-        nullptr; ///< [relation_groups · relations] positions of those rows in the table, ascending
+    /// [relation_groups · relations] positions of those rows in the table, ascending
+    std::uint32_t* relation_ids = nullptr;
     std::uint32_t* relation_count = nullptr; ///< number of them
     link_statistics* statistics = nullptr;   ///< the reader checks for a non-finite loss or penalty
 };
