@@ -5,6 +5,7 @@
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>
 #include <gneiss/train/sampled_batches.hpp>
+#include <gneiss/train/sum_of_replicas.hpp>
 #include <gneiss/train/train_loop.hpp>
 
 #include <cmath>
@@ -16,20 +17,19 @@
 using namespace gneiss;
 
 //! [reducer]
-struct mean_of_four {
-    static constexpr std::uint32_t batches_per_step = 4;
-    std::vector<float> sum{};
+struct mean_of_batches {
+    sum_of_replicas sum{};
 
-    /// Called for batches 0 … 3 of a step, in order: the gradients of the last one are what the optimizer gets.
-    void reduce(std::span<float> gradients, std::uint32_t batch, bool last) {
-        if (batch == 0) sum.assign(gradients.size(), 0);
-        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradients[i];
-        std::ranges::fill(gradients, 0.0F); // the next batch adds its own
-        if (last)                           // an epoch may end before the fourth
-            for (std::size_t i = 0; i < sum.size(); ++i) gradients[i] = sum[i] / static_cast<float>(batch + 1);
+    /// Called for the batches of a step, in order: the gradients of the last one are what the optimizer gets.
+    void reduce(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& stop) {
+        sum.reduce(gradients, turn, stop);
+        if (!turn.last) return;
+        const float count = static_cast<float>(turn.replica + 1); // an epoch may end with fewer
+        for (const std::span<float> part : gradients)
+            for (float& g : part) g /= count;
     }
 };
-static_assert(gradient_reducer<mean_of_four>);
+static_assert(gradient_reducer<mean_of_batches>);
 //! [reducer]
 
 constexpr node_id nodes = 2000;
@@ -49,7 +49,7 @@ int main() {
 
     const tbb_executor executor;
     memory_budget budget;
-    const auto train = [&](std::uint64_t batch, auto reducer) {
+    const auto train = [&](std::uint64_t batch, std::uint32_t replicas, auto reducer) {
         dense_parameters<> weights;
         cpu_encoder encode(weights, parse_layers("sage:8,linear:2"), {.dense = 1});
         weights.allocate(/*seed*/ 1);
@@ -67,7 +67,7 @@ int main() {
         no_embeddings none;
         cpu_encoder_backend backend(encode, weights, classification_head{}, /*seed*/ 1, executor);
         //! [loop]
-        train_loop loop({}, batches, inputs, none, backend, optimizers, budget, reducer);
+        train_loop loop({.replicas = replicas}, batches, inputs, none, backend, optimizers, budget, reducer);
         //! [loop]
         double accuracy = 0;
         for (std::uint64_t epoch = 0; epoch < 30; ++epoch)
@@ -76,7 +76,7 @@ int main() {
             static_cast<unsigned long long>(loop.steps()));
         return std::pair(accuracy, loop.steps());
     };
-    const auto [together, steps] = train(25, mean_of_four{});
-    const auto [whole, same_steps] = train(100, identity_reducer{});
+    const auto [together, steps] = train(25, 4, mean_of_batches{});
+    const auto [whole, same_steps] = train(100, 1, identity_reducer{});
     return together > .9 && whole > .9 && steps == same_steps ? 0 : 1;
 }

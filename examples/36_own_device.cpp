@@ -24,26 +24,28 @@ public:
     void upload(const training_optimizers&) { device_ = host_; } // at the begin of an epoch, and after each checkpoint
     void download() { host_ = device_; }                         // at its end, and before each checkpoint
 
-    void compute(training_batch& batch) { // batch after batch: loss, gradient, step
-        std::vector<float> gradient(device_.size());
+    void differentiate(training_batch& batch) { // batch after batch: loss, gradient
+        gradient_.assign(device_.size(), 0);
         for (std::size_t i = 0; i < batch.seeds.size(); ++i) {
             const std::span<const float> row = batch.in.dense[i];
             const float score = std::inner_product(row.begin(), row.end(), device_.begin(), device_.back());
             const float wanted = batch.labels[i] == 1 ? 1.0F : 0.0F, off = 1 / (1 + std::exp(-score)) - wanted;
-            for (std::size_t c = 0; c < columns; ++c) gradient[c] += off * row[c];
-            gradient.back() += off;
+            for (std::size_t c = 0; c < columns; ++c) gradient_[c] += off * row[c];
+            gradient_.back() += off;
             batch.statistics.loss += std::log1p(std::exp(wanted == 1 ? -score : score));
             batch.statistics.correct += (score > 0) == (wanted == 1) ? 1U : 0U;
         }
-        const float rate = .5F / static_cast<float>(batch.seeds.size());
-        for (std::size_t c = 0; c < device_.size(); ++c) device_[c] -= rate * gradient[c];
         batch.statistics.examples += batch.seeds.size();
         batch.statistics.query_count += batch.seeds.size();
+    }
+    void step(training_batch& batch) {
+        const float rate = .5F / static_cast<float>(batch.seeds.size());
+        for (std::size_t c = 0; c < device_.size(); ++c) device_[c] -= rate * gradient_[c];
     }
 
 private:
     std::vector<float>& host_; // [columns + 1], the last is the bias
-    std::vector<float> device_;
+    std::vector<float> device_, gradient_;
 };
 static_assert(train_backend<logistic_device>);
 //! [device]

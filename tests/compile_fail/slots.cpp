@@ -3,7 +3,6 @@
 // error: train_loop: Embeddings must be a gneiss::embedding_source, see gneiss/train/slots.hpp
 // error: train_loop: Backend must be a gneiss::train_backend, see gneiss/train/slots.hpp
 // error: train_loop: Reducer must be a gneiss::gradient_reducer, see gneiss/train/slots.hpp
-// error: train_loop: a Reducer needs a Backend that is a gneiss::divisible_backend, see gneiss/train/slots.hpp
 // error: sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp
 // error: sampled_batches: Topology must be a gneiss::topology, see gneiss/train/sampled_batches.hpp
 // error: sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sample/any_sampler.hpp
@@ -16,6 +15,7 @@
 // error: any_features: the object must be a gneiss::feature_source, see gneiss/train/slots.hpp
 // error: any_embeddings: the object must be a gneiss::embedding_source, see gneiss/train/slots.hpp
 // error: any_backend: the object must be a gneiss::train_backend, see gneiss/train/slots.hpp
+// error: any_reducer: the object must be a gneiss::gradient_reducer, see gneiss/train/slots.hpp
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/cpu_backend.hpp>
 #include <gneiss/train/embeddings.hpp>
@@ -28,21 +28,11 @@ using namespace gneiss;
 struct nothing {};
 using backend = cpu_encoder_backend<classification_head>;
 
-struct two_batches {
-    static constexpr std::uint32_t batches_per_step = 2;
-    void reduce(std::span<float>, std::uint32_t, bool) {}
-};
-struct whole : host_backend { // not a divisible_backend
-    void upload(const training_optimizers&) {}
-    void compute(training_batch&) {}
-};
-
 template class gneiss::train_loop<nothing, no_features, no_embeddings, backend>;
 template class gneiss::train_loop<inspected_batches, nothing, no_embeddings, backend>;
 template class gneiss::train_loop<inspected_batches, no_features, nothing, backend>;
 template class gneiss::train_loop<inspected_batches, no_features, no_embeddings, nothing>;
 template class gneiss::train_loop<inspected_batches, no_features, no_embeddings, backend, nothing>;
-template class gneiss::train_loop<inspected_batches, no_features, no_embeddings, whole, two_batches>;
 template class gneiss::sampled_batches<nothing, buffered_topology, neighbor_sampler<>>;
 template class gneiss::sampled_batches<node_task, nothing, neighbor_sampler<>>;
 template class gneiss::sampled_batches<node_task, buffered_topology, nothing>;
@@ -53,4 +43,5 @@ any_batches batches(std::in_place_type<nothing>);
 any_features features(std::in_place_type<nothing>);
 any_embeddings embeddings(std::in_place_type<nothing>);
 any_backend any(std::in_place_type<nothing>);
+any_reducer reducer(std::in_place_type<nothing>);
 any_graph_sampler no_function(nothing{}), no_sampler([] { return nothing{}; });

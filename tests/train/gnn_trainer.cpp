@@ -81,7 +81,7 @@ static_assert(sampler_of<as_the_library, resident_graph>);
 struct draws_itself : host_backend {
     [[nodiscard]] bool samples() const noexcept { return true; }
     void upload(const training_optimizers& /*by*/) {}
-    void compute(training_batch& /*batch*/) {}
+    void differentiate(training_batch& /*batch*/) {}
 };
 
 } // namespace

@@ -9,11 +9,12 @@
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/embedding_trainer.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/sum_of_replicas.hpp>
 #include <gneiss/train/superbatch_trainer.hpp>
 
 #include "graph_harness.hpp"
 
-#include <barrier>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <future>
@@ -21,6 +22,7 @@
 #include <optional>
 #include <thread>
 #include <type_traits>
+#include <vector>
 
 namespace test_train_train_loop {
 
@@ -50,7 +52,8 @@ static_assert(std::is_same_v<slots_of<hanoi_loop>::embeddings, no_embeddings>);
 static_assert(std::is_same_v<slots_of<ginex_loop>::batches, inspected_batches>);
 static_assert(std::is_same_v<slots_of<ginex_loop>::features, cached_features>);
 static_assert(std::is_same_v<slots_of<ginex_loop>::backend, cpu_encoder_backend<classification_head>>);
-static_assert(std::is_same_v<slots_of<any_train_loop>::reducer, identity_reducer>);
+static_assert(std::is_same_v<slots_of<any_train_loop>::reducer, any_reducer>);
+static_assert(std::is_same_v<slots_of<hanoi_loop>::reducer, identity_reducer>);
 
 set_up with_classes() {
     set_up with;
@@ -249,40 +252,53 @@ TEST_CASE("states need not be sets of partitions: large-batch sampling with one 
 
 namespace replicas {
 
-/// Sums the gradients of `Replicas` consecutive batches in their order.
-template <std::uint32_t Replicas>
-struct in_one_process {
-    static constexpr std::uint32_t batches_per_step = Replicas;
-    std::vector<float> sum{};
+/// Sums the gradients of replicas on separate threads, in their order.
+class exchange {
+public:
+    explicit exchange(std::size_t replicas) : of_(replicas), steps_(replicas, 0) {}
 
-    void reduce(std::span<float> gradients, std::uint32_t replica, bool last) {
-        if (replica == 0)
-            sum.assign(gradients.begin(), gradients.end());
-        else
-            for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradients[i];
-        std::ranges::fill(gradients, 0.F);
-        if (last) std::ranges::copy(sum, gradients.begin());
+    /// Waits until every replica has sent the gradients of the step; a message for a step that is over is dropped.
+    void sum(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
+        if (turn.step <= steps_[turn.replica]) return; // repeated
+        if (!changed_.wait(lock, stop, [&] { return of_[turn.replica].empty(); })) canceled();
+        for (const std::span<float> part : gradients) of_[turn.replica].emplace_back(part.begin(), part.end());
+        steps_[turn.replica] = turn.step;
+        changed_.notify_all();
+        const auto all = [&] { return std::ranges::all_of(steps_, [&](std::uint64_t s) { return s >= turn.step; }); };
+        if (!changed_.wait(lock, stop, all)) canceled();
+        for (std::size_t p = 0; p < gradients.size(); ++p)
+            for (std::size_t i = 0; i < gradients[p].size(); ++i) {
+                float total = of_[0][p][i];
+                for (std::size_t r = 1; r < of_.size(); ++r) total += of_[r][p][i];
+                gradients[p][i] = total;
+            }
+        if (++taken_ == of_.size()) {
+            for (auto& each : of_) each.clear();
+            taken_ = 0;
+            changed_.notify_all();
+        }
     }
-};
 
-/// Sums the gradients of two replicas on separate threads, in their order.
-struct exchange {
-    std::vector<float> of[2]{};
-    std::barrier<> arrived{2}, taken{2};
+private:
+    [[noreturn]] static void canceled() { throw error(errc::canceled, "a replica waits for the others"); }
+
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::vector<std::vector<std::vector<float>>> of_;
+    std::vector<std::uint64_t> steps_;
+    std::size_t taken_ = 0;
 };
+/// Sends each message `times` times.
 struct on_threads {
-    static constexpr std::uint32_t batches_per_step = 1;
     exchange* by;
-    std::uint32_t mine;
+    int times = 1;
 
-    void reduce(std::span<float> gradients, std::uint32_t /*replica*/, bool /*last*/) const {
-        by->of[mine].assign(gradients.begin(), gradients.end());
-        by->arrived.arrive_and_wait();
-        for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = by->of[0][i] + by->of[1][i];
-        by->taken.arrive_and_wait();
+    void reduce(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& stop) const {
+        for (int i = 0; i < times; ++i) by->sum(gradients, turn, stop);
     }
 };
-static_assert(gradient_reducer<in_one_process<2>> && gradient_reducer<on_threads>);
+static_assert(gradient_reducer<on_threads>);
 
 /// Produces batches on two threads for any consumer. One may leave mid-state: the other takes over its work.
 template <class Producer>
@@ -327,8 +343,12 @@ private:
                 asked_.pop_front();
                 ++made_[self];
             }
-            by_.produce(*next.batch, stop);
-            next.done->set_value();
+            try {
+                by_.produce(*next.batch, stop);
+                next.done->set_value();
+            } catch (...) {
+                next.done->set_exception(std::current_exception());
+            }
             const std::scoped_lock lock(mutex_);
             changed_.notify_all();
             if (self == 1 && made_[1] == leaves_after_) return;
@@ -343,20 +363,16 @@ private:
     std::vector<std::jthread> threads_;
 };
 
-/// Returns every second batch of another producer, from `first` on.
+/// Fails to produce batch `at`.
 template <class Producer>
-struct half_of {
+struct failing {
     Producer& by;
-    std::uint64_t first;
-    void begin_epoch(const epoch_start& at, const std::stop_token& stop) { by.begin_epoch(at, stop); }
-    [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t i) {
-        state_work work = by.acquire(at, i);
-        work.batches /= 2;
-        return work;
-    }
+    std::uint64_t at;
+    void begin_epoch(const epoch_start& start, const std::stop_token& stop) { by.begin_epoch(start, stop); }
+    [[nodiscard]] state_work acquire(const epoch_start& start, std::uint32_t i) { return by.acquire(start, i); }
     [[nodiscard]] bool ready(std::uint32_t i) const { return by.ready(i); }
     void produce(training_batch& b, const std::stop_token& stop) {
-        b.key.number.index = 2 * b.key.number.index + first;
+        if (b.key.number.index == at) throw error(errc::io, "the producer failed");
         by.produce(b, stop);
     }
     void gathered(training_batch& b) { by.gathered(b); }
@@ -365,64 +381,163 @@ struct half_of {
     void enter(phase next) { by.enter(next); }
 };
 
-} // namespace replicas
+/// A loop over planted classes, whose batches two threads produce, one of which leaves after three.
+template <class Reducer>
+class replica {
+public:
+    replica(const graph_data& data, const set_up& with, train_loop_options options, Reducer by,
+        std::uint64_t fails_at = std::uint64_t{0} - 1)
+        : of_(data, with),
+          topology_(of_.graph, {.resident_partitions = 2}),
+          batches_(of_.task, topology_, of_.make_sampler(), of_.on),
+          failing_{batches_, fails_at},
+          made_(failing_, 3),
+          features_(of_.features, of_.on),
+          backend_(*of_.all.encode, of_.all.weights, {}, with.training.seed, of_.on),
+          loop_(with_pipeline(std::move(options)), made_, features_, none_, backend_, of_.optimizers(), of_.budget,
+              std::move(by)) {}
 
-TEST_CASE("replicas on threads, one of whose producers leaves mid-state, train the bits of replicas in one process") {
-    const graph_data data = graph_data::planted(300, 2); // 100 training nodes in one state: 4 batches of 25
+    training_epoch run(std::uint64_t epoch, const std::stop_token& stop = {}, const training_observer& observe = {}) {
+        of_.states = of_.all.order()(epoch);
+        return loop_.run(of_.states, epoch, {}, observe, stop);
+    }
+    outcome run_all() {
+        auto result = epochs(loop_, of_);
+        CHECK(made_.made(1) == 3); // it left mid-state
+        return of_.all.end(std::move(result));
+    }
+    outcome resume(const resume_position& from, std::uint64_t epochs) {
+        std::vector<training_statistics> result;
+        for (std::uint64_t e = from.epoch; e < epochs; ++e) {
+            of_.states = of_.all.order()(e);
+            result.push_back((e == from.epoch ? loop_.run(of_.states, from) : loop_.run(of_.states, e)).model);
+        }
+        return of_.all.end(std::move(result));
+    }
+    [[nodiscard]] std::uint64_t steps() const { return loop_.steps(); }
+
+private:
+    [[nodiscard]] train_loop_options with_pipeline(train_loop_options options) const {
+        options.pipeline = of_.all.with.training.pipeline;
+        return options;
+    }
+
+    using sampled = sampled_batches<node_task, buffered_topology, neighbor_sampler<>>;
+    using producer = two_producers<failing<sampled>>;
+    using backend = cpu_encoder_backend<classification_head>;
+    parts of_;
+    buffered_topology topology_;
+    sampled batches_;
+    failing<sampled> failing_;
+    producer made_;
+    buffered_features features_;
+    no_embeddings none_;
+    backend backend_;
+    train_loop<producer, buffered_features, no_embeddings, backend, Reducer> loop_;
+};
+
+set_up one_state(std::uint64_t batch) {
     set_up with = with_classes();
+    with.training.batch = batch;
     with.rows = false;
     with.order = "memory";
     with.order_slots = with.buffer_slots = 2;
     with.epochs = 3;
-    const auto run = [&](auto reducer, auto wrap) {
-        parts of(data, with);
-        buffered_topology topology(of.graph, {.resident_partitions = 2});
-        sampled_batches batches(of.task, topology, of.make_sampler(), of.on);
-        auto mine = wrap(batches);
-        buffered_features features(of.features, of.on);
-        no_embeddings none;
-        cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, with.training.seed, of.on);
-        train_loop loop(of.options(), *mine, features, none, backend, of.optimizers(), of.budget, reducer);
-        auto result = epochs(loop, of);
-        CHECK(loop.steps() == 6);
-        return of.all.end(std::move(result));
-    };
-    const outcome together = run(replicas::in_one_process<2>{}, [](auto& all) { return &all; });
-    const outcome alone = train(data, with);
-    CHECK(together.weights != alone.weights);
-    CHECK(together.epochs.back().loss < together.epochs.front().loss);
+    return with;
+}
 
-    replicas::exchange by;
-    std::optional<outcome> apart[2];
-    {
-        std::vector<std::jthread> threads;
-        for (std::uint32_t r = 0; r < 2; ++r)
-            threads.emplace_back([&, r] {
-                apart[r] = run(replicas::on_threads{&by, r}, [r](auto& all) {
-                    using producer = std::remove_reference_t<decltype(all)>;
-                    struct both {
-                        replicas::two_producers<producer> made;
-                        replicas::half_of<replicas::two_producers<producer>> half;
-                        both(producer& from, std::uint64_t first) : made(from, 3), half{made, first} {}
-                        ~both() {
-                            CHECK(made.made(1) == 3); // it left: an epoch has two batches per replica
-                            CHECK(made.made(0) == 3);
-                        }
-                        both(const both&) = delete;
-                    };
-                    struct holder {
-                        std::unique_ptr<both> self;
-                        decltype(both::half)& operator*() const { return self->half; }
-                    };
-                    return holder{std::make_unique<both>(all, r)};
+} // namespace replicas
+
+TEST_CASE("replicas on threads, one of whose producers leaves mid-state, train the bits of replicas in one process") {
+    const graph_data data = graph_data::planted(300, 2); // 100 training nodes in one state
+    const struct {
+        std::uint64_t batch, sample_bytes;
+        std::uint32_t replicas;
+        std::uint64_t steps;
+    } cases[] = {
+        {25, 0, 2, 6},     // 4 batches
+        {20, 0, 2, 9},     // 5: the last group has one
+        {20, 3000, 2, 9},  // batches are drawn again, alone
+        {10, 0, 4, 9},     // 10 batches: the last group has two
+        {10, 3000, 3, 12}, // 10: one
+    };
+    for (const auto& now : cases) {
+        CAPTURE(now.batch);
+        CAPTURE(now.replicas);
+        const set_up with = replicas::one_state(now.batch);
+        const train_loop_options options{.sample_bytes = now.sample_bytes,
+            .spare_bytes = now.sample_bytes == 0 ? 0 : 1U << 24U,
+            .replicas = now.replicas};
+        replicas::replica all(data, with, options, sum_of_replicas{});
+        const outcome together = all.run_all();
+        CHECK(all.steps() == now.steps);
+        CHECK(together.weights != train(data, with).weights);
+        CHECK(together.epochs.back().loss < together.epochs.front().loss);
+
+        replicas::exchange by(now.replicas);
+        std::vector<std::optional<outcome>> apart(now.replicas);
+        {
+            std::vector<std::jthread> threads;
+            for (std::uint32_t r = 0; r < now.replicas; ++r)
+                threads.emplace_back([&, r] {
+                    train_loop_options mine = options;
+                    mine.replica = r;
+                    replicas::replica one(data, with, mine, replicas::on_threads{&by, r == 0 ? 2 : 1});
+                    apart[r] = one.run_all();
+                    CHECK(one.steps() == now.steps);
                 });
-            });
+        }
+        training_statistics sum;
+        for (const auto& replica : apart) {
+            REQUIRE(replica.has_value());
+            CHECK(replica->weights == together.weights);
+            CHECK(replica->state == together.state);
+            sum += replica->epochs.back();
+        }
+        CHECK(sum.examples == together.epochs.back().examples);
+        CHECK(sum.correct == together.epochs.back().correct);
     }
-    for (const auto& replica : apart) {
-        REQUIRE(replica.has_value());
-        CHECK(replica->weights == together.weights);
-        CHECK(replica->state == together.state);
-    }
+}
+
+TEST_CASE("an exception in a producer of a replica ends the run, and so does a stop while its reducer waits") {
+    const graph_data data = graph_data::planted(300, 2);
+    const set_up with = replicas::one_state(20);
+    replicas::exchange by(2);
+    replicas::replica fails(data, with, {.replicas = 2}, sum_of_replicas{}, 3);
+    CHECK(test::code_of([&] { (void)fails.run(0); }) == errc::io);
+
+    std::stop_source stop;
+    replicas::replica waits(data, with, {.replicas = 2, .replica = 1}, replicas::on_threads{&by});
+    const std::jthread later([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        stop.request_stop();
+    });
+    CHECK(test::code_of([&] { (void)waits.run(0, stop.get_token()); }) == errc::canceled);
+}
+
+TEST_CASE("a step of replicas is resumed at its first batch, and options that do not fit are refused") {
+    const graph_data data = graph_data::planted(300, 2);
+    const set_up with = replicas::one_state(20);
+    const auto make = [&](train_loop_options options, auto reducer) {
+        replicas::replica one(data, with, std::move(options), reducer);
+        return one.steps();
+    };
+    CHECK(test::code_of([&] { (void)make({.replicas = 2}, identity_reducer{}); }) == errc::invalid_argument);
+    CHECK(test::code_of([&] { (void)make({.replicas = 0}, sum_of_replicas{}); }) == errc::invalid_argument);
+    CHECK(
+        test::code_of([&] { (void)make({.replicas = 2, .replica = 2}, sum_of_replicas{}); }) == errc::invalid_argument);
+
+    const outcome whole = replicas::replica(data, with, {.replicas = 2}, sum_of_replicas{}).run_all();
+    replicas::replica halves(data, with, {.replicas = 2}, sum_of_replicas{});
+    std::stop_source stop;
+    std::uint64_t seen = 0;
+    const training_epoch first =
+        halves.run(0, stop.get_token(), {.on_batch = [&](const batch_key&, const training_statistics&) {
+            if (++seen == 2) stop.request_stop();
+        }});
+    REQUIRE(first.stopped);
+    CHECK(first.position.next.index % 2 == 0);
+    CHECK(halves.resume(first.position, 3).weights == whole.weights);
 }
 
 // Rows with an owner on another thread: they travel as messages, and a batch delivered twice is applied once.

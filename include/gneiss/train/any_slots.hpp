@@ -12,8 +12,10 @@
 #include <type_traits>
 #include <utility>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/storage/embedding/resident_embeddings.hpp>
 #include <gneiss/train/slots.hpp>
+#include <gneiss/train/sum_of_replicas.hpp>
 #include <gneiss/train/train_loop.hpp>
 #include <gneiss/train/training_optimizers.hpp>
 
@@ -136,10 +138,12 @@ struct embeddings_model final : embeddings_interface {
 
 struct backend_interface {
     virtual ~backend_interface() = default;
-    virtual void prepare(std::size_t in_flight) = 0;
+    virtual void prepare(std::size_t in_flight, bool shared) = 0;
     virtual void upload(const training_optimizers& by) = 0;
     virtual void download() = 0;
-    virtual void compute(training_batch& batch) = 0;
+    virtual void differentiate(training_batch& batch) = 0;
+    virtual gradient_parts gradients() = 0;
+    virtual void step(training_batch& batch) = 0;
     virtual bool device_resident() const = 0;
     virtual void upload_embeddings(const resident_embeddings& from) = 0;
     virtual void download_embeddings(resident_embeddings& to) = 0;
@@ -158,10 +162,12 @@ struct backend_model final : backend_interface {
         "any_backend: the object must be a gneiss::train_backend, see gneiss/train/slots.hpp");
     template <class... Arguments>
     explicit backend_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
-    void prepare(std::size_t in_flight) override { object.prepare(in_flight); }
+    void prepare(std::size_t in_flight, bool shared) override { object.prepare(in_flight, shared); }
     void upload(const training_optimizers& by) override { object.upload(by); }
     void download() override { object.download(); }
-    void compute(training_batch& batch) override { object.compute(batch); }
+    void differentiate(training_batch& batch) override { object.differentiate(batch); }
+    gradient_parts gradients() override { return object.gradients(); }
+    void step(training_batch& batch) override { object.step(batch); }
     bool device_resident() const override { return object.device_resident(); }
     void upload_embeddings(const resident_embeddings& from) override { object.upload_embeddings(from); }
     void download_embeddings(resident_embeddings& to) override { object.download_embeddings(to); }
@@ -175,6 +181,22 @@ struct backend_model final : backend_interface {
     double device_seconds() const override { return object.device_seconds(); }
     std::uint64_t memory_of(const training_batch& batch) const override { return memory_in_backend(object, batch); }
     void release() override { release_backend(object); }
+    T object;
+};
+
+struct reducer_interface {
+    virtual ~reducer_interface() = default;
+    virtual void reduce(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& stop) = 0;
+};
+template <class T>
+struct reducer_model final : reducer_interface {
+    static_assert(gradient_reducer<std::remove_reference_t<T>>,
+        "any_reducer: the object must be a gneiss::gradient_reducer, see gneiss/train/slots.hpp");
+    template <class... Arguments>
+    explicit reducer_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
+    void reduce(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& stop) override {
+        object.reduce(gradients, turn, stop);
+    }
     T object;
 };
 
@@ -236,10 +258,12 @@ static_assert(embedding_source<any_embeddings>);
 class any_backend : public detail::erased<detail::backend_interface, detail::backend_model> {
 public:
     using erased::erased;
-    void prepare(std::size_t in_flight) { self_->prepare(in_flight); }
+    void prepare(std::size_t in_flight, bool shared) { self_->prepare(in_flight, shared); }
     void upload(const training_optimizers& by) { self_->upload(by); }
     void download() { self_->download(); }
-    void compute(training_batch& batch) { self_->compute(batch); }
+    void differentiate(training_batch& batch) { self_->differentiate(batch); }
+    [[nodiscard]] gradient_parts gradients() { return self_->gradients(); }
+    void step(training_batch& batch) { self_->step(batch); }
     [[nodiscard]] bool device_resident() const { return self_->device_resident(); }
     void upload_embeddings(const resident_embeddings& from) { self_->upload_embeddings(from); }
     void download_embeddings(resident_embeddings& to) { self_->download_embeddings(to); }
@@ -251,14 +275,42 @@ public:
     void to_device(training_batch& batch) { self_->to_device(batch); }
     void to_host(training_batch& batch) { self_->to_host(batch); }
     [[nodiscard]] double device_seconds() const { return self_->device_seconds(); }
-    /// Returns the host memory of a batch in `compute` [bytes]; 0: unknown.
+    /// Returns the host memory of a batch in `differentiate` [bytes]; 0: unknown.
     [[nodiscard]] std::uint64_t memory_of(const training_batch& batch) const { return self_->memory_of(batch); }
     /// Frees memory kept for the next batch.
     void release() { self_->release(); }
 };
 static_assert(train_backend<any_backend>);
 
+/// Type-erased `gradient_reducer`; by default one that leaves gradients as they are.
+class any_reducer : public detail::erased<detail::reducer_interface, detail::reducer_model> {
+public:
+    using erased::erased;
+    any_reducer() : erased(std::in_place_type<identity_reducer>) {}
+    void reduce(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& stop) {
+        self_->reduce(gradients, turn, stop);
+    }
+};
+static_assert(gradient_reducer<any_reducer>);
+
+/// Replicas of a trainer's model, as in `train_loop_options`.
+struct replica_options {
+    std::uint32_t count = 1;              ///< batches that share a step
+    std::optional<std::uint32_t> only{};  ///< computes the batches of this replica alone; none: those of all
+    std::optional<any_reducer> reducer{}; ///< brings gradients together; none: `sum_of_replicas`, for all replicas here
+
+    /// Returns the reducer of a loop. Throws errc::invalid_argument for one replica of several without a reducer.
+    [[nodiscard]] any_reducer make_reducer() const {
+        if (reducer) return *reducer;
+        if (count == 1) return {};
+        if (only)
+            throw error(errc::invalid_argument, "one of several replicas needs a reducer",
+                {.field = "replica_options::reducer"});
+        return any_reducer(std::in_place_type<sum_of_replicas>);
+    }
+};
+
 /// The loop with slots chosen at run time. The programs use it; it is compiled once.
-using any_train_loop = train_loop<any_batches, any_features, any_embeddings, any_backend>;
+using any_train_loop = train_loop<any_batches, any_features, any_embeddings, any_backend, any_reducer>;
 
 } // namespace gneiss

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +34,8 @@ namespace gneiss {
 /// those of `link_head` of the sum over queries, or of their mean with `reduction::mean`. It adds to batch.statistics
 /// the sum of losses (`loss`), the number of terms in it (`query_count`, the divisor of `mean_loss`) and of edges or
 /// nodes that enter it (`examples`); `sampled_edges` and `input_nodes` are not the head's. `step` steps the head's own
-/// parameters, if `has_parameters`: after each batch, so that a head with parameters fits no loop with a Reducer.
+/// parameters, if `has_parameters`, after each batch, or by shared gradients: after `share(true)`, `differentiate` adds
+/// those of its parameters to `gradients()`, one contiguous part, by which `step` steps all, then zeroes them.
 /// Cost: one call of each per batch, for which the compute stage waits.
 /// Thread: the compute stage's, batch after batch. Errors: errc::not_finite for a loss that is not a number; any
 /// exception ends the epoch and is rethrown by `run`.
@@ -42,12 +44,15 @@ namespace gneiss {
 /// \snippet 22_own_task.cpp head
 template <class H>
 concept loss_head = requires(H& h, training_batch& batch, matrix_view<const float> outputs,
-    matrix_view<float> gradients, const any_row_optimizer& by, const executor_ref& executor) {
+                        matrix_view<float> gradients, const any_row_optimizer& by, const executor_ref& executor) {
     { H::in_place } -> std::convertible_to<bool>;
     { H::has_parameters } -> std::convertible_to<bool>;
     h.differentiate(batch, outputs, gradients, executor);
     h.step(batch, by, executor);
-};
+} && (!H::has_parameters || requires(H& h) {
+    h.share(true);
+    { h.gradients() } -> std::same_as<std::span<float>>;
+});
 
 /// Softmax cross-entropy of batch.labels; outputs are class scores.
 struct classification_head {
@@ -119,24 +124,61 @@ public:
           relations_(relations),
           options_(options) {}
 
-    void differentiate(training_batch& b, matrix_view<const float> outputs, matrix_view<float> gradients,
-        executor_ref executor) const {
+    void differentiate(
+        training_batch& b, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref executor) {
         const matrix_view<const float> relations =
             b.relations.rows() == 0 ? std::as_const(relations_).values() : b.relations;
         b.statistics.add(model_.forward_backward(
             *b.links, outputs, relations, gradients, b.relation_gradients, executor, options_.log));
+        if (!shared_ || !steps(b)) return;
+        const matrix_view<const float> rows = b.relation_gradients.rows();
+        for (std::size_t i = 0; i < rows.rows(); ++i) {
+            float* const to = sums_.data() + b.relation_gradients.ids()[i] * rows.columns();
+            for (std::size_t c = 0; c < rows.columns(); ++c) to[c] += rows[i][c];
+        }
     }
-    /// Steps the relations that the batch used.
-    void step(training_batch& b, const any_row_optimizer& by, executor_ref executor) const {
-        if (!options_.frozen && b.relations.rows() == 0 && !b.relation_gradients.ids().empty())
+    /// Sets whether `gradients` has those of relations, and whether `step` steps by them. Memory: a float for each
+    /// value of a relation.
+    void share(bool shared) {
+        shared_ = shared;
+        sums_.assign(shared && !options_.frozen ? relations_.rows() * relations_.layout().dim : 0, 0);
+    }
+    /// Returns the sums of relations' gradients [relations, dim]; empty unless shared.
+    [[nodiscard]] std::span<float> gradients() noexcept { return sums_; }
+    /// Steps the relations that the batch used or, if shared, those whose gradient is not zero.
+    void step(training_batch& b, const any_row_optimizer& by, executor_ref executor) {
+        if (shared_) return step_sums(b.step, by, executor);
+        if (steps(b) && !b.relation_gradients.ids().empty())
             by.step_rows_at(
                 relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, executor);
     }
 
 private:
+    /// False if the batch's owner steps relations, or they are frozen.
+    [[nodiscard]] bool steps(const training_batch& b) const noexcept {
+        return !options_.frozen && b.relations.rows() == 0;
+    }
+    void step_sums(std::uint64_t step, const any_row_optimizer& by, executor_ref executor) {
+        const std::size_t dim = relations_.layout().dim;
+        used_.resize(0, dim);
+        std::vector<std::uint32_t> ids;
+        for (std::size_t r = 0; r * dim < sums_.size(); ++r)
+            if (std::ranges::any_of(std::span(sums_).subspan(r * dim, dim), [](float g) { return g != 0; }))
+                ids.push_back(static_cast<std::uint32_t>(r));
+        used_.resize(ids.size(), dim);
+        std::ranges::copy(ids, used_.ids().begin());
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            std::ranges::copy(std::span(sums_).subspan(ids[i] * dim, dim), used_.rows()[i].begin());
+        if (!ids.empty()) by.step_rows_at(relations_.table(), used_.ids(), std::as_const(used_).rows(), step, executor);
+        std::ranges::fill(sums_, 0.0F);
+    }
+
     any_link_model& model_;
     embedding_table& relations_;
     link_head_options options_;
+    bool shared_ = false;
+    std::vector<float> sums_; // of the gradients of all relations, if shared
+    sparse_gradients used_;   // those that are not zero
 };
 static_assert(loss_head<link_head>);
 
@@ -150,14 +192,23 @@ public:
     /// Compares rows by `head`.
     cpu_embedding_backend(Head head, executor_ref executor) : head_(std::move(head)), executor_(executor) {}
 
-    void upload(const training_optimizers& by) { by_ = by; }
-    void compute(training_batch& b) {
-        head_.differentiate(b, b.in.dense, b.gradients, executor_);
-        head_.step(b, by_.rows, executor_);
+    void prepare(std::size_t /*in_flight*/, bool shared) {
+        if constexpr (Head::has_parameters) head_.share(shared);
     }
+    void upload(const training_optimizers& by) { by_ = by; }
+    void differentiate(training_batch& b) { head_.differentiate(b, b.in.dense, b.gradients, executor_); }
+    [[nodiscard]] gradient_parts gradients() noexcept {
+        if constexpr (!Head::has_parameters)
+            return {};
+        else
+            part_[0] = head_.gradients();
+        return part_;
+    }
+    void step(training_batch& b) { head_.step(b, by_.rows, executor_); }
 
 private:
     Head head_;
+    std::array<std::span<float>, 1> part_{};
     training_optimizers by_;
     executor_ref executor_;
 };
@@ -198,10 +249,8 @@ public:
         if (!options_.frozen) by.dense.check_state(weights_);
         by_ = by;
     }
-    void compute(training_batch& b) {
-        differentiate(b);
-        head_.step(b, by_.rows, executor_);
-        step(b.step);
+    void prepare(std::size_t /*in_flight*/, bool shared) {
+        if constexpr (Head::has_parameters) head_.share(shared);
     }
 
     /// Returns the memory of a batch [bytes], without its rows.
@@ -225,14 +274,15 @@ public:
         head_.differentiate(b, outputs, gradients, executor_);
         encode_.backward(weights_, gradients, b.gradients, executor_);
     }
-    [[nodiscard]] std::span<float> gradients() noexcept
-        requires(!Head::has_parameters)
-    {
-        return weights_.gradients();
+    [[nodiscard]] gradient_parts gradients() noexcept {
+        parts_[0] = weights_.gradients();
+        if constexpr (Head::has_parameters) parts_[1] = head_.gradients();
+        return std::span(parts_).first(Head::has_parameters ? 2 : 1);
     }
-    void step(std::uint64_t step) {
+    void step(training_batch& b) {
+        head_.step(b, by_.rows, executor_);
         if (options_.frozen) return weights_.zero_gradients();
-        by_.dense.step(weights_, step, 1, executor_);
+        by_.dense.step(weights_, b.step, 1, executor_);
     }
 
 private:
@@ -243,8 +293,8 @@ private:
     std::uint64_t seed_;
     executor_ref executor_;
     cpu_encoder_backend_options options_;
+    std::array<std::span<float>, 2> parts_{};
 };
-static_assert(divisible_backend<cpu_encoder_backend<classification_head>>);
-static_assert(train_backend<cpu_encoder_backend<link_head>>);
+static_assert(train_backend<cpu_encoder_backend<classification_head>> && train_backend<cpu_encoder_backend<link_head>>);
 
 } // namespace gneiss

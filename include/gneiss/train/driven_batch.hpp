@@ -36,10 +36,11 @@ struct driven_batch {
     std::uint64_t step = 0;           ///< t ≥ 1 of optimizers
     std::shared_ptr<const Work> work; ///< until a stage resets it, at the latest until the batch is applied
     bool ends_step = true;            ///< true for the last of the batches that share a step
-    Rows rows{};                      ///< null without rows
-    Statistics statistics;            ///< statistics of the batch
-    std::uint64_t memory = 0;         ///< counted by queues
-    trace_track* trace = nullptr;     ///< track of the thread that holds the batch; null: no trace
+    bool absent = false;   ///< no batch: its replica has none in the last group of a state, and steps with the others
+    Rows rows{};           ///< null without rows
+    Statistics statistics; ///< statistics of the batch
+    std::uint64_t memory = 0;                          ///< counted by queues
+    trace_track* trace = nullptr;                      ///< track of the thread that holds the batch; null: no trace
     std::uint64_t moved_bytes = trace_arguments::none; ///< by the stage, if known
 };
 

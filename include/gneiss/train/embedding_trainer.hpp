@@ -41,6 +41,7 @@ struct embedding_trainer_options {
     step_place step_at = step_place::update;      ///< stage that steps the rows of nodes
     bool async_relations = false;                 ///< as `buffered_embeddings::options::relations`
     pipeline_options pipeline{};                  ///< options of the pipeline
+    replica_options replicas{};                   ///< replicas of the parameters that every batch uses
     std::size_t batches_in_flight = 0;            ///< 0: the number that the stages can use, at most staleness + 2
     std::uint64_t row_memory = 0; ///< for rows of all batches, see `row_room` [bytes]; 0: enough for those in flight
     std::uint64_t state_nodes = 0, state_edges = 0; ///< most of a state, to bound memory; 0: all of the graph

@@ -13,6 +13,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/trace_recorder.hpp>
+#include <gneiss/core/types.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/train/driven_batch.hpp>
@@ -51,6 +52,12 @@ struct epoch_observer {
     return static_cast<std::size_t>(std::min(options.staleness + 2, useful));
 }
 
+/// Batches of a state that share a step.
+struct step_group {
+    std::uint32_t batches = 1;           ///< consecutive batches, at least 1; the last group of a state may have fewer
+    std::optional<std::uint32_t> only{}; ///< drives this batch of each group alone; none: all
+};
+
 /// Drives the batches of a plan through a training pipeline: states in order, leases of their rows, checkpoints,
 /// stopping and resuming. The trainer defines the batch and its stages; `train_loop` is one.
 ///
@@ -75,12 +82,13 @@ public:
     using result = epoch_result<statistics_type>;            ///< result of an epoch
 
     /// \param rows              source of the leases that batches hold; outlives this; null: none
-    /// \param batches_per_step  consecutive batches of a state that share a step; the last of a state may have fewer
+    /// \param group  batches that share a step. Each group is a step of every driver: where the last group of a state
+    /// lacks the driver's batch, one that is `absent` takes its place
     epoch_driver(pipeline_stages<Batch> stages, const pipeline_options& options,
-        std::vector<std::unique_ptr<Batch>> batches, Tables* rows, std::uint32_t batches_per_step = 1)
+        std::vector<std::unique_ptr<Batch>> batches, Tables* rows, step_group group = {})
         : options_(options),
           rows_(rows),
-          batches_per_step_(batches_per_step),
+          group_(group),
           track_(open_track(options.trace, "loop")),
           pipeline_(with_end(std::move(stages)), options, numbered(std::move(batches))) {}
 
@@ -157,9 +165,9 @@ private:
             }
             const std::shared_ptr<const work_type> work =
                 work_of(s); // a stop waits for it: less than a state's training
-            const std::uint64_t count = work->size();
+            const std::uint64_t count = work->size(), stride = group_.only ? group_.batches : 1;
             for (;; ++pass, first = 0) {
-                for (std::uint64_t i = first; i < count; ++i) {
+                for (std::uint64_t i = first; i < count; i += stride) {
                     if (interruptible(i)) {
                         created.stopped = stop.stop_requested();
                         if (created.stopped || (observer_->checkpoint_due && observer_->checkpoint_due())) {
@@ -172,14 +180,17 @@ private:
                             observer_->checkpoint(resume_here(i));
                         }
                     }
-                    auto b = take({.epoch = epoch, .state = s, .pass = pass, .batch = i});
-                    b->key = {epoch, {s, pass, i}};
+                    const std::uint64_t index = i + group_.only.value_or(0);
+                    auto b = take({.epoch = epoch, .state = s, .pass = pass, .batch = index});
+                    b->key = {epoch, {s, pass, index}};
+                    b->absent = index >= count;
                     b->work = work;
                     b->rows = held;
                     b->step = steps_ + 1;
-                    b->ends_step = i + 1 == count || (i + 1) % batches_per_step_ == 0;
+                    b->ends_step = group_.only || i + 1 == count || (i + 1) % group_.batches == 0;
                     if (b->ends_step) ++steps_;
-                    pipeline_.submit(std::move(b), segment_end(i, count) - 1 - i);
+                    const std::uint64_t driven = i / stride;
+                    pipeline_.submit(std::move(b), segment_end(driven, ceil_div(count, stride)) - 1 - driven);
                 }
                 if (created.stopped || count == 0 || !observer_->again ||
                     !observer_->again(s, pass + 1, !ready || ready(s + 1)))
@@ -204,10 +215,10 @@ private:
         stages.update = [this, update = std::move(stages.update)](Batch& b) {
             update(b);
             outcome_ += b.statistics;
-            ++applied_;
+            if (!b.absent) ++applied_;
             b.work.reset();
             b.rows.reset();
-            if (observer_->on_batch) observer_->on_batch(b.key, b.statistics);
+            if (observer_->on_batch && !b.absent) observer_->on_batch(b.key, b.statistics);
         };
         return stages;
     }
@@ -268,7 +279,8 @@ private:
     static constexpr std::uint64_t segment = 256;
     [[nodiscard]] bool fixed_window() const noexcept { return options_.deterministic && options_.staleness > 0; }
     [[nodiscard]] bool interruptible(std::uint64_t index) const noexcept {
-        return index % batches_per_step_ == 0 && (!fixed_window() || index % segment == 0);
+        const std::uint64_t driven = group_.only ? index / group_.batches : index;
+        return index % group_.batches == 0 && (!fixed_window() || driven % segment == 0);
     }
     [[nodiscard]] std::uint64_t segment_end(std::uint64_t index, std::uint64_t count) const noexcept {
         return fixed_window() ? std::min(count, (index / segment + 1) * segment) : count;
@@ -276,7 +288,7 @@ private:
 
     pipeline_options options_;
     Tables* rows_;
-    std::uint32_t batches_per_step_;
+    step_group group_;
     std::uint64_t steps_ = 0;
     const observer* observer_ = nullptr; // set while an epoch runs
     statistics_type outcome_{};          // written by the update stage, read after a drain

@@ -12,6 +12,7 @@
 #include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/negative.hpp>
+#include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/training_pipeline.hpp>
 
 namespace gneiss {
@@ -32,6 +33,7 @@ struct gnn_trainer_options {
     /// Share of the neighbors outside of the buffer that layers impute, see `missing_neighbors`; 0: none.
     double coverage_correction = 0;
     pipeline_options pipeline{};           ///< options of the pipeline
+    replica_options replicas{};            ///< replicas of the parameters that every batch uses
     std::size_t batches_in_flight = 0;     ///< 0: the number that the stages can use, at most staleness + 2
     std::uint32_t resident_partitions = 0; ///< most of a state, to bound memory; 0: all
     /// maximum of a batch with its rows, more is an error [bytes]; 0: `gnn_trainer::bound_batch`

@@ -110,10 +110,16 @@ struct drawn_nodes {
     std::uint64_t edges = 0;        ///< number of edges
 };
 
+/// Gradients of the parameters that every batch uses, in contiguous parts: weights, then relations. Equal parts in
+/// every replica of a trainer.
+using gradient_parts = std::span<const std::span<float>>;
+
 /// Base with defaults for backends that compute in host memory.
 struct host_backend {
-    void prepare(std::size_t /*in_flight*/) {}
+    void prepare(std::size_t /*in_flight*/, bool /*shared*/) {}
     void download() {}
+    [[nodiscard]] gradient_parts gradients() noexcept { return {}; }
+    void step(training_batch& /*batch*/) {}
     [[nodiscard]] bool device_resident() const noexcept { return false; }
     void upload_embeddings(const resident_embeddings& /*from*/) {}
     void download_embeddings(resident_embeddings& /*to*/) {}
@@ -130,30 +136,36 @@ struct host_backend {
 
 /// Computes batches on any device: loss, gradients, and a step of the parameters that every batch uses.
 ///
-/// Meaning: between `upload` and `download` the backend owns the parameters; otherwise the host's copy is current.
-/// `compute` differentiates batch.in to batch.gradients and steps. If `transfers()`, `to_device` and `to_host` are
-/// pipeline stages of their own, each called by one thread, for batch k + 1 while batch k is computed; a batch's memory
-/// stays until `to_host` returns. `device_resident`: true if embeddings live and step in the backend;
-/// `upload_embeddings` and `download_embeddings` move all of them. `samples`: true if the backend draws neighborhoods;
-/// `draw` takes different slots from different threads. `prepare` sets the number of batches in flight; their slots are
-/// below it. `device_seconds` is the time that a device computed, summed over all batches so far; 0 without one.
-/// Optional, for bounds on memory: `memory_of(batch)` returns the host memory that a sampled batch takes in `compute`,
-/// without its rows [bytes]; `release()`, called while no batch is computed, frees what is kept for the next one.
-/// Cost: `upload` and `download` O(parameters), at both ends of an epoch and around each checkpoint; `to_device`,
-/// `compute` and `to_host` once per batch; `memory_of` and `device_seconds` O(layers), without I/O.
-/// Thread-safety: `compute` by the compute stage, batches in order; `upload`, `download`, `download_embeddings` and
-/// `prepare` by the driving thread while no batch is in flight; `upload_embeddings` by the gather stage, once, before
-/// the first batch is computed; `draw` by the sample stage's threads; `memory_of` by the gather stage, while another
-/// batch is computed; `release` by the update stage; `device_seconds` by any thread, at any time.
-/// Errors: errc::not_finite for a loss that is not a number, naming the batch; device errors. Any exception ends the
-/// epoch, and `run` rethrows it.
+/// Meaning: between `upload` and `download` the backend owns the parameters; otherwise the host's copy is current. A
+/// batch is computed by `differentiate`, `gradients` and `step`. `differentiate(batch)` computes the loss of batch.in,
+/// writes the gradients of rows to batch.gradients, and adds those of other parameters to `gradients()`; `step(batch)`
+/// makes step batch.step by them, and zeroes them. `prepare(n, shared)` sets the number of batches in flight; their
+/// slots are below it. With `shared`, several batches share a step, or replicas do: `gradients()` then has all parts,
+/// relations too, in host memory, and what a caller writes there is what `step` steps by. Without, it may be empty, and
+/// `step` follows each `differentiate`. If `transfers()`, `to_device` and `to_host` are pipeline stages of their own,
+/// each called by one thread, for batch k + 1 while batch k is computed; a batch's memory stays until `to_host`
+/// returns. `device_resident`: true if embeddings live and step in the backend; `upload_embeddings` and
+/// `download_embeddings` move all of them. `samples`: true if the backend draws neighborhoods; `draw` takes different
+/// slots from different threads. `device_seconds` is the time that a device computed, summed over all batches so far; 0
+/// without one. Optional, for bounds on memory: `memory_of(batch)` returns the host memory that a sampled batch takes
+/// in `differentiate`, without its rows [bytes]; `release()`, called while no batch is computed, frees what is kept for
+/// the next one. Cost: `upload` and `download` O(parameters), at both ends of an epoch and around each checkpoint;
+/// `to_device`, `differentiate` and `to_host` once per batch; `step` O(parameters) per step, and shared `gradients` per
+/// batch; `memory_of` and `device_seconds` O(layers), without I/O. Thread-safety: `differentiate`, `gradients` and
+/// `step` by the compute stage, batches in order; `upload`, `download`, `download_embeddings` and `prepare` by the
+/// driving thread while no batch is in flight; `upload_embeddings` by the gather stage, once, before the first batch is
+/// computed; `draw` by the sample stage's threads; `memory_of` by the gather stage, while another batch is computed;
+/// `release` by the update stage; `device_seconds` by any thread, at any time. Errors: errc::not_finite for a loss that
+/// is not a number, naming the batch; device errors. Any exception ends the epoch, and `run` rethrows it.
 template <class C>
 concept train_backend = requires(C& c, const C& k, training_batch& batch, const training_optimizers& by,
     resident_embeddings& rows, const batch_key& key, std::size_t n, std::span<const node_id> seeds) {
-    c.prepare(n);
+    c.prepare(n, true);
     c.upload(by);
     c.download();
-    c.compute(batch);
+    c.differentiate(batch);
+    { c.gradients() } -> std::same_as<gradient_parts>;
+    c.step(batch);
     { k.device_resident() } -> std::convertible_to<bool>;
     c.upload_embeddings(rows);
     c.download_embeddings(rows);
@@ -185,32 +197,27 @@ void release_backend(C& of) {
 
 } // namespace detail
 
-/// A backend with a separate step: `compute(batch)` is `differentiate(batch)`, then `step(batch.step)`.
-///
-/// Meaning: `differentiate` adds to `gradients()`, those of dense parameters only, and does not step; `step(t)` makes
-/// step t ≥ 1 by them and zeroes them.
-/// Cost: `differentiate` as `compute`; `step` O(parameters); `gradients` O(1). Thread: the compute stage's. Errors as
-/// `compute`.
-template <class C>
-concept divisible_backend = train_backend<C> && requires(C& c, training_batch& batch, std::uint64_t step) {
-    c.differentiate(batch);
-    { c.gradients() } -> std::same_as<std::span<float>>;
-    c.step(step);
+/// The place of a batch's gradients among those that share a step.
+struct gradient_turn {
+    std::uint32_t replica = 0; ///< below the number of replicas
+    std::uint64_t step = 0;    ///< t of the optimizers, from 1
+    batch_key key{};           ///< of the batch; one past the state's last if the replica has none for this step
+    bool last = true;          ///< the last batch that this loop adds to the step
 };
 
-/// Combines the gradients of several batches into one step.
+/// Combines the gradients of several batches, the replicas' of a step, into one step.
 ///
-/// Meaning: `batches_per_step` consecutive batches of a state share a step; the last group of a state may have fewer.
-/// After each batch, `reduce(gradients, replica, last)` is called with its gradients, replica by replica from 0. After
-/// the last one `gradients` holds the values to step by. If a group has further batches, `reduce` zeroes `gradients`,
-/// or the next batch adds to them.
+/// Meaning: `train_loop_options::replicas` consecutive batches of a state share a step, one of each replica; the last
+/// group of a state may have fewer. After each batch, `reduce(gradients, turn, stop)` is called with its gradients: by
+/// a loop of all replicas replica by replica from 0, by a loop of one replica once per step, with zeros where the last
+/// group has no batch for it. After the turn with `last`, `gradients` holds the values to step by, equal in all
+/// replicas. Before that, `reduce` zeroes `gradients`, or the next batch adds to them. A step may be repeated after a
+/// resume: an implementation that talks to others drops what it has seen, by step and replica.
 /// Cost: O(parameters) per batch, and messages between replicas; the compute stage waits for it. Thread: the compute
-/// stage's.
-/// Errors: any exception ends the epoch, and `run` rethrows it.
+/// stage's. Errors: any exception ends the epoch, and `run` rethrows it. The token stops when the run is stopped or a
+/// stage fails: a wait then ends by errc::canceled.
 template <class R>
-concept gradient_reducer = requires(R& r, std::span<float> gradients, std::uint32_t replica, bool last) {
-    { R::batches_per_step } -> std::convertible_to<std::uint32_t>;
-    r.reduce(gradients, replica, last);
-};
+concept gradient_reducer = requires(R& r, gradient_parts gradients, const gradient_turn& turn,
+    const std::stop_token& stop) { r.reduce(gradients, turn, stop); };
 
 } // namespace gneiss

@@ -38,6 +38,12 @@ struct train_loop_options {
     std::uint64_t compute_bytes = 0; ///< of the backend for a batch; one of more runs alone; 0: no bound
     /// memory beyond these bounds, for a batch that runs alone; more is an error
     std::uint64_t spare_bytes = 0;
+    /// Replicas of the model, at least 1: as many consecutive batches of a state share a step, and batch i is that of
+    /// replica i % replicas. More than one need a reducer.
+    std::uint32_t replicas = 1;
+    /// Computes the batches of this replica alone: loops elsewhere compute the others, and reducers bring the gradients
+    /// together. None: computes those of all.
+    std::optional<std::uint32_t> replica{};
     /// Called with the nodes whose rows a batch reads, batch by batch in order, on the thread that gathers them: for
     /// profiles.
     std::function<void(std::span<const node_id>)> on_rows{};
@@ -72,9 +78,9 @@ using training_observer = epoch_observer<training_statistics>;
 
 /// Steps after every batch, by its own gradients.
 struct identity_reducer {
-    static constexpr std::uint32_t batches_per_step = 1; ///< every batch ends a step
     /// Leaves the gradients as they are.
-    void reduce(std::span<float> /*gradients*/, std::uint32_t /*replica*/, bool /*last*/) noexcept {}
+    void reduce(gradient_parts /*gradients*/, const gradient_turn& /*turn*/, const std::stop_token& /*stop*/) noexcept {
+    }
 };
 static_assert(gradient_reducer<identity_reducer>);
 
@@ -108,9 +114,6 @@ class train_loop {
         train_backend<Backend>, "train_loop: Backend must be a gneiss::train_backend, see gneiss/train/slots.hpp");
     static_assert(gradient_reducer<Reducer>,
         "train_loop: Reducer must be a gneiss::gradient_reducer, see gneiss/train/slots.hpp");
-    static constexpr bool steps_each_batch = std::same_as<Reducer, identity_reducer>;
-    static_assert(steps_each_batch || divisible_backend<Backend>,
-        "train_loop: a Reducer needs a Backend that is a gneiss::divisible_backend, see gneiss/train/slots.hpp");
 
 public:
     using epoch = training_epoch;       ///< result of an epoch
@@ -129,9 +132,9 @@ public:
           reducer_(std::move(reducer)),
           charge_(budget.charge("batches", options_.in_flight() * options_.batch_bytes + options_.row_bytes)),
           room_(needs_later_batches() ? 0 : options_.row_bytes),
-          driver_(stages(), options_.pipeline, make_batches(), &embeddings, Reducer::batches_per_step) {
+          driver_(stages(), options_.pipeline, make_batches(), &embeddings, {options_.replicas, options_.replica}) {
         embeddings_.set_optimizer(optimizers_.rows);
-        backend_.prepare(options_.in_flight());
+        backend_.prepare(options_.in_flight(), options_.replicas > 1);
     }
 
     /// Runs epoch `from.epoch` over `states`, from batch `from.next` on, and counts steps from `from.steps` on: resumes
@@ -152,6 +155,10 @@ public:
     epoch run(const epoch_plan& states, const resume_position& from, const observer& observe = {},
         const std::stop_token& stop = {}, const buffer_state* ahead = nullptr) {
         if (states.empty()) throw error(errc::invalid_argument, "there is nothing to train: the plan has no states");
+        if (from.next.index % options_.replicas != 0)
+            throw error(errc::invalid_argument,
+                "an epoch begins at batch " + std::to_string(from.next.index) + ", inside a step of " +
+                    std::to_string(options_.replicas) + " replicas");
         if (from.next.state > states.size())
             throw error(errc::invalid_argument,
                 "an epoch begins at state " + std::to_string(from.next.state) + " of a plan of " +
@@ -234,6 +241,12 @@ private:
         if (embeddings.state_columns() != 0 && features.columns().total() != 0)
             throw error(
                 errc::invalid_argument, "rows are stepped in the compute stage only where nodes have no features");
+        if (options.replicas == 0 || options.replica.value_or(0) >= std::max(options.replicas, 1U))
+            throw error(errc::invalid_argument, "replicas are numbered from 0, and there is at least one",
+                {.field = "train_loop_options::replicas"});
+        if (std::same_as<Reducer, identity_reducer> && options.replicas > 1)
+            throw error(errc::invalid_argument, "replicas need a reducer of their gradients",
+                {.field = "train_loop_options::replicas"});
         if (batches.in_order()) options.pipeline.sample_workers = 1;
         return options;
     }
@@ -267,6 +280,8 @@ private:
     [[nodiscard]] bool needs_later_batches() const noexcept { return options_.pipeline.deterministic; }
 
     void produce(training_batch& b) {
+        b.statistics = {};
+        if (b.absent) return b.work.reset();
         const bool bounded = !needs_later_batches() && !batches_.in_order();
         b.drawn = draw(b, bounded ? options_.sample_bytes : 0);
         b.features = b.work->features;
@@ -301,6 +316,7 @@ private:
 
     /// Waits for room for the rows, or until the batch may run alone.
     void admit(training_batch& b) {
+        if (b.absent) return;
         if (!b.drawn) {
             room_.drain(driver_.failed());
             (void)draw(b, 0);
@@ -327,6 +343,7 @@ private:
     }
 
     void gather(training_batch& b) {
+        if (b.absent) return;
         const std::size_t count = b.nodes.size(), learned = embeddings_.columns();
         const input_columns fixed = features_.columns();
         b.statistics.input_nodes = count;
@@ -359,16 +376,12 @@ private:
 
     void compute(training_batch& b) {
         name_divergence(b, [&] {
-            if constexpr (steps_each_batch) {
-                backend_.compute(b);
-            } else {
-                backend_.differentiate(b);
-                reducer_.reduce(backend_.gradients(),
-                    static_cast<std::uint32_t>(b.key.number.index % Reducer::batches_per_step), b.ends_step);
-                if (b.ends_step) backend_.step(b.step);
-            }
+            if (!b.absent) backend_.differentiate(b);
+            const auto replica = static_cast<std::uint32_t>(b.key.number.index % options_.replicas);
+            reducer_.reduce(backend_.gradients(), {replica, b.step, b.key, b.ends_step}, stop_);
+            if (b.ends_step) backend_.step(b);
         });
-        if (!backend_.transfers()) embeddings_.computed(b);
+        if (!backend_.transfers() && !b.absent) embeddings_.computed(b);
     }
 
     /// Calls `part` of a batch, whose errors of numbers that are not finite then name the batch.
@@ -383,6 +396,7 @@ private:
     }
 
     void update(training_batch& b) {
+        if (b.absent) return;
         if (embeddings_.columns() != 0 && !backend_.device_resident()) {
             embeddings_.apply(b);
             b.moved_bytes = b.nodes.size() * embeddings_.columns() * sizeof(float);

@@ -80,6 +80,17 @@ TEST_CASE("simt.train.device_embedding_backend: a run on the device equals one o
     check_run(graph, with);
 }
 
+TEST_CASE("simt.train.device_embedding_backend: replicas share the steps of relations as on the CPU") {
+    toy_graph graph(60, 4, 3, 300, 1);
+    for (const std::uint32_t count : {2U, 5U}) {
+        set_up with = small("distmult", "softmax");
+        with.training.replicas.count = count;
+        check_run(graph, with);
+        with.training.replicas = {.count = count, .only = count - 1, .reducer = any_reducer{}};
+        check_run(graph, with);
+    }
+}
+
 TEST_CASE("simt.train.device_embedding_backend: batches overlap, and a run stopped anywhere resumes to the same bits") {
     toy_graph graph(60, 4, 3, 300, 2);
     const temporary_directory directory;

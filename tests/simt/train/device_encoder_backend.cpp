@@ -119,6 +119,21 @@ TEST_CASE("simt.train.device_encoder_backend: edges on the device are trained as
     check_run(data, with);
 }
 
+TEST_CASE("simt.train.device_encoder_backend: replicas share the steps of weights and relations as on the CPU") {
+    const graph_data planted = graph_data::planted(150, 3), random = graph_data::random(90, 3, 3, 150, 5);
+    for (const bool links : {false, true})
+        for (const std::uint32_t count : {2U, 4U}) {
+            set_up with = small();
+            with.links = links;
+            with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
+            with.training.replicas.count = count;
+            check_run(links ? random : planted, with);
+            // The others compute nothing here. In the last group of a state this one may have no batch.
+            with.training.replicas = {.count = count, .only = count - 1, .reducer = any_reducer{}};
+            check_run(links ? random : planted, with);
+        }
+}
+
 TEST_CASE(
     "simt.train.device_encoder_backend: a run stopped anywhere resumes to the same bits, even if batches overlap") {
     const graph_data data = graph_data::planted(150, 3);

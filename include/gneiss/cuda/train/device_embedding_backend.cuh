@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -52,7 +53,9 @@ public:
     /// Returns the path of scores, for a run's record.
     [[nodiscard]] link_path path() const noexcept { return links_.path(); }
 
-    void prepare(std::size_t in_flight) {
+    void prepare(std::size_t in_flight, bool shared) {
+        shared_ = shared;
+        links_.share(shared);
         lanes_.resize(in_flight);
         batches_.resize(in_flight);
     }
@@ -80,13 +83,13 @@ public:
 
     void to_device(training_batch& b) {
         on_device& here = batches_.at(b.slot);
+        if (b.absent) return put_step(lanes_.stage_in(b.slot, transfer_slot::array_bytes(1, sizeof(step_state))), b);
         const std::size_t nodes = b.links->nodes.size();
         transfer_slot& slot = lanes_.stage_in(b.slot,
             device_links::bytes_of(*b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
                 transfer_slot::array_bytes(rows_ ? nodes : nodes * stride(), sizeof(float)));
         here.batch = device_links::put(*b.links, slot);
-        const step_state at{.t = b.step, .factor = 1};
-        here.at = slot.put(std::span(&at, 1)).device;
+        put_step(slot, b);
         if (rows_) {
             here.ids = slot.put(b.links->nodes).device;
         } else {
@@ -97,7 +100,7 @@ public:
         }
         lanes_.copy_in(b.slot);
     }
-    void compute(training_batch& b) {
+    void differentiate(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         const std::size_t nodes = b.links->nodes.size();
         const std::size_t back = rows_ ? 0 : nodes * stride();
@@ -107,16 +110,32 @@ public:
         const auto result = to.room<link_statistics>(1);
         here.gradients = gradients.host;
         here.statistics = result.host;
-        lanes_.run(b.slot, [&](stream& in) {
-            if (rows_)
-                run_kept(in, here, static_cast<std::uint32_t>(nodes), result.device);
-            else
-                links_.run(in, here.batch, here.rows, {gradients.device, dim_, stride()}, result.device, here.at);
-        });
+        stream& in = lanes_.begin(b.slot);
+        if (rows_)
+            run_kept(in, here, static_cast<std::uint32_t>(nodes), result.device);
+        else
+            links_.differentiate(in, here.batch, here.rows, {gradients.device, dim_, stride()}, result.device);
+        if (shared_) links_.add_to_sums(in);
+        if (!b.ends_step) lanes_.end(b.slot);
+    }
+    [[nodiscard]] gradient_parts gradients() noexcept {
+        part_[0] = links_.sums();
+        return part_;
+    }
+    void step(training_batch& b) {
+        const on_device& here = batches_.at(b.slot);
+        if (b.absent) (void)lanes_.stage_out(b.slot, 0);
+        stream& in = b.absent ? lanes_.begin(b.slot) : lanes_.computing();
+        if (shared_)
+            links_.step_sums(in, here.at);
+        else
+            links_.step(in, here.at);
+        lanes_.end(b.slot);
     }
     void to_host(training_batch& b) {
         const on_device& here = batches_.at(b.slot);
         lanes_.copy_out(b.slot);
+        if (b.absent) return;
         const link_statistics& result = here.statistics.front();
         b.statistics.add(result);
         if (!std::isfinite(result.loss))
@@ -134,12 +153,17 @@ private:
         std::span<const float> gradients{};
         std::span<const link_statistics> statistics{};
     };
+    void put_step(transfer_slot& slot, const training_batch& b) {
+        const step_state at{.t = b.step, .factor = 1};
+        batches_.at(b.slot).at = slot.put(std::span(&at, 1)).device;
+        if (b.absent) lanes_.copy_in(b.slot);
+    }
     void run_kept(stream& in, const on_device& here, std::uint32_t nodes, link_statistics* result) {
         const rows_view<float> values(values_.at_least(nodes * stride(), in), dim_, stride());
         const rows_view<float> gradients(gradients_.at_least(nodes * stride(), in), dim_, stride());
         const std::uint32_t* const count = &here.batch.counts->nodes;
         rows_->gather(in, count, nodes, here.ids, values);
-        links_.run(in, here.batch, values, gradients, result, here.at);
+        links_.differentiate(in, here.batch, values, gradients, result);
         rows_->step(in, optimizer_, here.at, count, nodes, here.ids, gradients);
     }
     /// Rows start at multiples of 16 bytes.
@@ -147,6 +171,8 @@ private:
 
     device_links links_;
     std::uint32_t dim_;
+    bool shared_ = false; ///< several batches share a step
+    std::array<std::span<float>, 1> part_{};
     any_row_optimizer optimizer_{sgd{}};
     std::optional<device_rows> rows_;
     reusable_device_buffer<float> values_, gradients_; ///< for the current batch, if rows are resident

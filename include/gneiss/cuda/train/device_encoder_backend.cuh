@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +36,10 @@ namespace detail {
 template <class Task>
 class device_encoder_backend {
 public:
-    void prepare(std::size_t in_flight) {
+    void prepare(std::size_t in_flight, bool shared) {
+        shared_ = shared;
+        task_.share(shared);
+        sums_.assign(shared ? network_.gradients().size() : 0, 0);
         lanes_.resize(in_flight);
         if (sampling_) sampling_->resize(in_flight);
         batches_.resize(in_flight);
@@ -64,6 +68,12 @@ public:
 
     void to_device(training_batch& b) {
         on_device& here = batches_.at(b.slot);
+        if (b.absent) {
+            const step_state at{.t = b.step, .factor = 1};
+            here.network.at =
+                lanes_.stage_in(b.slot, transfer_slot::array_bytes(1, sizeof(at))).put(std::span(&at, 1)).device;
+            return lanes_.copy_in(b.slot);
+        }
         transfer_slot& slot = lanes_.stage_in(b.slot, network_.bytes_of(b, brings_rows()) + Task::bytes_of(b));
         network_.put(b, slot, here.network, brings_rows(),
             sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{},
@@ -71,7 +81,7 @@ public:
         Task::put(b, slot, here.task);
         lanes_.copy_in(b.slot);
     }
-    void compute(training_batch& b) {
+    void differentiate(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         const std::size_t floats = b.gradients.empty() ? 0 : b.nodes.size() * network_.stride();
         transfer_slot& to = lanes_.stage_out(b.slot,
@@ -80,29 +90,54 @@ public:
                 transfer_slot::array_bytes(1, sizeof(gradient_norm)));
         const auto gradients = to.room<float>(floats);
         const auto made = to.room<typename Task::outcome>(1);
-        const auto norm = to.room<gradient_norm>(1);
         here.gradients = gradients.host;
         here.made = made.host;
-        here.norm = norm.host;
-        lanes_.run(b.slot, [&](stream& in) {
-            device_network::batch& network = here.network;
-            if (rows_) gather(in, network);
-            const device_network::outputs out = network_.forward(in, network);
-            task_.differentiate(in, network, here.task, out, made.device);
-            rows_view<float> to_rows{};
-            if (floats != 0) to_rows = rows_of(gradients.device);
-            if (rows_) to_rows = rows_of(gradients_.at_least(b.nodes.size() * network_.stride(), in));
-            network_.backward(in, out.gradients, to_rows);
-            if (rows_)
-                rows_->step(in, row_optimizer_, network.at, network.inputs(), network.input_count(), network.names,
-                    learned(to_rows));
-            network_.step(in, network, norm.device);
-        });
+        put_norm(here, to);
+        stream& in = lanes_.begin(b.slot);
+        device_network::batch& network = here.network;
+        if (rows_) gather(in, network);
+        const device_network::outputs out = network_.forward(in, network);
+        task_.differentiate(in, network, here.task, out, made.device);
+        rows_view<float> to_rows{};
+        if (floats != 0) to_rows = rows_of(gradients.device);
+        if (rows_) to_rows = rows_of(gradients_.at_least(b.nodes.size() * network_.stride(), in));
+        network_.backward(in, out.gradients, to_rows);
+        if (rows_)
+            rows_->step(in, row_optimizer_, network.at, network.inputs(), network.input_count(), network.names,
+                learned(to_rows));
+        if (shared_) {
+            task_.add_to_sums(in);
+            added_.resize(sums_.size());
+            copy_async(std::span(added_), std::span<const float>(network_.gradients()), in);
+            fill_bytes_async(network_.gradients(), 0, in);
+            in.synchronize();
+            for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += added_[i];
+        }
+        if (b.ends_step) return;
+        fill_bytes_async(std::span(here.norm_on_device, 1), 0, in);
+        lanes_.end(b.slot);
+    }
+    [[nodiscard]] gradient_parts gradients() noexcept {
+        parts_ = {std::span(sums_), task_.sums()};
+        return std::span(parts_).first(task_.sums().empty() ? 1 : 2);
+    }
+    void step(training_batch& b) {
+        on_device& here = batches_.at(b.slot);
+        if (b.absent) put_norm(here, lanes_.stage_out(b.slot, transfer_slot::array_bytes(1, sizeof(gradient_norm))));
+        stream& in = b.absent ? lanes_.begin(b.slot) : lanes_.computing();
+        if (shared_) {
+            copy_async(network_.gradients(), std::span<const float>(sums_), in);
+            in.synchronize();
+            std::ranges::fill(sums_, 0.0F);
+        }
+        task_.step(in, here.network.at);
+        network_.step(in, here.network.at, here.norm_on_device);
+        lanes_.end(b.slot);
     }
     void to_host(training_batch& b) {
         const on_device& here = batches_.at(b.slot);
         lanes_.copy_out(b.slot);
-        if (!std::isfinite(Task::add(here.made.front(), b.statistics)))
+        if (!b.absent && !std::isfinite(Task::add(here.made.front(), b.statistics)))
             throw error(errc::not_finite, "the loss of " + to_string(b.key) + " is not a finite number");
         if (!std::isfinite(here.norm.front().value))
             throw error(errc::not_finite, "a gradient of " + to_string(b.key) + " is not a finite number");
@@ -132,7 +167,13 @@ private:
         std::span<const float> gradients{};
         std::span<const typename Task::outcome> made{};
         std::span<const gradient_norm> norm{};
+        gradient_norm* norm_on_device = nullptr;
     };
+    static void put_norm(on_device& here, transfer_slot& to) {
+        const auto norm = to.room<gradient_norm>(1);
+        here.norm = norm.host;
+        here.norm_on_device = norm.device;
+    }
 
     /// True if the batch brings dense columns that are not resident.
     [[nodiscard]] bool brings_rows() const noexcept { return !rows_ || rows_->dim() != network_.columns(); }
@@ -152,6 +193,9 @@ private:
 
     device_network network_;
     Task task_;
+    bool shared_ = false;             ///< several batches share a step
+    std::vector<float> sums_, added_; ///< gradients of weights, since the last step and of the last batch, if shared
+    std::array<std::span<float>, 2> parts_{};
     any_row_optimizer row_optimizer_{sgd{}};
     std::optional<device_rows> rows_;
     std::optional<device_sampling> sampling_;
@@ -172,6 +216,10 @@ public:
 
     void begin(const any_row_optimizer&, stream&) {}
     void end(stream&) {}
+    void share(bool) {}
+    void add_to_sums(stream&) {}
+    [[nodiscard]] static std::span<float> sums() noexcept { return {}; }
+    void step(stream&, const step_state*) {}
     [[nodiscard]] static std::uint64_t bytes_of(const training_batch& b) {
         return transfer_slot::array_bytes(b.labels.size(), sizeof(class_id));
     }
@@ -208,11 +256,23 @@ public:
     [[nodiscard]] link_path path() const noexcept { return links_.path(); }
     void begin(const any_row_optimizer& rows, stream& in) { links_.begin(rows, in); }
     void end(stream& in) { links_.end(in); }
+    void share(bool shared) {
+        shared_ = shared;
+        links_.share(shared);
+    }
+    void add_to_sums(stream& in) { links_.add_to_sums(in); }
+    [[nodiscard]] std::span<float> sums() noexcept { return links_.sums(); }
+    void step(stream& in, const step_state* at) {
+        if (shared_)
+            links_.step_sums(in, at);
+        else
+            links_.step(in, at);
+    }
     [[nodiscard]] static std::uint64_t bytes_of(const training_batch& b) { return device_links::bytes_of(*b.links); }
     static void put(const training_batch& b, transfer_slot& to, batch& made) { made = device_links::put(*b.links, to); }
-    void differentiate(stream& in, const device_network::batch& network, const batch& here,
+    void differentiate(stream& in, const device_network::batch& /*network*/, const batch& here,
         const device_network::outputs& out, outcome* made) {
-        links_.run(in, here, out.rows, out.gradients, made, network.at);
+        links_.differentiate(in, here, out.rows, out.gradients, made);
     }
     static double add(const outcome& made, training_statistics& to) {
         to.add(made);
@@ -221,6 +281,7 @@ public:
 
 private:
     device_links links_;
+    bool shared_ = false;
 };
 
 } // namespace detail

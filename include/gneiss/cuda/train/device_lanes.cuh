@@ -19,7 +19,8 @@ namespace gneiss::cuda {
 ///     transfer_slot& slot = lanes.stage_in(batch, bytes);                // … put its arrays …
 ///     lanes.copy_in(batch);
 ///     transfer_slot& back = lanes.stage_out(batch, bytes_of_results); // … room for its results …
-///     lanes.run(batch, [&](stream& in) { … kernels of `in` read the one and write the other … });
+///     stream& in = lanes.begin(batch); // … kernels of `in` read the one and write the other …
+///     lanes.end(batch);
 ///     lanes.copy_out(batch);                                             // then the results are on the host
 ///
 /// Memory: for the largest batch so far, per batch in flight, pinned and on the device. Thread-safety: each of the
@@ -56,17 +57,18 @@ public:
 
     /// Returns the slot for downloading, likewise.
     [[nodiscard]] transfer_slot& stage_out(std::size_t batch, std::uint64_t bytes) { return back_.begin(batch, bytes); }
-    /// Starts a batch's kernels, which work(stream&) adds to the stream, after its upload.
-    template <class Work>
-    void run(std::size_t batch, Work&& work) {
-        transfer_slot &from = in_[batch], &to = back_[batch];
-        from.ready(computing_);
-        to.ready(computing_);
+    /// Returns the stream for a batch's kernels, which begin after its upload.
+    [[nodiscard]] stream& begin(std::size_t batch) {
+        in_[batch].ready(computing_);
+        back_[batch].ready(computing_);
         times_[batch].begun.record(computing_);
-        work(computing_);
+        return computing_;
+    }
+    /// Ends a batch's kernels: its results may be downloaded.
+    void end(std::size_t batch) {
         times_[batch].over.record(computing_);
-        from.done(computing_);
-        to.done(computing_);
+        in_[batch].done(computing_);
+        back_[batch].done(computing_);
     }
     /// Downloads the results of a batch's kernels, and waits for them.
     void copy_out(std::size_t batch) {

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
@@ -124,20 +126,79 @@ public:
         return result;
     }
 
-    /// Computes loss and gradients of a batch whose nodes have `rows` [nodes, dim], and updates its relations, in `in`.
-    /// \param gradients  [nodes, dim], written
-    /// \param at         the step's number and factor, in device memory; `statistics` too
-    void run(stream& in, link_batch_view batch, rows_view<const float> rows, rows_view<float> gradients,
-        link_statistics* statistics, const step_state* at) {
+    /// Computes loss and gradients of a batch whose nodes have `rows` [nodes, dim], in `in`.
+    /// \param gradients   [nodes, dim], written
+    /// \param statistics  in device memory
+    void differentiate(stream& in, link_batch_view batch, rows_view<const float> rows, rows_view<float> gradients,
+        link_statistics* statistics) {
         fit(batch.capacity, in);
         batch.capacity = most_;
-        step_->run(in, batch, rows, table_view_,
+        step_->differentiate(in, batch, rows, table_view_,
             {.rows = gradients,
                 .relations = {},
                 .relation_ids = nullptr,
                 .relation_count = nullptr,
-                .statistics = statistics},
-            optimizer_, at);
+                .statistics = statistics});
+    }
+    /// Updates the relations of the last batch, in `in`.
+    /// \param at  the step's number and factor, in device memory
+    void step(stream& in, const step_state* at) {
+        if (step_) step_->update(in, step_->gradients(), optimizer_, at, table_view_);
+    }
+
+    /// Sets whether several batches share a step: `sums` then has their gradients of relations, on the host.
+    void share(bool shared) {
+        const std::size_t floats = shared ? table_view_.columns * relations_.rows() : 0;
+        sums_.assign(floats, 0);
+        used_ = {};
+        if (floats != 0)
+            used_ = device_buffer<float>(budget_, "relations' gradients",
+                relations_.rows() * (round_up<std::size_t>(table_view_.columns, 4) + 1) + 1);
+    }
+    /// Adds the last batch's gradients to the sums; waits for them.
+    void add_to_sums(stream& in) {
+        if (sums_.empty()) return;
+        const relation_gradients from = step_->gradients();
+        if (from.rows.columns == 0) return;
+        std::uint32_t count = 0;
+        copy_async(std::span(&count, 1), std::span<const std::uint32_t>(from.count, 1), in);
+        in.synchronize();
+        std::vector<std::uint32_t> ids(count);
+        std::vector<float> rows(count * from.rows.stride);
+        copy_async(std::span(ids), std::span<const std::uint32_t>(from.ids, count), in);
+        copy_async(std::span(rows), std::span<const float>(from.rows.data, rows.size()), in);
+        in.synchronize();
+        for (std::size_t i = 0; i < count; ++i)
+            for (std::size_t c = 0; c < from.rows.columns; ++c)
+                sums_[ids[i] * from.rows.columns + c] += rows[i * from.rows.stride + c];
+    }
+    /// Returns the sums [relations, dim]; empty unless shared.
+    [[nodiscard]] std::span<float> sums() noexcept { return sums_; }
+    /// Updates the relations whose sum is not zero, then zeroes the sums; waits for it.
+    void step_sums(stream& in, const step_state* at) {
+        const std::size_t dim = table_view_.columns, stride = round_up<std::size_t>(dim, 4);
+        std::vector<std::uint32_t> ids;
+        std::vector<float> rows;
+        for (std::size_t r = 0; r * dim < sums_.size(); ++r) {
+            const std::span<float> sum = std::span(sums_).subspan(r * dim, dim);
+            if (std::ranges::all_of(sum, [](float g) { return g == 0; })) continue;
+            ids.push_back(static_cast<std::uint32_t>(r));
+            rows.insert(rows.end(), sum.begin(), sum.end());
+            rows.resize(ids.size() * stride);
+        }
+        std::ranges::fill(sums_, 0.0F);
+        if (ids.empty() || !step_) return;
+        const auto count = static_cast<std::uint32_t>(ids.size());
+        const std::size_t most = relations_.rows();
+        auto* const ids_at = reinterpret_cast<std::uint32_t*>(used_.data() + most * stride);
+        copy_async(std::span(used_.data(), rows.size()), std::span<const float>(rows), in);
+        copy_async(std::span(ids_at, ids.size()), std::span<const std::uint32_t>(ids), in);
+        copy_async(std::span(ids_at + most, 1), std::span<const std::uint32_t>(&count, 1), in);
+        step_->update(in,
+            {{used_.data(), static_cast<std::uint32_t>(dim), stride}, ids_at, ids_at + most,
+                static_cast<std::uint32_t>(most)},
+            optimizer_, at, table_view_);
+        in.synchronize();
     }
 
 private:
@@ -150,6 +211,13 @@ private:
         result.negatives = with.negatives.all ? 0 : with.negatives.per_chunk; // else the number of nodes
         return result;
     }
+    /// Gradients of relations in device memory.
+    struct relation_gradients {
+        rows_view<float> rows{};        ///< row i for ids[i]
+        std::uint32_t* ids = nullptr;   ///< distinct
+        std::uint32_t* count = nullptr; ///< of ids
+        std::uint32_t most = 0;         ///< room for ids
+    };
     /// A `link_step` and the update of relations, for any decoder.
     struct stepper {
         stepper() = default;
@@ -157,37 +225,39 @@ private:
         stepper& operator=(const stepper&) = delete;
         virtual ~stepper() = default;
         [[nodiscard]] virtual link_path path() const noexcept = 0;
-        virtual void run(stream& in, const link_batch_view& batch, rows_view<const float> rows,
-            rows_view<float> relations, link_step_results out, const any_row_optimizer& by,
-            const step_state* at) const = 0;
+        [[nodiscard]] virtual relation_gradients gradients() const noexcept = 0;
+        virtual void differentiate(stream& in, const link_batch_view& batch, rows_view<const float> rows,
+            rows_view<float> relations, link_step_results out) const = 0;
+        /// Does nothing for a decoder without relations.
+        static void update(stream& in, const relation_gradients& by, const any_row_optimizer& optimizer,
+            const step_state* at, rows_view<float> relations) {
+            if (by.rows.columns != 0) step_rows_by(in, optimizer, at, by.count, by.most, by.ids, by.rows, relations);
+        }
     };
     template <class D>
     struct stepper_of final : stepper {
         stepper_of(device_arena& arena, const link_capacities& most, std::uint32_t dim, const link_step_options& by)
             : step(arena, most, dim, by),
-              rows((by.reciprocal ? most.sides : 1) * most.relations),
-              gradients{nullptr, static_cast<std::uint32_t>(D::relation_floats(dim)),
-                  round_up<std::size_t>(D::relation_floats(dim), 4)} {
-            if (gradients.columns == 0) return;
-            gradients.data = arena.take<float>(rows * gradients.stride);
-            ids = arena.take<std::uint32_t>(rows);
-            count = arena.take<std::uint32_t>(1);
+              of{.rows = {nullptr, static_cast<std::uint32_t>(D::relation_floats(dim)),
+                     round_up<std::size_t>(D::relation_floats(dim), 4)},
+                  .most = (by.reciprocal ? most.sides : 1) * most.relations} {
+            if (of.rows.columns == 0) return;
+            of.rows.data = arena.take<float>(of.most * of.rows.stride);
+            of.ids = arena.take<std::uint32_t>(of.most);
+            of.count = arena.take<std::uint32_t>(1);
         }
         [[nodiscard]] link_path path() const noexcept override { return step.path(); }
-        void run(stream& in, const link_batch_view& batch, rows_view<const float> nodes, rows_view<float> relations,
-            link_step_results out, const any_row_optimizer& optimizer, const step_state* at) const override {
-            out.relations = gradients;
-            out.relation_ids = ids;
-            out.relation_count = count;
+        [[nodiscard]] relation_gradients gradients() const noexcept override { return of; }
+        void differentiate(stream& in, const link_batch_view& batch, rows_view<const float> nodes,
+            rows_view<float> relations, link_step_results out) const override {
+            out.relations = of.rows;
+            out.relation_ids = of.ids;
+            out.relation_count = of.count;
             step(in, batch, nodes, relations, out);
-            if (gradients.columns == 0) return;
-            step_rows_by(in, optimizer, at, count, rows, ids, gradients, relations);
         }
 
         link_step<D> step;
-        std::uint32_t rows; ///< relations that a batch may update
-        rows_view<float> gradients;
-        std::uint32_t *ids = nullptr, *count = nullptr;
+        relation_gradients of; ///< of the last batch
     };
     using make_stepper = std::function<std::unique_ptr<stepper>(device_arena&, const link_capacities&)>;
     template <class D>
@@ -241,6 +311,8 @@ private:
     any_row_optimizer optimizer_{sgd{}};
     make_stepper make_;
     link_path path_ = link_path::tiles;
+    std::vector<float> sums_;   // gradients of relations since the last step, if batches share it
+    device_buffer<float> used_; // those that are not zero: rows, ids, count
     device_buffer<std::byte> scratch_;
     std::unique_ptr<stepper> step_; // last: it uses the scratch
 };

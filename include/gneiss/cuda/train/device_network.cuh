@@ -145,8 +145,10 @@ public:
     void backward(stream& in, rows_view<float> gradients, rows_view<float> to) {
         encode_->backward(in, parameters_.weights(), gradients, to);
     }
+    /// Returns the gradients of weights, sums since the last step, in device memory.
+    [[nodiscard]] std::span<float> gradients() const noexcept { return parameters_.gradients(); }
     /// Updates the weights, unless the norm of their gradients, which is written to `norm`, is not finite.
-    void step(stream& in, const batch& b, gradient_norm* norm) { parameters_.step(in, optimizer_, b.at, norm); }
+    void step(stream& in, const step_state* at, gradient_norm* norm) { parameters_.step(in, optimizer_, at, norm); }
 
 private:
     [[nodiscard]] std::size_t states() const noexcept {

@@ -31,11 +31,15 @@ GNEISS_INLINE embedding_trainer::embedding_trainer(const embedding_trainer_optio
               : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>,
                     link_head(parts.model, relations_, {.frozen = parts.frozen.relations, .log = parts.queries}),
                     executor)),
-      loop_(train_loop_options{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight}.charging(
-                bound_batch(options, parts.rows.file().layout(), parts.rows.rows(),
-                    relations_.rows() * relations_.layout().dim),
-                options.row_memory),
-          batches_, features_, any_embeddings_, backend_, {.rows = parts.optimizer}, budget) {
+      loop_(train_loop_options{.pipeline = options.pipeline,
+                .batches_in_flight = options.batches_in_flight,
+                .replicas = options.replicas.count,
+                .replica = options.replicas.only}
+                .charging(bound_batch(options, parts.rows.file().layout(), parts.rows.rows(),
+                              relations_.rows() * relations_.layout().dim),
+                    options.row_memory),
+          batches_, features_, any_embeddings_, backend_, {.rows = parts.optimizer}, budget,
+          options.replicas.make_reducer()) {
     check_relations(parts.optimizer);
     if (parts.frozen.weights)
         throw error(errc::invalid_argument, "frozen weights are for an encoder, and embeddings train without one");

@@ -46,9 +46,12 @@ GNEISS_INLINE gnn_trainer::gnn_trainer(
                 .compute_bytes =
                     encoder_memory(options, memory_) < memory_.encoder ? encoder_memory(options, memory_) : 0,
                 .spare_bytes = memory_.encoder - encoder_memory(options, memory_),
+                .replicas = options.replicas.count,
+                .replica = options.replicas.only,
                 .on_rows = options.on_rows}
                 .charging(memory_.batch, options.row_memory, options.sample_memory),
-          batches_, features_, embeddings_, backend_, {parts.row_optimizer, parts.optimizer}, budget) {
+          batches_, features_, embeddings_, backend_, {parts.row_optimizer, parts.optimizer}, budget,
+          options.replicas.make_reducer()) {
     if (const auto* links = std::get_if<predicted_links>(&parts.task)) relations_ = &links->relations;
     check_relations(parts.row_optimizer);
     parts.encode.bound_memory(encoder_memory(options, memory_));
