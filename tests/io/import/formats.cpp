@@ -196,6 +196,76 @@ TEST_CASE("times, dates and weights taken for nodes or relations are doubted") {
     CHECK(said("a.txt", "1 2 1082040961\n", [](import_options& o) { o.columns = {"0", "1"}; }) == "1 2\n");
 }
 
+TEST_CASE("names as programs write missing values are counted, of edges and of tables of nodes") {
+    CHECK(contains(said("a.csv", "a,b\nNaN,b\nb,None\nb,c\n"),
+        "warning a.csv: names such as NaN, NA, None or null, by which "
+        "programs write missing values: 2, the first in line 2;"));
+    for (const char* word : {"nan", "NaN", "-nan", "NaT", "NA", "<NA>", "N/A", "null", "NULL", "None"}) {
+        CHECK(
+            contains(said("a.tsv", std::string("a\tb\nb\t") + word + "\n"), "missing values: 1, the first in line 2;"));
+        CHECK(contains(
+            said("a.txt", std::string("a r b\nb ") + word + " c\n"), "missing values: 1, the first in line 2;"));
+    }
+    for (const char* name : {"Na", "none", "Nan", "nano", "n", "NANA", "Nullarbor", "-", "?"})
+        CHECK(said("a.tsv", std::string("a\tb\nb\t") + name + "\n").find("warning") == std::string::npos);
+    workshop shop;
+    std::ofstream(shop.at / "labels.csv") << "a,x\nNaN,y\nb,NaN\n";
+    shop.file("a.csv", "a,b\nb,c\n").options.node_attributes.labels = shop.at / "labels.csv";
+    const import_report report = import_dataset(shop.options, serial_executor{});
+    REQUIRE(report.warnings.size() == 1);
+    CHECK(contains(report.warnings[0],
+        "labels.csv: names such as NaN, NA, None or null, by which programs write "
+        "missing values: 1, the first in line 2;"));
+}
+
+TEST_CASE("quotes, arrows and equal tails that are read as names are said, with what to do") {
+    CHECK(contains(said("a.tsv", "\"a\"\t\"b\"\n\"b\"\t\"c\"\n"),
+        "warning a.tsv: quotes around names, such as \"a\", were read as part of them: if they are not, import with "
+        "--format csv --delimiter tab"));
+    CHECK(said("a.tsv", "\"a\"\t\"b\"\n\"b\"\t\"c\"\n",
+              [](import_options& o) { o.format = edge_format::csv, o.delimiter = '\t'; }) == "a b\nb c\n");
+    CHECK(contains(said("a.txt", "\"a\" \"b\"\n"), "remove them first, by tr -d '\"'"));
+    CHECK(contains(said("a.csv", "'a','b'\n'b',c\n"),
+        "quotes around names, such as 'a', were read as part of them: if "
+        "they are not, remove them first, by tr -d \"'\""));
+    CHECK(contains(said("a.csv", "1,'b'\n2,'c'\n"), "quotes around names, such as 'b'"));
+    for (const char* plain : {"\"a\",\"b\"\n", "'tis,b\n", "Ender's,b'\n", "'n',b\nc,d\n"})
+        CHECK(said("a.csv", plain).find("warning") == std::string::npos);
+
+    const std::string arrow =
+        "is '->' in each of the first lines: if it stands between head and tail, import with --columns 0,2";
+    for (const char* lines : {"a -> b\nb -> c\n", "a\t->\tb\n"})
+        CHECK(contains(said("a.txt", lines), "field 1, read as the relation, " + arrow));
+    const std::string list = said("a.edgelist", "a -> b\nb -> c\n");
+    CHECK(contains(list, "field 1, read as the tail, " + arrow));
+    CHECK(list.find("0,1") == std::string::npos);
+    CHECK(said("a.txt", "a -> b\nb -> c\n", [](import_options& o) { o.columns = {"0", "2"}; }) == "a b\nb c\n");
+    CHECK(contains(
+        said("a.csv", "a->b\nb->c\n"), "found 1 field: if '->' separates them, put a tab there first, by sed"));
+    CHECK(said("a.txt", "a + b\nb - c\n").find("warning") == std::string::npos);
+
+    for (const char* lines : {"1 2 1\n2 3 1\n3 1 1\n", "a b Directed\nb c Directed\nc a Directed\n"})
+        CHECK(contains(said("a.txt", lines),
+            "field 2, read as the tail, which is a node, is the same in each of the first lines"));
+    CHECK(said("a.txt", "a r x\nb r x\n").find("warning") == std::string::npos);
+}
+
+TEST_CASE("a line of blanks alone is no line, wherever it is") {
+    CHECK(said("a.txt", "  \t \na b\n \nb c\n\t\n") == "a b\nb c\n");
+    CHECK(said("a.csv", "   \na,b\n  \nb,c\n") == "a b\nb c\n");
+    CHECK(said("a.tsv", "   \na\tb\n  \nb\tc\n") == "a b\nb c\n");
+    CHECK(said("a.edgelist", " \r\na b\r\n") == "a b\n");
+    CHECK(said("a.csv", " \nsource,target\na,b\n", [](import_options& o) { o.header = true; }) == "a b\n");
+    CHECK(said("a.graph", " \n3 2\n2 3\n1\n1\n") == "0 1\n0 2\n1 0\n2 0\n");
+    CHECK(said("a.graph", "3 1\n3\n \n1\n") == "0 2\n2 0\n"); // a node without neighbors
+    workshop shop;
+    std::ofstream(shop.at / "labels.tsv") << "  \na\tx\n  \nb\ty\n";
+    shop.file("a.tsv", "a\tb\n").options.node_attributes.labels = shop.at / "labels.tsv";
+    const import_report report = import_dataset(shop.options, serial_executor{});
+    CHECK(report.nodes == 2);
+    CHECK(report.node_attributes.classes == 2);
+}
+
 TEST_CASE("lines with other numbers of fields are refused or counted, as are names with blanks at their ends") {
     CHECK(said("a.txt", "a b\nb c d e\n") == "error a.txt: line 2, column 5: found 4 fields where 2 are expected\n");
     CHECK(contains(said("a.txt", "new york boston tea\na b\n"), "the first lines have 2 to 4: write one edge a line"));

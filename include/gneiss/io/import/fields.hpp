@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,20 @@ struct text_format {
 [[nodiscard]] constexpr bool opens_comment(std::string_view line) noexcept {
     return !line.empty() && is_comment_mark(line[0]) &&
         (line.size() == 1 || line[1] == ' ' || line.starts_with("%%MatrixMarket"));
+}
+
+/// Returns true for a line without names: empty, or of blanks and tabs alone.
+[[nodiscard]] constexpr bool is_blank(std::string_view line) noexcept {
+    return line.empty() ||
+        ((line[0] == ' ' || line[0] == '\t') && line.find_first_not_of(" \t") == std::string_view::npos);
+}
+/// Returns true for a name as programs write a value that is missing (NumPy, pandas, R, spreadsheets, SQL, Python).
+/// Exact, since "Na" and "none" are names of sodium and of a word.
+[[nodiscard]] constexpr bool is_missing_name(std::string_view name) noexcept {
+    constexpr std::string_view words[] = {
+        "NaN", "nan", "NAN", "-nan", "NaT", "NA", "<NA>", "N/A", "n/a", "#N/A", "null", "NULL", "Null", "None"};
+    return name.size() >= 2 && name.size() <= 4 && std::string_view("Nn<#-").find(name[0]) != std::string_view::npos &&
+        std::ranges::find(words, name) != std::end(words);
 }
 
 /// Returns the position of the first byte that is not UTF-8 (RFC 3629); npos: there is none. O(length), 32 bytes of
@@ -316,7 +331,7 @@ template <class Fields>
         errc::out_of_range);
 }
 
-/// Calls `visit(fields, place)` for every line that is not empty, a comment or a skipped header line.
+/// Calls `visit(fields, place)` for every line that is not blank, a comment or a skipped header line.
 ///
 /// \param text        whole lines; CR before a newline is dropped
 /// \param first_line  number of the first line in its file
@@ -343,7 +358,7 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
             if (has_nul)
                 if (const auto nul = line.find('\0'); nul != std::string_view::npos)
                     place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
-            if (place.line <= options.skip_lines || line.empty()) continue;
+            if (place.line <= options.skip_lines || is_blank(line)) continue;
             if (line[0] == options.comment) {
                 comment();
                 continue;

@@ -121,7 +121,14 @@ struct column_sample {
     bool integers = true, numbers = true, dates = true, times = true, objects = true; ///< all values are such
     bool index = true;  ///< values count the lines, from 0 or 1
     bool commas = true; ///< values end in a comma
+    bool quotes = true; ///< values begin and end with a quote
 
+    /// Returns true if the lines, three or more, have one value.
+    [[nodiscard]] bool constant(std::size_t lines) const noexcept { return lines > 2 && values.size() == 1; }
+    /// Returns true if the only value is an arrow or another mark between names.
+    [[nodiscard]] bool is_mark() const noexcept {
+        return values.size() == 1 && first.find_first_not_of("-=<>~|,:;") == std::string::npos;
+    }
     /// Adds a value.
     void add(std::string_view field) {
         if (values.empty()) first = field;
@@ -129,6 +136,8 @@ struct column_sample {
             index && (first == "0" || first == "1") && field == std::to_string(values.size() + (first == "1" ? 1 : 0));
         if (!values.emplace(field).second) return;
         commas = commas && field.size() > 1 && field.back() == ',';
+        quotes = quotes && field.size() > 1 && (field.front() == '\'' || field.front() == '"') &&
+            field.back() == field.front();
         integers = integers && is_integer(field);
         numbers = numbers && is_number(field);
         dates = dates && is_date(field);
@@ -170,6 +179,19 @@ struct sampled_edges {
     }
 };
 
+/// Returns the sentence about quotes that are read as parts of the names. Empty: there are none.
+[[nodiscard]] inline std::string doubt_quotes(const sampled_edges& edges, const text_format& text) {
+    if (edges.count == 0 || !(edges.head.quotes || edges.tail.quotes)) return {};
+    const std::string& name = (edges.head.quotes ? edges.head : edges.tail).first;
+    const bool twofold = name[0] == '"';
+    if (twofold && text.quotes) return {}; // within the quotes of CSV
+    std::string remedy =
+        twofold ? "remove them first, by tr -d '\"' < OLD > NEW" : "remove them first, by tr -d \"'\" < OLD > NEW";
+    if (twofold && text.delimiter == '\t') remedy = "import with --format csv --delimiter tab";
+    return "quotes around names, such as " + name.substr(0, 40) + ", were read as part of them: if they are not, " +
+        remedy;
+}
+
 /// Returns the reason why columns whose roles were guessed may have others: times, weights and dates are neither nodes
 /// nor relations. Empty: there is none.
 [[nodiscard]] inline std::string doubt_roles(const sampled_edges& edges, const text_format& text) {
@@ -186,6 +208,10 @@ struct sampled_edges {
     if (text.delimiter == ' ' && head.commas)
         return "each head in the first lines ends in a comma, such as " + excerpt(head.first) +
             ": if commas separate the fields, import with --delimiter comma";
+    if (relation.is_mark() || tail.is_mark())
+        return "field 1, read as the " + std::string(relation.is_mark() ? "relation" : "tail") + ", is " +
+            excerpt(relation.is_mark() ? relation.first : tail.first) +
+            " in each of the first lines: if it stands between head and tail, import with --columns 0,2";
     if (head.dates) return doubt(text.source, node_head, "a date", head);
     if (tail.dates) return doubt(text.destination, node_tail, "a date", tail);
     if (edges.triples && relation.dates) return doubt(*text.relation, "relation", "a date", relation);
@@ -201,6 +227,7 @@ struct sampled_edges {
         if (tail.numbers && !(tail.integers && head.integers))
             return doubt(text.destination, node_tail, "a number", tail);
         if (relation.numbers && !relation.integers) return doubt(*text.relation, "relation", "a number", relation);
+        if (tail.constant(edges.count)) return doubt(text.destination, node_tail, "the same", tail);
     }
     if (tail.numbers && !tail.integers) return doubt(text.destination, node_tail, "a number with a fraction", tail);
     if (head.numbers && !head.integers) return doubt(text.source, node_head, "a number with a fraction", head);

@@ -41,6 +41,13 @@ namespace gneiss::importing {
     return doubts;
 }
 
+/// Returns the sentence about names that stand for missing values elsewhere, by their number and the line of the first.
+[[nodiscard]] inline std::string doubt_missing(std::uint64_t names, std::uint64_t line) {
+    return "names such as NaN, NA, None or null, by which programs write missing values: " + std::to_string(names) +
+        ", the first in line " + std::to_string(line) +
+        "; they were read as names: if values are missing, leave out these lines, as dropna() of pandas does";
+}
+
 /// Writes the arrays that name the nodes. Nodes are the names sorted by hash; integer ids are permuted.
 ///
 /// Throws hash_collision; errc::invalid_format for a table that gives two nodes the same name. Cost: the names are

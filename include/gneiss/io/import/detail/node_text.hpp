@@ -83,7 +83,7 @@ public:
         std::vector<std::uint64_t> found_numbers;
         std::uint64_t bytes = 0;
         for_each_line([&](std::string_view line, const line_place& place) {
-            if (line.empty()) return true;
+            if (is_blank(line)) return true;
             if (header && titles_line_ == 0) {
                 titles = line;
                 titles_line_ = place.line;
@@ -247,7 +247,7 @@ private:
         if (const auto nul = line.find('\0'); nul != std::string_view::npos)
             place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
     }
-    /// Visits lines, unless line i is node i only those that are not empty or comments, while `visit(line, place)`
+    /// Visits lines, unless line i is node i only those that are not blank or comments, while `visit(line, place)`
     /// returns true.
     template <class Visit>
     void for_each_line(Visit&& visit) const {
@@ -270,7 +270,8 @@ private:
                     line.remove_suffix(1);
                 const bool remark = line.starts_with('#') && (line.size() == 1 || line[1] == ' ' || line[1] == '\t');
                 const bool numbers = keys_.integer || keys_.by == line_key::record;
-                if (!all && (line.empty() || (keys_.comment ? line[0] == *keys_.comment : numbers && remark))) continue;
+                if (!all && (is_blank(line) || (keys_.comment ? line[0] == *keys_.comment : numbers && remark)))
+                    continue;
                 place.begin = line.data();
                 place.length = line.size();
                 if (!visit(line, place)) return;

@@ -61,11 +61,13 @@ struct parse_memory {
 struct line_notes {
     static constexpr std::uint64_t no_line = ~std::uint64_t{0};
 
-    std::uint64_t comments = 0;           ///< comments after the first edge
-    std::uint64_t uneven = 0;             ///< edges with another number of fields than the first one
-    std::uint64_t first_uneven = no_line; ///< line of the first of them
-    std::uint64_t padded = 0;             ///< names that begin or end with a blank
-    std::uint64_t first_padded = no_line; ///< line of the first of them
+    std::uint64_t comments = 0;            ///< comments after the first edge
+    std::uint64_t uneven = 0;              ///< edges with another number of fields than the first one
+    std::uint64_t first_uneven = no_line;  ///< line of the first of them
+    std::uint64_t padded = 0;              ///< names that begin or end with a blank
+    std::uint64_t first_padded = no_line;  ///< line of the first of them
+    std::uint64_t missing = 0;             ///< names that stand for a missing value elsewhere
+    std::uint64_t first_missing = no_line; ///< line of the first of them
 
     /// Adds the notes of other lines.
     void merge(const line_notes& other) noexcept {
@@ -74,6 +76,8 @@ struct line_notes {
         first_uneven = std::min(first_uneven, other.first_uneven);
         padded += other.padded;
         first_padded = std::min(first_padded, other.first_padded);
+        missing += other.missing;
+        first_missing = std::min(first_missing, other.first_missing);
     }
 };
 
@@ -250,12 +254,16 @@ private:
             ++notes.uneven;
             notes.first_uneven = std::min(notes.first_uneven, place.line);
         }
-        if (text.delimiter == ' ') return;
-        for (const std::string_view name : names)
-            if (!name.empty() && (name.front() == ' ' || name.back() == ' ')) [[unlikely]] {
+        for (const std::string_view name : names) {
+            if (is_missing_name(name)) [[unlikely]] {
+                ++notes.missing;
+                notes.first_missing = std::min(notes.first_missing, place.line);
+            }
+            if (text.delimiter != ' ' && !name.empty() && (name.front() == ' ' || name.back() == ' ')) [[unlikely]] {
                 ++notes.padded;
                 notes.first_padded = std::min(notes.first_padded, place.line);
             }
+        }
     }
 
     std::uint64_t parse_metis(worker& mine, const planned_source& from, const text_chunk& chunk) {

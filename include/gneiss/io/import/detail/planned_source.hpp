@@ -63,7 +63,7 @@ struct planned_source {
 /// Bytes of the first lines of a source by which its columns are chosen, beyond which no line is added.
 inline constexpr std::size_t sample_bytes = std::size_t{1} << 20;
 
-/// The first lines of a source: up to `limit` that are neither empty nor comments, and fewer if they are long
+/// The first lines of a source: up to `limit` that are neither blank nor comments, and fewer if they are long
 /// (`sample_bytes`).
 struct first_lines {
     std::vector<std::string> lines;     ///< the lines
@@ -90,7 +90,7 @@ struct first_lines {
                 rest.remove_prefix(std::min(end + 1, rest.size()));
                 if (number == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
                 if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-                if (line.empty() || skip(line)) continue;
+                if (is_blank(line) || skip(line)) continue;
                 lines.emplace_back(line);
                 numbers.push_back(number);
                 bytes += line.size();

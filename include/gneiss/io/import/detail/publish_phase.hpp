@@ -157,6 +157,8 @@ inline void describe_lines(import_state& state) {
             report.warnings.push_back(path + "names that begin or end with a blank: " + std::to_string(names) +
                 ", the first in line " + std::to_string(found["first_padded" + of]) +
                 "; they are other names than those without it");
+        if (const std::uint64_t names = found["missing" + of]; names != 0)
+            report.warnings.push_back(path + doubt_missing(names, found["first_missing" + of]));
     }
     if (const std::uint64_t edges = found["repeated"]; state.options.undirected && edges != 0)
         report.warnings.push_back("--undirected: " + std::to_string(edges) + " of " +

@@ -90,7 +90,8 @@ inline void save_notes(import_state& state, const std::vector<line_notes>& notes
         comments += state.sources[i].comments + notes[i].comments;
         const std::string of = std::to_string(i);
         for (const auto& [name, count, line] : {std::tuple{"uneven", notes[i].uneven, notes[i].first_uneven},
-                 std::tuple{"padded", notes[i].padded, notes[i].first_padded}}) {
+                 std::tuple{"padded", notes[i].padded, notes[i].first_padded},
+                 std::tuple{"missing", notes[i].missing, notes[i].first_missing}}) {
             if (count == 0) continue;
             state.journal.set(name + of, count);
             state.journal.set(std::string("first_") + name + of, line);
@@ -152,8 +153,8 @@ inline std::uint64_t read_relations(const import_options& options, relation_dict
     return names.size();
 }
 
-/// Visits the nodes listed in text files: calls `meet(name, key, table)` for each, or returns the largest number + 1.
-/// Tables count from 1.
+/// Visits the nodes listed in text files: calls `meet(name, key, table, line)` for each, with tables counted from 1.
+/// Returns the number of nodes that integer ids imply.
 template <class Meet>
 std::uint64_t meet_nodes(
     const import_node_attributes& data, const node_keys& keys, std::uint64_t memory, bad_lines& bad, Meet&& meet) {
@@ -163,9 +164,9 @@ std::uint64_t meet_nodes(
     for (const auto& path : text_tables(data)) {
         ++table;
         const node_text text(path, keys, memory, data.names_columns(path), data.id_column, &bad);
-        text.for_each_node([&](std::uint64_t key, std::string_view name, const line_place&) {
+        text.for_each_node([&](std::uint64_t key, std::string_view name, const line_place& place) {
             if (keys.integer) nodes = std::max(nodes, key + 1);
-            meet(name, key, table);
+            meet(name, key, table, place.line);
         });
     }
     return nodes;
@@ -215,19 +216,31 @@ void read_sources(import_state& state, const E& executor) {
         append_file(state.directory.records(2))};
     const parsed_edges found = edge_parser<E>(setup, records, names ? &*names : nullptr, relations, executor).run();
     check_entries(sources, found);
-    name_overlap overlap; // of integers: the range of the edges counts
+    name_overlap overlap;                               // of integers: the range of the edges counts
+    std::array<line_notes, most_name_tables> missing{}; // of each table
     std::uint64_t declared = table_nodes;
     for (const planned_source& source : sources) declared = std::max(declared, source.nodes);
     check_density(state, found, declared);
     save_notes(state, found.notes);
-    const std::uint64_t listed_nodes = meet_nodes(options.node_attributes, state.node_keys_below(setup.node_limit),
-        options.memory / 8, state.bad, [&](std::string_view name, std::uint64_t key, std::size_t table) {
-            if (!state.ids.integer) return spill_name(*names, name, key, table);
-            overlap.add(name, 1U << table | (key < found.largest_node ? 1U : 0U));
-        });
+    const std::uint64_t listed_nodes =
+        meet_nodes(options.node_attributes, state.node_keys_below(setup.node_limit), options.memory / 8, state.bad,
+            [&](std::string_view name, std::uint64_t key, std::size_t table, std::uint64_t line) {
+                if (!state.ids.integer) {
+                    if (is_missing_name(name) && missing[table - 1].missing++ == 0)
+                        missing[table - 1].first_missing = line;
+                    return spill_name(*names, name, key, table);
+                }
+                overlap.add(name, 1U << table | (key < found.largest_node ? 1U : 0U));
+            });
     overlap.of_edge = std::to_string(std::max<std::uint64_t>(found.largest_node, 1) - 1);
     if (state.ids.integer && !options.names_nodes())
         state.keep_warnings("names", doubt_overlap(overlap, text_tables(options.node_attributes)));
+    std::vector<std::string> doubts;
+    const std::vector<std::filesystem::path> tables = text_tables(options.node_attributes);
+    for (std::size_t table = 0; table < tables.size(); ++table)
+        if (const auto& [count, line] = std::pair(missing[table].missing, missing[table].first_missing); count != 0)
+            doubts.push_back(tables[table].string() + ": " + doubt_missing(count, line));
+    state.keep_warnings("missing", doubts);
     if (names) names->finish();
     for (append_file& file : records) file.sync();
     write_relations(state.directory.work("relations"), relations);

@@ -131,6 +131,9 @@ inline void check_columns(const text_format& text) {
     const std::string_view line(place.begin, place.length);
     if (line.find("::") != std::string_view::npos && count < 2)
         place.fail(place.begin, found + ": if '::' separates them, use --delimiter : --columns 0,2");
+    if (const std::size_t arrow = line.find("->"); arrow != std::string_view::npos && arrow != 0 && count < 2)
+        place.fail(place.begin,
+            found + ": if '->' separates them, put a tab there first, by sed -E 's/ *-> */\\t/' < OLD > NEW");
     if (count < 2)
         place.fail(place.begin,
             found +
@@ -362,7 +365,8 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     const sampled_edges edges(std::span<const std::string>(lines).subspan(skipped), text);
     if (options.columns.empty() && !named && !ordered)
         if (const std::string doubt = doubt_roles(edges, text); !doubt.empty()) planned.doubts.push_back(doubt);
-    if (options.columns.empty() && !named && planned.format == edge_format::edge_list)
+    if (const std::string doubt = doubt_quotes(edges, text); !doubt.empty()) planned.doubts.push_back(doubt);
+    if (options.columns.empty() && !named && planned.format == edge_format::edge_list && !edges.tail.is_mark())
         doubt_extra_fields(planned, fields, count);
     if ((header || !planned.header_like.empty()) && !options.bipartite) doubt_kinds(planned, names, edges);
     if (!options.bipartite) doubt_konect(planned, comment, edges);
