@@ -75,8 +75,8 @@ TEST_CASE("two guards at once are an error") {
     CHECK_THROWS_AS(interrupt_guard(), std::logic_error);
 }
 
-TEST_CASE("without a guard, SIGTERM and SIGHUP end the program at once with 130") {
-    for (const int signal : {SIGTERM, SIGHUP})
+TEST_CASE("without a guard, each of the signals ends the program at once with 130") {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
         check_exits_with_130([signal] {
             exit_at_termination();
             {

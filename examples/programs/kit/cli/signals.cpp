@@ -104,8 +104,14 @@ interrupt_guard::~interrupt_guard() {
 std::stop_token interrupt_guard::token() const noexcept { return state_->source.get_token(); }
 
 void exit_at_termination() noexcept {
-    const struct sigaction action = action_of([](int) { ::_exit(130); }, 0);
-    for (const int signal : {SIGTERM, SIGHUP}) handle(signal, action, nullptr);
+    const struct sigaction action = action_of(
+        [](int) {
+            constexpr char last_words[] = "\nerror: interrupted\n";
+            [[maybe_unused]] const auto written = ::write(STDERR_FILENO, last_words, sizeof last_words - 1);
+            ::_exit(130);
+        },
+        0);
+    for (const int signal : stop_signals) handle(signal, action, nullptr);
 }
 
 void report_failed_writes() noexcept {

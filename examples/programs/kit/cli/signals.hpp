@@ -27,8 +27,8 @@ private:
     std::unique_ptr<state> state_;
 };
 
-/// Makes SIGTERM and SIGHUP end this process at once with exit code 130 where no `interrupt_guard` is, as for commands
-/// that write nothing. SIGHUP stays ignored if it was.
+/// Makes Ctrl-C, SIGTERM and SIGHUP end this process at once, with the error "interrupted" and exit code 130, where no
+/// `interrupt_guard` is, as for commands that write nothing. SIGHUP stays ignored if it was.
 void exit_at_termination() noexcept;
 
 /// Makes writes fail that would end this process by a signal: to a closed pipe (EPIPE), beyond the limit of a file's
