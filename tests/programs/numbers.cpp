@@ -126,7 +126,8 @@ TEST_CASE(
     } else {
         CHECK(blind.err.find("training diverged; lower --lr, which was ") != std::string::npos);
     }
-    for (const char* last : {"--decoder distmult", "--decoder transe --optimizer adagrad"}) {
+    for (const char* last : {"--decoder distmult", "--decoder transe --optimizer adagrad",
+             "--decoder distmult --store disk --partitions 4 --buffer 2"}) { // rows on disk, too
         const auto got = shop.run(
             std::string("train kg --lr 1e30 --epochs 1 --no-eval --no-report --quiet --force --out run ") + last);
         CAPTURE(got.err);

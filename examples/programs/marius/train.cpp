@@ -258,7 +258,7 @@ public:
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return training_->row_staleness(); }
     [[nodiscard]] bool has_finite_parameters() const override {
         return trainers::have_finite_squares(relations_.values()) &&
-            (!rows_->keeps_all() || trainers::have_finite_squares(*rows_));
+            trainers::have_finite_squares(*rows_); // reads those on disk once
     }
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const override {
         return options_.learning_rate(epoch, plateau());

@@ -190,7 +190,7 @@ public:
     [[nodiscard]] bool has_finite_parameters() const override {
         return trainers::have_finite_squares(net_.weights.values()) &&
             trainers::have_finite_squares(net_.relations.values()) &&
-            (!rows_ || !rows_->keeps_all() || trainers::have_finite_squares(*rows_));
+            (!rows_ || trainers::have_finite_squares(*rows_)); // reads those on disk once
     }
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const override {
         return of_.how.learning_rate(epoch, plateau());
