@@ -141,6 +141,7 @@ struct backend_interface {
     virtual void prepare(std::size_t in_flight, bool shared) = 0;
     virtual void upload(const training_optimizers& by) = 0;
     virtual void download() = 0;
+    virtual row_target target(training_batch& batch, std::size_t columns, std::size_t gradients) = 0;
     virtual void differentiate(training_batch& batch) = 0;
     virtual gradient_parts gradients() = 0;
     virtual void step(training_batch& batch) = 0;
@@ -165,6 +166,9 @@ struct backend_model final : backend_interface {
     void prepare(std::size_t in_flight, bool shared) override { object.prepare(in_flight, shared); }
     void upload(const training_optimizers& by) override { object.upload(by); }
     void download() override { object.download(); }
+    row_target target(training_batch& batch, std::size_t columns, std::size_t gradients) override {
+        return object.target(batch, columns, gradients);
+    }
     void differentiate(training_batch& batch) override { object.differentiate(batch); }
     gradient_parts gradients() override { return object.gradients(); }
     void step(training_batch& batch) override { object.step(batch); }
@@ -261,6 +265,9 @@ public:
     void prepare(std::size_t in_flight, bool shared) { self_->prepare(in_flight, shared); }
     void upload(const training_optimizers& by) { self_->upload(by); }
     void download() { self_->download(); }
+    [[nodiscard]] row_target target(training_batch& batch, std::size_t columns, std::size_t gradients) {
+        return self_->target(batch, columns, gradients);
+    }
     void differentiate(training_batch& batch) { self_->differentiate(batch); }
     [[nodiscard]] gradient_parts gradients() { return self_->gradients(); }
     void step(training_batch& batch) { self_->step(batch); }

@@ -11,6 +11,7 @@
 
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/model/input_columns.hpp>
+#include <gneiss/train/row_target.hpp>
 #include <gneiss/train/training_batch.hpp>
 
 namespace gneiss {
@@ -117,6 +118,9 @@ using gradient_parts = std::span<const std::span<float>>;
 /// Base with defaults for backends that compute in host memory.
 struct host_backend {
     void prepare(std::size_t /*in_flight*/, bool /*shared*/) {}
+    [[nodiscard]] row_target target(training_batch& batch, std::size_t columns, std::size_t gradients) {
+        return target_in_batch(batch, columns, gradients);
+    }
     void download() {}
     [[nodiscard]] gradient_parts gradients() noexcept { return {}; }
     void step(training_batch& /*batch*/) {}
@@ -142,27 +146,30 @@ struct host_backend {
 /// makes step batch.step by them, and zeroes them. `prepare(n, shared)` sets the number of batches in flight; their
 /// slots are below it. With `shared`, several batches share a step, or replicas do: `gradients()` then has all parts,
 /// relations too, in host memory, and what a caller writes there is what `step` steps by. Without, it may be empty, and
-/// `step` follows each `differentiate`. If `transfers()`, `to_device` and `to_host` are pipeline stages of their own,
-/// each called by one thread, for batch k + 1 while batch k is computed; a batch's memory stays until `to_host`
-/// returns. `device_resident`: true if embeddings live and step in the backend; `upload_embeddings` and
-/// `download_embeddings` move all of them. `samples`: true if the backend draws neighborhoods; `draw` takes different
-/// slots from different threads. `device_seconds` is the time that a device computed, summed over all batches so far; 0
-/// without one. Optional, for bounds on memory: `memory_of(batch)` returns the host memory that a sampled batch takes
-/// in `differentiate`, without its rows [bytes]; `release()`, called while no batch is computed, frees what is kept for
-/// the next one. Cost: `upload` and `download` O(parameters), at both ends of an epoch and around each checkpoint;
-/// `to_device`, `differentiate` and `to_host` once per batch; `step` O(parameters) per step, and shared `gradients` per
-/// batch; `memory_of` and `device_seconds` O(layers), without I/O. Thread-safety: `differentiate`, `gradients` and
-/// `step` by the compute stage, batches in order; `upload`, `download`, `download_embeddings` and `prepare` by the
-/// driving thread while no batch is in flight; `upload_embeddings` by the gather stage, once, before the first batch is
-/// computed; `draw` by the sample stage's threads; `memory_of` by the gather stage, while another batch is computed;
-/// `release` by the update stage; `device_seconds` by any thread, at any time. Errors: errc::not_finite for a loss that
-/// is not a number, naming the batch; device errors. Any exception ends the epoch, and `run` rethrows it.
+/// `step` follows each `differentiate`. `target(batch, columns, gradients)` returns host memory for the rows of
+/// batch.nodes, `columns` floats each, and for their gradients, until the batch is applied. If `transfers()`,
+/// `to_device` and `to_host` are pipeline stages of their own, each called by one thread, for batch k + 1 while batch k
+/// is computed; a batch's memory stays until `to_host` returns. `device_resident`: true if embeddings live and step in
+/// the backend; `upload_embeddings` and `download_embeddings` move all of them. `samples`: true if the backend draws
+/// neighborhoods; `draw` takes different slots from different threads. `device_seconds` is the time that a device
+/// computed, summed over all batches so far; 0 without one. Optional, for bounds on memory: `memory_of(batch)` returns
+/// the host memory that a sampled batch takes in `differentiate`, without its rows [bytes]; `release()`, called while
+/// no batch is computed, frees what is kept for the next one. Cost: `upload` and `download` O(parameters), at both ends
+/// of an epoch and around each checkpoint; `to_device`, `differentiate` and `to_host` once per batch; `step`
+/// O(parameters) per step, and shared `gradients` per batch; `memory_of` and `device_seconds` O(layers), without I/O.
+/// Thread-safety: `differentiate`, `gradients` and `step` by the compute stage, batches in order; `upload`, `download`,
+/// `download_embeddings` and `prepare` by the driving thread while no batch is in flight; `target` by the gather stage,
+/// `upload_embeddings` by it, too, once, before the first batch is computed; `draw` by the sample stage's threads;
+/// `memory_of` by the gather stage, while another batch is computed; `release` by the update stage; `device_seconds` by
+/// any thread, at any time. Errors: errc::not_finite for a loss that is not a number, naming the batch; device errors.
+/// Any exception ends the epoch, and `run` rethrows it.
 template <class C>
 concept train_backend = requires(C& c, const C& k, training_batch& batch, const training_optimizers& by,
     resident_embeddings& rows, const batch_key& key, std::size_t n, std::span<const node_id> seeds) {
     c.prepare(n, true);
     c.upload(by);
     c.download();
+    { c.target(batch, n, n) } -> std::same_as<row_target>;
     c.differentiate(batch);
     { c.gradients() } -> std::same_as<gradient_parts>;
     c.step(batch);

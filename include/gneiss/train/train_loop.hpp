@@ -312,7 +312,10 @@ private:
         const std::size_t learned = embeddings_.columns(), columns = learned + features_.columns().dense;
         return {columns + embeddings_.state_columns(), learned != 0 && !backend_.device_resident() ? columns : 0};
     }
-    [[nodiscard]] std::uint64_t row_bytes(const training_batch& b) const { return b.nodes.size() * widths().bytes(); }
+    /// Returns the bytes of rows in memory of the batch; a device that transfers them has its own.
+    [[nodiscard]] std::uint64_t row_bytes(const training_batch& b) const {
+        return backend_.transfers() ? 0 : b.nodes.size() * widths().bytes();
+    }
 
     /// Waits for room for the rows, or until the batch may run alone.
     void admit(training_batch& b) {
@@ -349,14 +352,14 @@ private:
         b.statistics.input_nodes = count;
         if (options_.on_rows) options_.on_rows(b.nodes);
         const std::size_t columns = learned + fixed.dense, width = widths().read;
-        b.rows_read = {b.memory_of_rows.rows.at_least(count * width), count, width};
+        const row_target to = backend_.target(b, width, widths().gradients);
+        b.rows_read = to.rows;
         b.in = {.dense = b.rows_read.middle_columns(0, columns)};
-        b.gradients = {};
+        b.gradients = to.gradients;
         b.relations = {};
         if (learned != 0 && backend_.device_resident()) {
             upload_embeddings(b);
         } else if (learned != 0) {
-            b.gradients = {b.memory_of_rows.gradients.at_least(count * columns), count, columns};
             embeddings_.gather(b, b.rows_read.middle_columns(0, width - fixed.dense));
         }
         if (fixed.total() != 0) features_.gather(b, b.rows_read.middle_columns(learned, fixed.dense));

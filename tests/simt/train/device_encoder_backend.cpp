@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -117,6 +119,28 @@ TEST_CASE("simt.train.device_encoder_backend: edges on the device are trained as
     with.training.sampler = sampler_kind::neighbor;
     with.features.reset();
     check_run(data, with);
+}
+
+TEST_CASE("simt.train.device_encoder_backend: host threads copy a batch once: rows land in pinned memory") {
+    const graph_data data = graph_data::planted(150, 3);
+    memory_budget budget;
+    set_up with = small();
+    with.features.reset();
+    with.dim = 1024;
+    with.layers = "sage:4";
+    with.training.neighbors.fanout = parse_fanout("3", neighbor_direction::both);
+    std::shared_ptr<cuda::device_node_backend> device;
+    const outcome got = train(data, with, 0, [&](trainer& of) {
+        device = std::make_shared<cuda::device_node_backend>(budget,
+            network_setup{.layers = of.with.encoder_layers(),
+                .in = of.encode->inputs(),
+                .weights = of.weights,
+                .seed = of.with.training.seed});
+        return std::optional<any_backend>(device);
+    });
+    const std::uint64_t rows = got.epochs.front().input_nodes * with.dim * sizeof(float);
+    CHECK(device->host_bytes() > 0);
+    CHECK(device->host_bytes() < rows / 20); // besides the gather, which writes each row once
 }
 
 TEST_CASE("simt.train.device_encoder_backend: replicas share the steps of weights and relations as on the CPU") {

@@ -79,10 +79,12 @@ public:
         return sum;
     }
 
+    /// Returns the bytes that put() copied since begin().
+    [[nodiscard]] std::size_t put_bytes() const noexcept { return put_bytes_; }
     /// Removes the arrays; the host waits until the last copy is done.
     void begin() {
         copied_.synchronize();
-        used_ = 0;
+        used_ = put_bytes_ = 0;
         parts_.clear();
     }
     /// Reserves room for `size` elements, uninitialized, in the space of `capacity`.
@@ -117,6 +119,7 @@ public:
     transferred<std::remove_const_t<T>> put(std::span<T> from, std::size_t capacity) {
         const auto result = room<std::remove_const_t<T>>(from.size(), capacity);
         if (!from.empty()) std::memcpy(result.host.data(), from.data(), from.size_bytes());
+        put_bytes_ += from.size_bytes();
         return result;
     }
     /// Adds a copy of `from` without spare room.
@@ -160,7 +163,7 @@ private:
     std::string name_;
     pinned_buffer<std::byte> host_;
     device_buffer<std::byte> device_;
-    std::size_t used_ = 0;
+    std::size_t used_ = 0, put_bytes_ = 0;
     std::vector<part> parts_; ///< ranges to copy, ascending
     event copied_, used_until_;
 };

@@ -21,6 +21,7 @@
 #include <gneiss/cuda/train/device_links.cuh>
 #include <gneiss/cuda/train/device_rows.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
+#include <gneiss/train/row_target.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/training_optimizers.hpp>
 
@@ -74,6 +75,8 @@ public:
     void download_embeddings(resident_embeddings& to) { rows_->give(to, lanes_.computing()); }
 
     [[nodiscard]] double device_seconds() const noexcept { return lanes_.busy_seconds(); }
+    /// Returns the bytes that host threads copied to the device's slots so far, besides gathered rows.
+    [[nodiscard]] std::uint64_t host_bytes() const noexcept { return lanes_.host_bytes(); }
     [[nodiscard]] static bool samples() noexcept { return false; }
     [[nodiscard]] static drawn_nodes draw(
         const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) {
@@ -81,40 +84,45 @@ public:
     }
     [[nodiscard]] static bool transfers() noexcept { return true; }
 
+    [[nodiscard]] row_target target(training_batch& b, std::size_t columns, std::size_t /*gradients*/) {
+        on_device& here = batches_.at(b.slot);
+        const std::size_t nodes = b.nodes.size(), apart = round_up<std::size_t>(columns, 4), back = rows_ ? 0 : nodes;
+        row_target to{.rows = {nullptr, nodes, columns}, .gradients = {}}; // of resident rows: nothing lands there
+        if (!rows_) {
+            const auto rows = lanes_.stage_rows(b.slot, transfer_slot::array_bytes(nodes * apart, sizeof(float)))
+                                  .room<float>(nodes * apart);
+            to.rows = {rows.host.data(), nodes, columns, apart};
+            here.rows = {rows.device, dim_, apart};
+        }
+        transfer_slot& slot = lanes_.stage_out(b.slot,
+            transfer_slot::array_bytes(back * stride(), sizeof(float)) +
+                transfer_slot::array_bytes(1, sizeof(link_statistics)));
+        const auto gradients = slot.room<float>(back * stride());
+        if (!rows_) to.gradients = {gradients.host.data(), nodes, dim_, stride()};
+        here.gradients = gradients.device;
+        const auto result = slot.room<link_statistics>(1);
+        here.statistics = result.host;
+        here.made = result.device;
+        return to;
+    }
     void to_device(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         if (b.absent) return put_step(lanes_.stage_in(b.slot, transfer_slot::array_bytes(1, sizeof(step_state))), b);
-        const std::size_t nodes = b.links->nodes.size();
         transfer_slot& slot = lanes_.stage_in(b.slot,
             device_links::bytes_of(*b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
-                transfer_slot::array_bytes(rows_ ? nodes : nodes * stride(), sizeof(float)));
+                transfer_slot::array_bytes(rows_ ? b.nodes.size() : 0, sizeof(node_id)));
         here.batch = device_links::put(*b.links, slot);
         put_step(slot, b);
-        if (rows_) {
-            here.ids = slot.put(b.links->nodes).device;
-        } else {
-            const auto rows = slot.room<float>(nodes * stride());
-            for (std::size_t i = 0; i < nodes; ++i)
-                std::ranges::copy(b.in.dense[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
-            here.rows = {rows.device, dim_, stride()};
-        }
-        lanes_.copy_in(b.slot);
+        if (rows_) here.ids = slot.put(b.links->nodes).device;
+        lanes_.copy_in(b.slot, !rows_);
     }
     void differentiate(training_batch& b) {
         on_device& here = batches_.at(b.slot);
-        const std::size_t nodes = b.links->nodes.size();
-        const std::size_t back = rows_ ? 0 : nodes * stride();
-        transfer_slot& to = lanes_.stage_out(b.slot,
-            transfer_slot::array_bytes(back, sizeof(float)) + transfer_slot::array_bytes(1, sizeof(link_statistics)));
-        const auto gradients = to.room<float>(back);
-        const auto result = to.room<link_statistics>(1);
-        here.gradients = gradients.host;
-        here.statistics = result.host;
         stream& in = lanes_.begin(b.slot);
         if (rows_)
-            run_kept(in, here, static_cast<std::uint32_t>(nodes), result.device);
+            run_kept(in, here, static_cast<std::uint32_t>(b.nodes.size()), here.made);
         else
-            links_.differentiate(in, here.batch, here.rows, {gradients.device, dim_, stride()}, result.device);
+            links_.differentiate(in, here.batch, here.rows, {here.gradients, dim_, stride()}, here.made);
         if (shared_) links_.add_to_sums(in);
         if (!b.ends_step) lanes_.end(b.slot);
     }
@@ -140,8 +148,6 @@ public:
         b.statistics.add(result);
         if (!std::isfinite(result.loss))
             throw error(errc::not_finite, "the loss of " + to_string(b.key) + " is not a finite number");
-        for (std::size_t i = 0; i < b.gradients.rows(); ++i)
-            std::ranges::copy(here.gradients.subspan(i * stride(), dim_), b.gradients[i].begin());
     }
 
 private:
@@ -150,13 +156,14 @@ private:
         const step_state* at = nullptr;
         rows_view<const float> rows{};
         const node_id* ids = nullptr; ///< ids of resident rows
-        std::span<const float> gradients{};
+        float* gradients = nullptr;   ///< [nodes, dim]
+        link_statistics* made = nullptr;
         std::span<const link_statistics> statistics{};
     };
     void put_step(transfer_slot& slot, const training_batch& b) {
         const step_state at{.t = b.step, .factor = 1};
         batches_.at(b.slot).at = slot.put(std::span(&at, 1)).device;
-        if (b.absent) lanes_.copy_in(b.slot);
+        if (b.absent) lanes_.copy_in(b.slot, false);
     }
     void run_kept(stream& in, const on_device& here, std::uint32_t nodes, link_statistics* result) {
         const rows_view<float> values(values_.at_least(nodes * stride(), in), dim_, stride());

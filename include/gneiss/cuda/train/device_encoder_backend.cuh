@@ -25,6 +25,7 @@
 #include <gneiss/cuda/train/device_rows.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
+#include <gneiss/train/row_target.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/training_optimizers.hpp>
 
@@ -64,42 +65,61 @@ public:
     void upload_embeddings(const resident_embeddings& from) { rows_->take(from, lanes_.coming()); }
     void download_embeddings(resident_embeddings& to) { rows_->give(to, lanes_.computing()); }
     [[nodiscard]] double device_seconds() const noexcept { return lanes_.busy_seconds(); }
+    /// Returns the bytes that host threads copied to the device's slots so far, besides gathered rows.
+    [[nodiscard]] std::uint64_t host_bytes() const noexcept { return lanes_.host_bytes(); }
     [[nodiscard]] static bool transfers() noexcept { return true; }
 
+    [[nodiscard]] row_target target(training_batch& b, std::size_t columns, std::size_t gradients) {
+        on_device& here = batches_.at(b.slot);
+        here.rows = {};
+        const std::size_t nodes = b.nodes.size(), stride = round_up<std::size_t>(columns, 4);
+        row_target to;
+        if (brings_rows() && columns != 0) {
+            const auto rows = lanes_.stage_rows(b.slot, transfer_slot::array_bytes(nodes * stride, sizeof(float)))
+                                  .template room<float>(nodes * stride);
+            to.rows = {rows.host.data(), nodes, columns, stride};
+            here.rows = {rows.device, network_.columns(), stride};
+        } else {
+            to.rows = {nullptr, nodes, columns}; // resident: nothing lands here
+        }
+        const std::size_t floats = gradients == 0 ? 0 : nodes * network_.stride();
+        transfer_slot& back = lanes_.stage_out(b.slot,
+            transfer_slot::array_bytes(floats, sizeof(float)) +
+                transfer_slot::array_bytes(1, sizeof(typename Task::outcome)) +
+                transfer_slot::array_bytes(1, sizeof(gradient_norm)));
+        const auto gradients_back = back.room<float>(floats);
+        if (gradients != 0) to.gradients = {gradients_back.host.data(), nodes, gradients, network_.stride()};
+        here.gradients = gradients_back.device;
+        const auto made = back.room<typename Task::outcome>(1);
+        here.made = made.host;
+        here.made_on_device = made.device;
+        put_norm(here, back);
+        return to;
+    }
     void to_device(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         if (b.absent) {
             const step_state at{.t = b.step, .factor = 1};
             here.network.at =
                 lanes_.stage_in(b.slot, transfer_slot::array_bytes(1, sizeof(at))).put(std::span(&at, 1)).device;
-            return lanes_.copy_in(b.slot);
+            return lanes_.copy_in(b.slot, false);
         }
-        transfer_slot& slot = lanes_.stage_in(b.slot, network_.bytes_of(b, brings_rows()) + Task::bytes_of(b));
-        network_.put(b, slot, here.network, brings_rows(),
+        transfer_slot& slot = lanes_.stage_in(b.slot, network_.bytes_of(b) + Task::bytes_of(b));
+        network_.put(b, slot, here.network, here.rows,
             sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{},
             sampling_ ? sampling_->names(b.slot) : nullptr);
         Task::put(b, slot, here.task);
-        lanes_.copy_in(b.slot);
+        lanes_.copy_in(b.slot, here.rows.data != nullptr);
     }
     void differentiate(training_batch& b) {
         on_device& here = batches_.at(b.slot);
-        const std::size_t floats = b.gradients.empty() ? 0 : b.nodes.size() * network_.stride();
-        transfer_slot& to = lanes_.stage_out(b.slot,
-            transfer_slot::array_bytes(floats, sizeof(float)) +
-                transfer_slot::array_bytes(1, sizeof(typename Task::outcome)) +
-                transfer_slot::array_bytes(1, sizeof(gradient_norm)));
-        const auto gradients = to.room<float>(floats);
-        const auto made = to.room<typename Task::outcome>(1);
-        here.gradients = gradients.host;
-        here.made = made.host;
-        put_norm(here, to);
         stream& in = lanes_.begin(b.slot);
         device_network::batch& network = here.network;
         if (rows_) gather(in, network);
         const device_network::outputs out = network_.forward(in, network);
-        task_.differentiate(in, network, here.task, out, made.device);
+        task_.differentiate(in, network, here.task, out, here.made_on_device);
         rows_view<float> to_rows{};
-        if (floats != 0) to_rows = rows_of(gradients.device);
+        if (!b.gradients.empty()) to_rows = rows_of(here.gradients);
         if (rows_) to_rows = rows_of(gradients_.at_least(b.nodes.size() * network_.stride(), in));
         network_.backward(in, out.gradients, to_rows);
         if (rows_)
@@ -141,9 +161,6 @@ public:
             throw error(errc::not_finite, "the loss of " + to_string(b.key) + " is not a finite number");
         if (!std::isfinite(here.norm.front().value))
             throw error(errc::not_finite, "a gradient of " + to_string(b.key) + " is not a finite number");
-        for (std::size_t i = 0; i < b.gradients.rows(); ++i)
-            std::ranges::copy(
-                here.gradients.subspan(i * network_.stride(), network_.columns()), b.gradients[i].begin());
     }
 
 protected:
@@ -164,8 +181,10 @@ private:
     struct on_device {
         device_network::batch network{};
         typename Task::batch task{};
-        std::span<const float> gradients{};
+        rows_view<float> rows{};    ///< [nodes, dense columns]; without data if they are gathered here
+        float* gradients = nullptr; ///< [nodes, dense columns], on the device
         std::span<const typename Task::outcome> made{};
+        typename Task::outcome* made_on_device = nullptr;
         std::span<const gradient_norm> norm{};
         gradient_norm* norm_on_device = nullptr;
     };

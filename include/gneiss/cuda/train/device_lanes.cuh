@@ -28,7 +28,10 @@ namespace gneiss::cuda {
 class device_lanes {
 public:
     /// Lanes without slots, which are made when batches come.
-    explicit device_lanes(memory_budget& budget) : in_(budget, "batches"), back_(budget, "gradients") {}
+    explicit device_lanes(memory_budget& budget)
+        : in_(budget, "batches"),
+          rows_(budget, "rows"),
+          back_(budget, "gradients") {}
     device_lanes(const device_lanes&) = delete;
     device_lanes& operator=(const device_lanes&) = delete;
     /// Waits: data of kernels and copies outlives this.
@@ -40,6 +43,7 @@ public:
     /// Makes slots for batches 0 … count − 1. Precondition: no work is in flight.
     void resize(std::size_t count) {
         in_.resize(count);
+        rows_.resize(count);
         back_.resize(count);
         times_.resize(count);
     }
@@ -52,14 +56,25 @@ public:
     /// Returns the slot for uploading a batch, after its begin(), with room for `bytes`. Throws `over_budget`,
     /// `device_error`.
     [[nodiscard]] transfer_slot& stage_in(std::size_t batch, std::uint64_t bytes) { return in_.begin(batch, bytes); }
+    /// Returns the slot for uploading the rows of a batch, likewise: they land there before the other arrays are known.
+    [[nodiscard]] transfer_slot& stage_rows(std::size_t batch, std::uint64_t bytes) {
+        return rows_.begin(batch, bytes);
+    }
     /// Uploads the arrays of a batch.
-    void copy_in(std::size_t batch) { in_[batch].copy_in(coming_); }
+    /// \param rows  whether it has rows
+    void copy_in(std::size_t batch, bool rows) {
+        if (rows) rows_[batch].copy_in(coming_);
+        in_[batch].copy_in(coming_);
+        host_bytes_.fetch_add(in_[batch].put_bytes(), std::memory_order_relaxed);
+        times_[batch].rows = rows;
+    }
 
     /// Returns the slot for downloading, likewise.
     [[nodiscard]] transfer_slot& stage_out(std::size_t batch, std::uint64_t bytes) { return back_.begin(batch, bytes); }
     /// Returns the stream for a batch's kernels, which begin after its upload.
     [[nodiscard]] stream& begin(std::size_t batch) {
         in_[batch].ready(computing_);
+        if (times_[batch].rows) rows_[batch].ready(computing_);
         back_[batch].ready(computing_);
         times_[batch].begun.record(computing_);
         return computing_;
@@ -68,6 +83,7 @@ public:
     void end(std::size_t batch) {
         times_[batch].over.record(computing_);
         in_[batch].done(computing_);
+        if (times_[batch].rows) rows_[batch].done(computing_);
         back_[batch].done(computing_);
     }
     /// Downloads the results of a batch's kernels, and waits for them.
@@ -82,15 +98,21 @@ public:
     /// Thread-safe.
     [[nodiscard]] double busy_seconds() const noexcept { return busy_.load(std::memory_order_relaxed); }
 
+    /// Returns the bytes that host threads copied to slots, summed over all uploaded batches; rows land there by
+    /// themselves. Thread-safe.
+    [[nodiscard]] std::uint64_t host_bytes() const noexcept { return host_bytes_.load(std::memory_order_relaxed); }
+
 private:
     struct times {
         event begun{true}, over{true};
+        bool rows = false; ///< the batch has rows
     };
 
     stream coming_, computing_, leaving_;
-    growing_slots in_, back_;
+    growing_slots in_, rows_, back_;
     std::vector<times> times_;
     std::atomic<double> busy_{0};
+    std::atomic<std::uint64_t> host_bytes_{0};
 };
 
 } // namespace gneiss::cuda

@@ -85,13 +85,12 @@ public:
     void end(stream& in) { parameters_.download(setup_.weights, in); }
 
     /// Returns the bytes of a batch in a transfer slot.
-    /// \param rows  whether it includes dense rows
-    [[nodiscard]] std::uint64_t bytes_of(const training_batch& b, bool rows) const {
+    [[nodiscard]] std::uint64_t bytes_of(const training_batch& b) const {
         const auto list = [](std::size_t size, std::size_t bytes = sizeof(std::uint32_t)) {
             return transfer_slot::array_bytes(size, bytes);
         };
-        std::uint64_t sum = list(1, sizeof(random_key)) + list(1, sizeof(step_state)) +
-            list(b.nodes.size(), sizeof(node_id)) + list(rows ? b.nodes.size() * stride() : 0, sizeof(float));
+        std::uint64_t sum =
+            list(1, sizeof(random_key)) + list(1, sizeof(step_state)) + list(b.nodes.size(), sizeof(node_id));
         const auto lists = [&](std::size_t targets, std::size_t sources, std::size_t edges) {
             return list(1, sizeof(layer_counts)) + list(targets + 1) + list(sources + 1) + 3 * list(edges);
         };
@@ -102,8 +101,9 @@ public:
         return sum;
     }
     /// Puts a batch into a slot after its begin().
+    /// \param rows   [nodes, dense columns] on the device; without data if they are gathered there
     /// \param drawn  views of layers sampled on the device, and their nodes' ids there; none: the batch has layers
-    void put(const training_batch& b, transfer_slot& to, batch& result, bool with_rows,
+    void put(const training_batch& b, transfer_slot& to, batch& result, rows_view<float> rows,
         std::span<const layer_view> drawn, const node_id* names) const {
         const random_key key = dropout_key(setup_.seed, b.key);
         const step_state at{.t = b.step, .factor = 1};
@@ -114,13 +114,8 @@ public:
         if (drawn.empty())
             for (const gneiss::layer_view& v : b.layers) result.views.push_back(put(v, to));
         result.input = {};
-        if (with_rows && columns() != 0) {
-            const auto rows = to.room<float>(b.nodes.size() * stride());
-            for (std::size_t i = 0; i < b.nodes.size(); ++i)
-                std::ranges::copy(b.in.dense[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
-            result.dense = {rows.device, columns(), stride()};
-            result.input.dense = result.dense;
-        }
+        result.dense = rows;
+        result.input.dense = rows;
         if (setup_.in.sparse == 0) return;
         result.words.assign(entries(b.in.sparse), serial_executor{});
         result.input.sparse = {
