@@ -29,12 +29,13 @@ struct expand_flags {
 programs::exit_code run_expand(const expand_flags& flags, const programs::command& self) {
     check_dataset(flags.dataset);
     check_output(flags.output, flags.common);
+    const std::filesystem::path out = std::filesystem::absolute(flags.output.out / ".").parent_path();
     gneiss::expand_options settings{
         .by = gneiss::random_seed_graph(
             flags.factor, flags.seed_edges.value_or(gneiss::default_seed_edges(flags.factor)), flags.common.seed),
         .feature_noise = flags.feature_noise,
         .train_fraction = flags.train_fraction,
-        .scratch = std::filesystem::absolute(flags.output.out / ".").parent_path().parent_path(),
+        .scratch = out.string() + ".partial", // exists when the first edge is read
         .seed = flags.common.seed};
     const gneiss::dataset from(flags.dataset);
     const gneiss::dataset_manifest& m = from.manifest();
@@ -42,8 +43,8 @@ programs::exit_code run_expand(const expand_flags& flags, const programs::comman
         throw programs::usage_error(
             "--train-fraction is a fraction of labeled nodes, " + flags.dataset.string() + " has no labels");
     const gneiss::expansion_size size = gneiss::expansion_size_of(from, settings.by);
-    gneiss::make_directories(settings.scratch);
-    if (const auto space = std::filesystem::space(settings.scratch); space.available < size.disk_bytes)
+    gneiss::make_directories(out.parent_path());
+    if (const auto space = std::filesystem::space(out.parent_path()); space.available < size.disk_bytes)
         throw gneiss::error(gneiss::errc::no_space,
             fmt::format("{} nodes and {} edges need about {} of disk, {} are free", size.nodes, size.edges,
                 gneiss::format_bytes(size.disk_bytes), gneiss::format_bytes(space.available)),

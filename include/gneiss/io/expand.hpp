@@ -38,7 +38,7 @@ struct expand_options {
     double feature_noise = .1;
     /// share of the labeled nodes; the rest is split evenly into valid and test. Absent: as in A
     std::optional<double> train_fraction{};
-    std::filesystem::path scratch = "."; ///< directory for 12 bytes per edge of the source
+    std::filesystem::path scratch = "."; ///< directory for 12 bytes per edge of the source; exists when edges are read
     std::uint64_t seed = 0;              ///< seeds the noise
 };
 
