@@ -12,8 +12,8 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/import/importer.hpp>
 #include <gneiss/io/manifest.hpp>
-#include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "commands.hpp"
 #include "kit/cli/dataset_path.hpp"
@@ -113,15 +113,12 @@ std::optional<std::filesystem::path> foreign_file(const std::filesystem::path& d
         if (holds_lists(at->path())) continue;
         if (at->symlink_status().type() == std::filesystem::file_type::directory)
             return at->path(); // also one named like an array
-        if (name == "manifest.json" || name == gneiss::importing::skipped_name ||
-            name == gneiss::directory_lock::name || name.starts_with(programs::device_profile_name))
-            continue;
+        if (!programs::names_file("dataset", name)) return at->path();
         std::string_view array = name;
         if (array.ends_with(".xxh3")) array.remove_suffix(5);
-        if (array.ends_with(".npy") &&
-            (!readable || std::ranges::find(arrays, array.substr(0, array.size() - 4)) != arrays.end()))
-            continue;
-        return at->path();
+        if (readable && array.ends_with(".npy") &&
+            std::ranges::find(arrays, array.substr(0, array.size() - 4)) == arrays.end())
+            return at->path();
     }
     return std::nullopt;
 }

@@ -70,6 +70,11 @@ std::span<const file_name> files_in(std::string_view kind) {
     return std::ranges::find(kinds, kind, &directory_kind::name)->files;
 }
 
+bool names_file(std::string_view kind, std::string_view name) {
+    return std::ranges::any_of(
+        files_in(kind), [&](const file_name& file) { return file.kind.empty() && matches(name, file.pattern); });
+}
+
 std::optional<fs::path> foreign_entry(const fs::path& directory, std::string_view kind, int kept_levels) {
     for (const auto& entry : fs::directory_iterator(directory)) {
         const std::string name = entry.path().filename().string();

@@ -38,6 +38,9 @@ struct file_name {
 /// Returns the names in a kind of directory: run, checkpoint, best, dataset, … Precondition: it exists.
 [[nodiscard]] std::span<const file_name> files_in(std::string_view kind);
 
+/// Returns true for a name of a file, not of a directory, in a kind of directory. Precondition: the kind exists.
+[[nodiscard]] bool names_file(std::string_view kind, std::string_view name);
+
 /// Returns a file or directory in a directory of this kind, at any depth, that none of our programs made: removing the
 /// directory would remove it. Other names in the first `kept_levels` levels are left out: they are not removed. So are
 /// links, FIFOs and devices at names of ours, and directories in it that are marked as ours. Throws
