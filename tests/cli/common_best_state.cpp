@@ -47,7 +47,7 @@ bool is_state(const fs::path& file, std::uint64_t n) {
     std::string text;
     std::ifstream(rows_of(saved, file.parent_path(), "rows.bin")) >> text;
     return saved.generation == n && saved.disk_slots == n && text == std::to_string(n) &&
-        best_state_in(file) == kept_state{10 * n, metrics_of(n)};
+        best_state_in(file, 1 << 20) == kept_state{10 * n, metrics_of(n)};
 }
 std::set<std::string> names_in(const fs::path& directory) {
     std::set<std::string> names;
@@ -60,14 +60,14 @@ std::set<std::string> names_in(const fs::path& directory) {
 TEST_CASE("the best state is the last one kept, with its epoch, its rows and metrics, and no other remains") {
     const gneiss::test::temporary_directory folder;
     const fs::path file = folder / "best/checkpoint.bin";
-    CHECK_FALSE(best_state_in(file));
+    CHECK_FALSE(best_state_in(file, 1 << 20));
     for (std::uint64_t n = 1; n < 5; ++n) {
         keep_best(file, numbered(n), metrics_of(n), rows_saying(n));
         CHECK(is_state(file, n));
         CHECK(names_in(folder / "best").size() == 2);
     }
     keep_best(file, numbered(9), metrics_of(9));
-    CHECK(best_state_in(file) == kept_state{90, metrics_of(9)});
+    CHECK(best_state_in(file, 1 << 20) == kept_state{90, metrics_of(9)});
     CHECK(names_in(folder / "best") == std::set<std::string>{"checkpoint.bin"});
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("states of earlier versions have their rows in rows.bin and no metrics
     fs::create_directory(folder / "best");
     gneiss::save_checkpoint(file, numbered(1));
     std::ofstream(folder / "best/rows.bin") << 1;
-    CHECK_FALSE(best_state_in(file));
+    CHECK_FALSE(best_state_in(file, 1 << 20));
     CHECK(rows_of(gneiss::load_checkpoint(file), folder / "best", "rows.bin") == folder / "best/rows.bin");
     keep_best(file, numbered(2), metrics_of(2), rows_saying(2));
     CHECK(is_state(file, 2));

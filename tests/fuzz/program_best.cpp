@@ -22,7 +22,7 @@ GNEISS_FUZZ_TARGET("program_best", bytes) {
     state.put_text("metrics", text.substr(std::min(end + 1, text.size())));
     save_checkpoint(at / "checkpoint.bin", state);
     std::optional<programs::kept_state> kept;
-    if (fuzz::accepted([&] { kept = programs::best_state_in(at / "checkpoint.bin"); }))
+    if (fuzz::accepted([&] { kept = programs::best_state_in(at / "checkpoint.bin", 1 << 20); }))
         fuzz::property(kept.has_value(), "a state with metrics is one");
     std::filesystem::path rows;
     if (!fuzz::accepted([&] { rows = programs::rows_of(state, at.path(), "rows.bin"); })) return;

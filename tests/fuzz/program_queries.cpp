@@ -74,7 +74,8 @@ GNEISS_FUZZ_TARGET("program_queries", bytes) {
         const auto split = data.split("test");
         std::vector<edge> edges(split.edges().begin(), split.edges().end());
         std::ranges::sort(edges);
-        const trainers::candidate_file candidates(data, file, edges);
+        const trainers::candidate_file candidates(data, file, edges, memory);
+        fuzz::property(candidates.bytes() <= memory, "candidates are within the memory");
         candidates.read(0, edges.size(), [](std::size_t, side, std::span<const node_id> list) {
             fuzz::property(std::ranges::all_of(list, [](node_id v) { return v < nodes; }), "candidates are nodes");
         });

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -179,6 +180,24 @@ TEST_CASE("segments are verified independently, and only as a whole") {
         }
         at += size;
     }
+}
+
+TEST_CASE(
+    "checksums of a TiB without blocks, and blocks beyond 1 MiB, are refused before memory is allocated for them") {
+    const gneiss::test::temporary_directory directory;
+    const auto path = directory / "a.npy", sidecar = gneiss::sidecar_path(path);
+    const std::uint64_t blocks = (std::uint64_t{1} << 40) / sizeof(gneiss::checked_block);
+    std::array<std::uint64_t, 8> head{
+        gneiss::checksum_table::magic, gneiss::checksum_table::version | std::uint64_t{1} << 52, 0, 0, 0, blocks, 0, 0};
+    auto file = gneiss::plain_file::create(sidecar);
+    file.truncate(sizeof head + blocks * sizeof(gneiss::checked_block));
+    file.write_at(0, std::as_bytes(std::span(head)));
+    CHECK_THROWS_WITH_AS(
+        (void)gneiss::checksum_table::load(path), doctest::Contains("blocks out of order"), gneiss::error);
+    head[1] += std::uint64_t{1} << 32;
+    file.write_at(0, std::as_bytes(std::span(head)));
+    CHECK_THROWS_WITH_AS(
+        (void)gneiss::checksum_table::load(path), doctest::Contains("1 MiB is the most"), gneiss::error);
 }
 
 TEST_CASE("every truncation and bit flip of an array or its checksums is found") {

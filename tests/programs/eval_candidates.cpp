@@ -126,6 +126,26 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("a file whose lines exceed --memory is refused while it is read, with the numbers") {
+    const ring_workshop shop("", "--ids int");
+    (void)shop.json(train + "--out a");
+    std::string line = "0\t0\t1\ttail";
+    while (line.size() < std::size_t{60} << 20) line += "\t7";
+    shop.write("long.tsv", line + "\n");
+    const auto got = shop.run("eval a --eval-candidates long.tsv --memory 256MiB --threads 1");
+    CAPTURE(got.err);
+    CHECK(got.code == 3);
+    CHECK(got.err.find("edges and the longest list of long.tsv") != std::string::npos);
+    CHECK(got.err.find("of memory, the budget is") != std::string::npos);
+    std::string queries;
+    for (int i = 0; i < 3000000; ++i) queries += "0\t0\t?\n";
+    shop.write("many.tsv", queries);
+    const auto many = shop.run("predict a --queries many.tsv --memory 256MiB --threads 1");
+    CAPTURE(many.err);
+    CHECK(many.code == 3);
+    CHECK(many.err.find("queries") != std::string::npos);
+}
+
 TEST_CASE("a file with candidates of one side ranks that side alone") {
     const ring_workshop shop("", "--ids int");
     auto tails = shop.arrays("test"), heads = tails;

@@ -219,7 +219,69 @@ void change_manifests(std::size_t step) {
     }
 }
 
+/// Extends each file of the dataset and the run to a TiB, which takes no disk space.
+void extend_files(std::size_t step) {
+    sampled cases{step};
+    for (const small_trainer& of : trainers) {
+        const shop at(of);
+        std::vector<fs::path> files;
+        for (const char* within : {"data", "run"})
+            for (const auto& entry : fs::recursive_directory_iterator(at / within))
+                if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), at.path()));
+        std::ranges::sort(files);
+        for (const fs::path& file : files) {
+            if (!cases.next()) continue;
+            CAPTURE(file.string());
+            at.restore();
+            if (file != "run/run.json") fs::remove(at / "run/run.json");
+            fs::resize_file(at / file, std::uintmax_t{1} << 40);
+            for (const std::string& command :
+                {std::string("eval run --memory 256MiB --threads 1"), at.train + "--resume"}) {
+                CAPTURE(command);
+                at.check_end(at.run(command, "", "prlimit --as=8589934592 timeout 60"));
+            }
+        }
+    }
+}
+
 } // namespace
+
+TEST_CASE("a file of a TiB without content ends in a result or in one line: a sample") { extend_files(23); }
+TEST_CASE("a file of a TiB without content ends in a result or in one line" * doctest::test_suite("long")) {
+    extend_files(1);
+}
+
+TEST_CASE("a checkpoint beyond --memory is refused with the numbers") {
+    const shop at(trainers[0]);
+    fs::remove(at / "run/run.json");
+    fs::resize_file(at / "run/checkpoint/checkpoint.bin", std::uintmax_t{1} << 40);
+    for (const std::string& command : {std::string("eval run --memory 256MiB --threads 1"), at.train + "--resume"}) {
+        const auto got = at.run(command, "", "prlimit --as=8589934592 timeout 60");
+        CAPTURE(got.err);
+        CHECK(got.code == 3);
+        CHECK(got.err.find("needs 1.00 TiB of memory, the budget is 256 MiB: run/checkpoint/checkpoint.bin") !=
+            std::string::npos);
+    }
+}
+
+TEST_CASE("a warm start from a run whose configuration has values of other types names that run") {
+    const shop at(trainers[0]);
+    const gneiss::checkpoint whole = gneiss::load_checkpoint(at / "run/checkpoint/checkpoint.bin");
+    for (const char* flag : {"epochs", "dim"}) {
+        at.restore();
+        json progress = json::parse(*whole.text("progress"));
+        progress["config"][flag] = "x";
+        gneiss::checkpoint changed = whole;
+        changed.put_text("progress", progress.dump());
+        gneiss::save_checkpoint(at / "run/checkpoint/checkpoint.bin", changed);
+        const auto got = at.run("train data --warm-start run --out new --epochs 1 --memory 256MiB --threads 1 --quiet");
+        CAPTURE(got.err);
+        CHECK(got.code == 1);
+        CHECK(got.err.find("run: its checkpoint") != std::string::npos);
+        CHECK(got.err.find(flag) != std::string::npos);
+        CHECK(got.err.find("json") == std::string::npos);
+    }
+}
 
 TEST_CASE("a checkpoint of wrong meaning is used or refused: a sample") { change_checkpoints(331); }
 TEST_CASE("a checkpoint of wrong meaning is used or refused" * doctest::test_suite("long")) { change_checkpoints(1); }

@@ -73,7 +73,11 @@ public:
           store_(of.features.files(), of.plan.partitioning) {
         if (settings.pinned(of.data) != 0) homes_ = of.data.hub_partitions();
         gneiss::pass_record done;
-        if (of.run.saved) done = saved_progress().at("passes").get<gneiss::pass_record>();
+        if (of.run.saved)
+            done = trainers::read_progress(
+                *of.run.saved, of.run.directory.path(), [](const nlohmann::ordered_json& progress) {
+                    return progress.at("passes").get<gneiss::pass_record>();
+                });
         std::optional<gneiss::pass_record> replay;
         if (settings.reuse_plan) replay = read_passes(*settings.reuse_plan);
         reuse_.emplace(settings.reuse, std::move(done), std::move(replay));

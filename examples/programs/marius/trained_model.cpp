@@ -15,7 +15,7 @@ namespace marius {
 trained_model::trained_model(
     const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved)
     : budget(memory) {
-    auto opened = trainers::open_trained<options>(program, run, moved);
+    auto opened = trainers::open_trained<options>(program, run, moved, memory);
     how = std::move(opened.flags);
     state = std::move(opened.state);
     trainers::warn_if_unfinished(run, state);

@@ -21,7 +21,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     const std::optional<std::filesystem::path>& moved, const std::optional<std::filesystem::path>& other)
     : budget(memory),
       run_(run) {
-    auto opened = trainers::open_trained<options>(program, run, moved);
+    auto opened = trainers::open_trained<options>(program, run, moved, memory);
     how = std::move(opened.flags);
     state = std::move(opened.state);
     const gneiss::checkpoint& saved = opened.saved;

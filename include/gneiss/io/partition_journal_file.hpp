@@ -14,7 +14,9 @@
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory.hpp>
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/partition/concepts.hpp>
+#include <gneiss/storage/io/detail/file_checksum.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -32,10 +34,12 @@ class partition_journal_file final : public partition_journal {
 public:
     /// Reads an existing file at `path`.
     /// \param identity  hash of all inputs of the result: graph, request and options
-    partition_journal_file(std::filesystem::path path, std::uint64_t identity)
+    /// \param memory    bytes that the state may take; throws over_budget beyond
+    partition_journal_file(
+        std::filesystem::path path, std::uint64_t identity, std::uint64_t memory = std::uint64_t{64} << 30)
         : path_(std::move(path)),
           identity_(identity) {
-        if (std::filesystem::exists(path_)) read();
+        if (std::filesystem::exists(path_)) read(memory);
     }
 
     void save(std::uint32_t step, std::span<const std::byte> state) override {
@@ -69,7 +73,7 @@ private:
     [[nodiscard]] static std::uint64_t hash_of(const words& head) noexcept {
         return checksum(std::as_bytes(std::span(head)).first(sizeof head - sizeof head.back()), magic);
     }
-    void read() {
+    void read(std::uint64_t memory) {
         const plain_file file = plain_file::open(path_);
         words head{};
         const auto wrong = [&](const char* what) {
@@ -88,10 +92,11 @@ private:
                 "belongs to a partitioning of another graph or with other flags: remove it to start over",
                 {.path = path_});
         if (head[4] != size - sizeof head) throw wrong("was cut");
+        if (head[4] > memory) throw over_budget(memory, {{path_.string(), head[4]}});
+        if (detail::file_checksum(file, sizeof head, head[4], identity_) != head[5]) throw wrong("checksum mismatch");
         state_.resize(static_cast<std::size_t>(head[4]));
         file.read_at(sizeof head, state_);
         file.drop_cached(0, size);
-        if (checksum(state_, identity_) != head[5]) throw wrong("checksum mismatch");
         step_ = static_cast<std::uint32_t>(head[3]);
         bytes_ = size;
     }

@@ -97,4 +97,27 @@ TEST_CASE("each partition has a distinct, existing slot") {
     CHECK(complaint([](checkpoint& c) { c.slots.pop_back(); }) == "slots");
 }
 
+TEST_CASE("a checkpoint beyond the memory, and a hole of a TiB, are refused before they are read") {
+    const test::temporary_directory at;
+    save_checkpoint(at / "c", sample());
+    const std::uint64_t size = std::filesystem::file_size(at / "c");
+    CHECK(load_checkpoint(at / "c", size) == sample());
+    CHECK_THROWS_WITH_AS(
+        (void)load_checkpoint(at / "c", size - 1), doctest::Contains("of memory, the budget is"), over_budget);
+    std::filesystem::resize_file(at / "c", std::uintmax_t{1} << 40);
+    CHECK_THROWS_WITH_AS((void)load_checkpoint(at / "c"), doctest::Contains("needs 1.00 TiB of memory"), over_budget);
+    plain_file::create(at / "hole").truncate(std::uint64_t{1} << 40);
+    CHECK_THROWS_WITH_AS((void)load_checkpoint(at / "hole"), doctest::Contains("this is not a checkpoint"), error);
+}
+
+TEST_CASE("a checkpoint has at most 65536 sections") {
+    const test::temporary_directory at;
+    checkpoint c = sample();
+    for (int i = 0; i < 65534; ++i) c.sections[std::to_string(i)] = {};
+    save_checkpoint(at / "c", c);
+    CHECK(load_checkpoint(at / "c") == c);
+    c.sections["more"] = {};
+    CHECK_THROWS_WITH_AS(save_checkpoint(at / "c", c), doctest::Contains("at most 65536 sections"), error);
+}
+
 } // namespace test_storage_io_checkpoint

@@ -34,7 +34,7 @@ public:
           on(flags.executor()),
           run_(flags.run) {
         const std::filesystem::path& run = run_;
-        trained_run<node_classification_options> opened = of.open(run, flags.dataset);
+        trained_run<node_classification_options> opened = of.open(run, flags.dataset, flags.memory_bytes());
         how = std::move(opened.flags);
         state = std::move(opened.state);
         warn_if_unfinished(run, state);

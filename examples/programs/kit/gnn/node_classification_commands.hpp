@@ -20,7 +20,7 @@ struct node_classification_program {
     std::string program;
     /// Opens a run for reading, as `open_trained`.
     std::function<trained_run<node_classification_options>(
-        const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved)>
+        const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved, std::uint64_t memory)>
         open;
 };
 
@@ -32,12 +32,14 @@ void add_node_classification_commands(programs::command_line& to, const node_cla
 /// Adds the same commands for a program whose flags of `train` are `Options`.
 template <class Options>
 void add_node_classification_commands(programs::command_line& to, const std::string& program) {
-    add_node_classification_commands(
-        to, {program, [program](const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved) {
-                 auto opened = open_trained<Options>(program, run, moved);
-                 return trained_run<node_classification_options>{std::move(opened.saved), std::move(opened.data),
-                     static_cast<const node_classification_options&>(opened.flags), std::move(opened.state)};
-             }});
+    add_node_classification_commands(to,
+        {program,
+            [program](const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved,
+                std::uint64_t memory) {
+                auto opened = open_trained<Options>(program, run, moved, memory);
+                return trained_run<node_classification_options>{std::move(opened.saved), std::move(opened.data),
+                    static_cast<const node_classification_options&>(opened.flags), std::move(opened.state)};
+            }});
 }
 
 } // namespace trainers

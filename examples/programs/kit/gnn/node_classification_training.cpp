@@ -116,8 +116,6 @@ bool node_classification_training::evaluates_beside() const {
             inference_options(of_.how), of_.plan.evaluation_bytes);
 }
 
-nlohmann::ordered_json node_classification_training::saved_progress() const { return progress_of(*of_.run.saved); }
-
 gneiss::checkpoint node_classification_training::header(const gneiss::resume_position& at) const {
     gneiss::checkpoint c = begin_checkpoint(of_.command, of_.dataset, at);
     of_.net.put(c);

@@ -94,9 +94,6 @@ protected:
     /// Adds trainer state beyond weights and position to a checkpoint's progress.
     virtual void add_progress(nlohmann::ordered_json&) const {}
 
-    /// Returns the progress in the run's checkpoint. Precondition: there is one.
-    [[nodiscard]] nlohmann::ordered_json saved_progress() const;
-
     parts of_;
     gneiss::tbb_executor executor_;
 

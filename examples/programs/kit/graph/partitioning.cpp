@@ -226,7 +226,7 @@ placed_nodes place_nodes(
     if (job.out) {
         const std::filesystem::path path = journal_of(*job.out);
         if (job.ignore_journal) std::filesystem::remove(path);
-        journal.emplace(path, identity_of(data, job, request, flags));
+        journal.emplace(path, identity_of(data, job, request, flags), with.budget.available());
         request.journal = &*journal;
         result.resumed_step = journal->step();
     }

@@ -90,9 +90,9 @@ void keep_best(
         if (old.filename() != rows) fs::remove(old, ignored);
 }
 
-std::optional<kept_state> best_state_in(const fs::path& file) {
+std::optional<kept_state> best_state_in(const fs::path& file, std::uint64_t memory) {
     if (!fs::exists(file)) return std::nullopt;
-    const gneiss::checkpoint saved = gneiss::load_checkpoint(file);
+    const gneiss::checkpoint saved = gneiss::load_checkpoint(file, memory);
     const auto text = saved.text(metrics_section);
     if (!text) return std::nullopt;
     const nlohmann::ordered_json read = parse_json_object(*text);

@@ -39,8 +39,9 @@ struct kept_state {
 
     friend bool operator==(const kept_state&, const kept_state&) = default;
 };
-/// Returns the state at `file`; empty if there is none or it has no metrics. Throws errc::corrupt.
-[[nodiscard]] std::optional<kept_state> best_state_in(const std::filesystem::path& file);
+/// Returns the state at `file`; empty if there is none or it has no metrics. Throws errc::corrupt; over_budget if it
+/// exceeds `memory` bytes.
+[[nodiscard]] std::optional<kept_state> best_state_in(const std::filesystem::path& file, std::uint64_t memory);
 
 /// Returns the row file that a checkpoint in `directory` names, or `otherwise`.
 [[nodiscard]] std::filesystem::path rows_of(

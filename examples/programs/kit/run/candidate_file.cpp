@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/import/npz.hpp>
 #include <gneiss/io/npy_header.hpp>
 #include <gneiss/io/npy_integers.hpp>
@@ -34,6 +35,11 @@ public:
 namespace {
 
 constexpr std::array ends{gneiss::side::head, gneiss::side::tail};
+
+/// Throws over_budget if a list of candidates takes more than `memory`.
+void check_memory(const std::filesystem::path& path, std::uint64_t bytes, std::uint64_t memory) {
+    if (bytes > memory) throw gneiss::over_budget(memory, {{"edges and the longest list of " + path.string(), bytes}});
+}
 
 /// Maps a dataset's source ids or names to nodes and relations.
 class source_ids {
@@ -138,10 +144,10 @@ private:
 /// An archive; keeps the row of each edge.
 class npz_listing final : public candidate_file::listing {
 public:
-    npz_listing(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges)
+    npz_listing(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges,
+        std::uint64_t memory)
         : ids_(data),
-          file_(gneiss::plain_file::open(path)),
-          row_(edges.size(), none) {
+          file_(gneiss::plain_file::open(path)) {
         const gneiss::importing::npz_file archive(path);
         const auto named = [&](std::initializer_list<const char*> names, bool columns) -> std::optional<integer_rows> {
             for (const char* name : names)
@@ -164,6 +170,8 @@ public:
             if (one && one->rows() != heads->rows())
                 throw one->wrong(fmt::format("has {} rows, {} has {}", one->rows(), heads->name(), heads->rows()));
         if (heads->rows() >= none) throw heads->wrong("has more than 2³² - 2 rows");
+        check_memory(path, bytes(edges.size()), memory);
+        row_.assign(edges.size(), none);
         match(*heads, relations, *tails, edges);
     }
 
@@ -191,12 +199,12 @@ public:
                 pages.add(numbers.size() * sizeof(numbers[0]));
             }
     }
-    [[nodiscard]] std::uint64_t bytes() const override {
-        return 2 * row_.size() * sizeof(row_[0]) +
-            20 * std::max(size(0, gneiss::side::head), size(0, gneiss::side::tail));
-    }
+    [[nodiscard]] std::uint64_t bytes() const override { return bytes(row_.size()); }
 
 private:
+    [[nodiscard]] std::uint64_t bytes(std::uint64_t edges) const {
+        return 2 * edges * sizeof(row_[0]) + 20 * std::max(size(0, gneiss::side::head), size(0, gneiss::side::tail));
+    }
     static constexpr std::uint32_t none = ~std::uint32_t{0};
     static constexpr std::uint64_t piece = 16384; ///< rows matched at once
 
@@ -235,10 +243,14 @@ private:
 /// Text; keeps the line of each end of an edge.
 class text_listing final : public candidate_file::listing {
 public:
-    text_listing(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges)
+    text_listing(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges,
+        std::uint64_t memory)
         : ids_(data),
-          file_(gneiss::plain_file::open(path)),
-          lines_{std::vector<line>(edges.size()), std::vector<line>(edges.size())} {
+          file_(gneiss::plain_file::open(path)) {
+        const std::uint64_t places = bytes(edges.size());
+        check_memory(path, places, memory);
+        for (std::vector<line>& lines : lines_) lines.resize(edges.size());
+        const std::uint64_t longest = (memory - places) / 5; // line that fits
         std::ifstream in(path, std::ios::binary);
         std::string text;
         std::uint64_t offset = 0;
@@ -250,6 +262,7 @@ public:
                     throw gneiss::error(gneiss::errc::invalid_format,
                         "is longer than " + gneiss::format_bytes(programs::longest_text),
                         {.path = path, .line = number});
+                if (text.size() == longest) check_memory(path, places + 5 * (longest + 1), memory);
                 text.push_back(static_cast<char>(c));
             }
             return !text.empty();
@@ -289,9 +302,11 @@ public:
                 pages.add(from.bytes);
             }
     }
-    [[nodiscard]] std::uint64_t bytes() const override { return 2 * lines_[0].size() * sizeof(line) + 5 * longest_; }
+    [[nodiscard]] std::uint64_t bytes() const override { return bytes(lines_[0].size()); }
 
 private:
+    [[nodiscard]] std::uint64_t bytes(std::uint64_t edges) const { return 2 * edges * sizeof(line) + 5 * longest_; }
+
     /// Offset and size of the candidates of one end of an edge.
     struct line {
         std::uint64_t begin = 0, number = 0;
@@ -347,12 +362,12 @@ private:
 
 } // namespace
 
-candidate_file::candidate_file(
-    const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges) {
+candidate_file::candidate_file(const gneiss::dataset& data, const std::filesystem::path& path,
+    std::span<const gneiss::edge> edges, std::uint64_t memory) {
     if (path.extension() == ".npz")
-        listing_ = std::make_unique<const npz_listing>(data, path, edges);
+        listing_ = std::make_unique<const npz_listing>(data, path, edges, memory);
     else
-        listing_ = std::make_unique<const text_listing>(data, path, edges);
+        listing_ = std::make_unique<const text_listing>(data, path, edges, memory);
 }
 candidate_file::~candidate_file() = default;
 

@@ -30,9 +30,11 @@ public:
     class listing;
 
     /// Finds the row of each edge. \param edges  ascending; outlive this, as `data` does
+    /// \param memory  bytes that this may take; throws over_budget before it takes more
     /// Throws errc::invalid_format, out_of_range and not_found, naming file, row and column: an unknown node, an edge
     /// without candidates.
-    candidate_file(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges);
+    candidate_file(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges,
+        std::uint64_t memory);
     candidate_file(const candidate_file&) = delete;
     candidate_file& operator=(const candidate_file&) = delete;
     ~candidate_file();

@@ -33,9 +33,12 @@ gneiss::candidate_sets candidates_for(const std::string& which, const gneiss::da
     const std::uint64_t nodes = data.manifest().nodes;
     if (which == "range") return gneiss::candidate_sets::seen_in(training_scan(buckets, stop), nodes, queries, limit);
     gneiss::node_set listed(nodes);
-    for_each_name(data, which, [&](gneiss::node_id node) { listed.insert(node); });
+    for_each_name(data, which, [&](gneiss::node_id node) {
+        listed.insert(node);
+        if (listed.bytes() > limit)
+            throw gneiss::over_budget(limit, {{"nodes of " + which + ", so far", listed.bytes()}});
+    });
     listed.finish();
-    if (listed.bytes() > limit) throw gneiss::over_budget(limit, {{"nodes of " + which, listed.bytes()}});
     if (listed.size() == 0) throw gneiss::error(gneiss::errc::invalid_format, "names no node", {.path = which});
     return gneiss::candidate_sets(std::move(listed));
 }

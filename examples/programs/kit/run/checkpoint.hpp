@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
@@ -45,5 +47,18 @@ void from_bytes(const std::vector<std::byte>& bytes, std::span<float> numbers, s
 void put_progress(gneiss::checkpoint& to, const nlohmann::ordered_json& progress);
 /// Reads the section "progress". Throws errc::corrupt if it is missing.
 [[nodiscard]] nlohmann::ordered_json progress_of(const gneiss::checkpoint& saved);
+/// Returns read(progress) of the checkpoint in the run `run`. Throws errc::corrupt if the section is missing, or lacks
+/// a value that `read` takes, or has it in another form.
+template <class Read>
+[[nodiscard]] auto read_progress(const gneiss::checkpoint& saved, const std::filesystem::path& run, Read&& read) {
+    const nlohmann::ordered_json progress = progress_of(saved);
+    try {
+        return read(progress);
+    } catch (const nlohmann::json::exception&) {
+        throw gneiss::error(gneiss::errc::corrupt,
+            "its checkpoint holds progress of another form than trainers write: train with another --out",
+            {.path = run});
+    }
+}
 
 } // namespace trainers

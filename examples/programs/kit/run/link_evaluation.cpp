@@ -105,8 +105,7 @@ void check_candidates(const link_options& how, std::uint64_t seed, const gneiss:
             (void)candidates_for(how.candidates, data, data.buckets(), ends_of(edges), memory, stop);
             continue;
         }
-        const candidate_file listed(data, candidates_of(*how.eval_candidates, split), edges);
-        if (listed.bytes() > memory) throw gneiss::over_budget(memory, {{"edges of the candidates", listed.bytes()}});
+        const candidate_file listed(data, candidates_of(*how.eval_candidates, split), edges, memory);
         listed.read(0, edges.size(),
             [&](std::size_t, gneiss::side, std::span<const gneiss::node_id>) { throw_if_stopped(stop); });
     }
@@ -119,9 +118,9 @@ programs::metric_values link_evaluation::operator()(const std::string& split, st
     const std::uint64_t left = memory - std::min(memory, among.bytes());
     const gneiss::link_metrics metrics = with_names(data, [&] {
         if (how.eval_candidates) {
-            const candidate_file listed(data, candidates_of(*how.eval_candidates, split), ranked);
-            const gneiss::link_metrics found = gneiss::rank_edges_given(
-                scorer, rows, std::span(ranked), listed, on, memory - std::min(memory, listed.bytes()));
+            const candidate_file listed(data, candidates_of(*how.eval_candidates, split), ranked, left);
+            const gneiss::link_metrics found =
+                gneiss::rank_edges_given(scorer, rows, std::span(ranked), listed, on, left - listed.bytes());
             if (found.both().count() == 0)
                 throw gneiss::error(gneiss::errc::not_found, "lists no candidates",
                     {.path = candidates_of(*how.eval_candidates, split)});

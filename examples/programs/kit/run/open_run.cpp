@@ -56,7 +56,7 @@ opened open_run(const std::string& program, const run_options& flags, const prog
         try {
             if (const auto finished = run.finished_result()) {
                 refuse_changes(command, finished->at("config"), flags.out.has_value());
-                if (std::filesystem::exists(where)) result.run.saved = gneiss::load_checkpoint(where);
+                if (std::filesystem::exists(where)) result.run.saved = gneiss::load_checkpoint(where, plan.budget);
                 refuse_other_dataset(result.run, &*finished, flags.dataset, data);
                 result.finished = *finished;
                 return result;
@@ -67,7 +67,7 @@ opened open_run(const std::string& program, const run_options& flags, const prog
         }
     }
     if (std::filesystem::exists(where)) {
-        result.run.saved = gneiss::load_checkpoint(where);
+        result.run.saved = gneiss::load_checkpoint(where, plan.budget);
         refuse_changes(command, progress_of(*result.run.saved).at("config"), flags.out.has_value());
         if (result.run.saved->configuration_hash != configuration_hash(command))
             throw gneiss::error(

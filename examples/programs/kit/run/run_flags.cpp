@@ -135,11 +135,12 @@ void warn_if_unfinished(const std::filesystem::path& run, const run_state& state
             state.epoch + (state.amid ? 1 : 0), state.epochs, run.string()));
 }
 
-gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::filesystem::path& directory) {
+gneiss::checkpoint load_trained(
+    const std::filesystem::path& run, const std::filesystem::path& directory, std::uint64_t memory) {
     const std::filesystem::path where = directory / checkpoint_name;
     if (!std::filesystem::exists(where))
         throw gneiss::error(gneiss::errc::not_found, "has no checkpoint: train it first", {.path = run});
-    return gneiss::load_checkpoint(where);
+    return gneiss::load_checkpoint(where, memory);
 }
 
 void refuse_other_program(const std::string& program, const std::filesystem::path& run) {

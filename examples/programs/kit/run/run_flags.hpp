@@ -82,8 +82,10 @@ void count_epochs(run_state& state, const gneiss::resume_position& at, std::uint
 /// Warns if the run has not finished training: of its state, or that it is untrained.
 void warn_if_unfinished(const std::filesystem::path& run, const run_state& state);
 
-/// Loads the checkpoint in `directory` of a run. Throws errc::not_found if there is none.
-[[nodiscard]] gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::filesystem::path& directory);
+/// Loads the checkpoint in `directory` of a run. Throws errc::not_found if there is none; over_budget if it exceeds
+/// `memory` bytes.
+[[nodiscard]] gneiss::checkpoint load_trained(
+    const std::filesystem::path& run, const std::filesystem::path& directory, std::uint64_t memory);
 /// Throws errc::config_mismatch for a run of another program, by the first line of its config.toml.
 void refuse_other_program(const std::string& program, const std::filesystem::path& run);
 /// Throws errc::config_mismatch if the run was trained on another dataset, or with another configuration than `command`
@@ -114,10 +116,10 @@ struct trained_run {
 /// config.toml, and its dataset, which `moved` names if it is elsewhere now. Throws as `load_trained`,
 /// `refuse_other_program` and `refuse_another`; errc::not_found if the dataset is missing; errors of flags.
 template <class Options>
-[[nodiscard]] trained_run<Options> open_trained(
-    const std::string& program, const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved) {
+[[nodiscard]] trained_run<Options> open_trained(const std::string& program, const std::filesystem::path& run,
+    const std::optional<std::filesystem::path>& moved, std::uint64_t memory) {
     run_state state = state_of(run);
-    trained_run<Options> opened{load_trained(run, state.directory), nullptr, {}, std::move(state)};
+    trained_run<Options> opened{load_trained(run, state.directory, memory), nullptr, {}, std::move(state)};
     refuse_other_program(program, run);
     programs::command_line reader(program, "");
     opened.flags.add_to(reader.add("train", "", {}));

@@ -133,22 +133,27 @@ epoch_so_far epoch_so_far::from_json(const nlohmann::ordered_json& j) {
         j.value("correct", std::uint64_t{0})};
 }
 
-loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved, const std::filesystem::path& best) {
-    loop_position at;
-    if (!saved) return at;
-    const nlohmann::ordered_json progress = progress_of(*saved);
-    at.begun = true;
-    at.next = saved->position;
-    at.next.steps = progress.at("steps").get<std::uint64_t>();
-    at.seconds = progress.value("seconds", 0.0);
-    at.peak_rss_bytes = progress.value("peak_rss_bytes", std::uint64_t{0});
-    at.so_far = epoch_so_far::from_json(progress.at("epoch"));
-    if (progress.contains("start"))
-        for (const auto& [name, value] : progress.at("start").items()) at.start.emplace_back(name, value.get<double>());
-    at.warnings = progress.value("warnings", at.warnings);
-    if (progress.contains("unvalidated")) at.unvalidated = programs::epoch_from_json(progress.at("unvalidated"));
+loop_position loop_position::of(const opened_run& run, std::uint64_t memory) {
+    if (!run.saved) return {};
+    loop_position at = read_progress(*run.saved, run.directory.path(), [&](const nlohmann::ordered_json& progress) {
+        loop_position read;
+        read.begun = true;
+        read.next = run.saved->position;
+        read.next.steps = progress.at("steps").get<std::uint64_t>();
+        read.seconds = progress.value("seconds", 0.0);
+        read.peak_rss_bytes = progress.value("peak_rss_bytes", std::uint64_t{0});
+        read.so_far = epoch_so_far::from_json(progress.at("epoch"));
+        if (progress.contains("start"))
+            for (const auto& [name, value] : progress.at("start").items())
+                read.start.emplace_back(name, value.get<double>());
+        read.warnings = progress.value("warnings", read.warnings);
+        if (progress.contains("unvalidated")) read.unvalidated = programs::epoch_from_json(progress.at("unvalidated"));
+        return read;
+    });
     const std::uint64_t covered = at.next.epoch - (at.unvalidated ? 1 : 0);
-    if (auto kept = programs::best_state_in(best); kept && kept->epoch <= covered) at.best = std::move(kept);
+    if (auto kept = programs::best_state_in(run.directory.best() / checkpoint_name, memory);
+        kept && kept->epoch <= covered)
+        at.best = std::move(kept);
     return at;
 }
 

@@ -199,10 +199,10 @@ struct loop_position {
     programs::metric_values start;                     ///< validation before training, if there was one
     std::vector<std::string> warnings{};               ///< of earlier processes
 
-    /// Returns the position in checkpoint `saved`, with the state at `best`; the beginning without one. A best state
-    /// that the checkpoint does not cover is of another course of the run, and left out.
-    [[nodiscard]] static loop_position of(
-        const std::optional<gneiss::checkpoint>& saved, const std::filesystem::path& best);
+    /// Returns the position in the checkpoint of `run`, with its best state; the beginning without one. A best state
+    /// that the checkpoint does not cover is of another course of the run, and left out. Throws errc::corrupt for
+    /// progress of another form; over_budget if a checkpoint exceeds `memory` bytes.
+    [[nodiscard]] static loop_position of(const opened_run& run, std::uint64_t memory);
 };
 
 /// The run loop, the same for every trainer: trains epochs in sequence, reports them on a live line and in

@@ -71,9 +71,7 @@ run_context begin_context(
     return {program, std::move(data), std::move(device), std::move(engine), live, stop, began};
 }
 
-namespace {
-
-run_result open_and_train(prepared_run& prepared) {
+run_result train(prepared_run& prepared) {
     const run_context& context = prepared.context();
     opened open = open_run(context.program, prepared.flags(), prepared.command(), *context.data, prepared.plan());
     opened_run& run = open.run;
@@ -93,23 +91,11 @@ run_result open_and_train(prepared_run& prepared) {
     run_loop loop(
         prepared.flags(), prepared.loop(), prepared.plan(), run, context.live, prepared.command().configuration());
     run_result result{run.directory.path(),
-        loop(*training, begin_record(prepared, planned, run.directory),
-            loop_position::of(run.saved, run.directory.best() / checkpoint_name), context.stop, context.began)};
+        loop(*training, begin_record(prepared, planned, run.directory), loop_position::of(run, prepared.plan().budget),
+            context.stop, context.began)};
     training.reset();
     if (run.trace) run.trace->close(context.live);
     return result;
-}
-
-} // namespace
-
-run_result train(prepared_run& prepared) {
-    try {
-        return open_and_train(prepared);
-    } catch (const nlohmann::json::exception&) {
-        throw gneiss::error(gneiss::errc::corrupt,
-            "its checkpoint holds progress of another form than trainers write: train with another --out",
-            {.path = prepared.flags().out.value_or("runs")});
-    }
 }
 
 void report_dry_run(const prepared_run& prepared) {

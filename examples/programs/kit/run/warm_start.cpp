@@ -52,11 +52,15 @@ std::string text_of(const json& of, const char* what) {
     return text;
 }
 
+/// Returns the memory that the run's checkpoints may take: that of training, if --memory is not given.
+std::uint64_t memory_of_checkpoints() { return programs::available_memory() * 9 / 10; }
+
 } // namespace
 
 void warm_flags::load() {
     (void)programs::run_directory::open_existing(*run_);
-    config_ = progress_of(load_trained(*run_, *run_ / programs::checkpoint_directory)).at("config");
+    config_ =
+        progress_of(load_trained(*run_, *run_ / programs::checkpoint_directory, memory_of_checkpoints())).at("config");
 }
 
 warm_start::warm_start(const std::string& program, const run_options& flags)
@@ -64,11 +68,14 @@ warm_start::warm_start(const std::string& program, const run_options& flags)
       frozen_nodes_(flags.freezes("nodes")) {
     (void)programs::run_directory::open_existing(run_);
     refuse_other_program(program, run_);
-    last_ = load_trained(run_, run_ / programs::checkpoint_directory);
+    last_ = load_trained(run_, run_ / programs::checkpoint_directory, memory_of_checkpoints());
     if (std::filesystem::exists(run_ / programs::best_directory / checkpoint_name))
-        best_ = load_trained(run_, run_ / programs::best_directory);
+        best_ = load_trained(run_, run_ / programs::best_directory, memory_of_checkpoints());
     const json progress = progress_of(last_);
     config_ = progress.at("config");
+    if (!config_.contains("epochs") || !config_.at("epochs").is_number_unsigned())
+        throw gneiss::error(
+            gneiss::errc::corrupt, "its checkpoint does not say of how many epochs it is", {.path = run_});
     steps_ = progress.at("steps").get<std::uint64_t>();
     const std::filesystem::path of_run = flags.warm_start_dataset.value_or(dataset_of(run_));
     programs::check_dataset(

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
@@ -40,7 +41,13 @@ public:
     void take(const char* name, std::optional<T>& to) {
         if (!run_ || to) return;
         if (config_.is_null()) load();
-        if (config_.contains(name)) to = config_.at(name).get<T>();
+        if (!config_.contains(name)) return;
+        try {
+            to = config_.at(name).get<T>();
+        } catch (const nlohmann::json::exception&) {
+            throw gneiss::error(gneiss::errc::corrupt,
+                fmt::format("its checkpoint has no valid value of --{}: give the flag", name), {.path = *run_});
+        }
     }
 
 private:

@@ -73,16 +73,25 @@ public:
         const std::uint64_t rest = sidecar.size() - sizeof head;
         if (rest % sizeof(checked_block) != 0 || head[5] != rest / sizeof(checked_block))
             throw wrong("declares " + std::to_string(head[5]) + " blocks, the file's size disagrees", "count", 5);
-        checksum_table table(head[2], head[3], head[4], std::vector<checked_block>(head[5]), head[1] >> 32);
-        sidecar.read_at(sizeof head, std::as_writable_bytes(std::span(table.blocks_)));
+        if (head[1] >> 32 > checksum_block_bytes)
+            throw wrong(
+                "declares blocks of " + std::to_string(head[1] >> 32) + " bytes, 1 MiB is the most", "version", 1);
+        checksum_table table(head[2], head[3], head[4], {}, head[1] >> 32);
+        constexpr std::uint64_t piece = std::uint64_t{1} << 16; // a long file without blocks ends in the first piece
+        std::uint64_t begin = 0;
+        for (std::uint64_t first = 0; first < head[5]; first += piece) {
+            table.blocks_.resize(static_cast<std::size_t>(std::min(first + piece, head[5])));
+            const auto some = std::span(table.blocks_).subspan(static_cast<std::size_t>(first));
+            sidecar.read_at(sizeof head + first * sizeof(checked_block), std::as_writable_bytes(some));
+            for (const checked_block& block : some) {
+                if (block.end <= begin || block.end - begin > table.block_bytes_)
+                    throw wrong("blocks out of order", "blocks", 8);
+                begin = block.end;
+            }
+        }
+        table.blocks_.shrink_to_fit();
         if (table.words() != head) throw wrong("checksum mismatch", "own checksum", 7);
         if (table.id_ != file_id(file.filename().string())) throw wrong("belongs to another file", "file id", 2);
-        std::uint64_t begin = 0;
-        for (const checked_block& block : table.blocks_) {
-            if (block.end <= begin || block.end - begin > table.block_bytes_)
-                throw wrong("blocks out of order", "blocks", 8);
-            begin = block.end;
-        }
         return table;
     }
     /// Writes the sidecar of `file` and syncs it.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <concepts>
 #include <cstdint>
@@ -18,9 +19,11 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/order/plan.hpp>
+#include <gneiss/storage/io/detail/file_checksum.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -121,14 +124,29 @@ private:
 inline constexpr std::uint64_t checkpoint_magic = 0x504b435353494e47ULL; // "GNISSCKP"
 inline constexpr std::uint32_t checkpoint_version = 1;
 inline constexpr std::uint32_t checkpoint_endianness = 0x01020304;
+inline constexpr std::size_t most_checkpoint_sections = std::size_t{1} << 16;
+
+/// Reads magic, version and byte order, and refuses others.
+inline void check_checkpoint_head(byte_reader& in, const std::filesystem::path& path) {
+    if (in.get<std::uint64_t>("magic") != checkpoint_magic) in.fail("magic", "this is not a checkpoint");
+    if (const auto version = in.get<std::uint32_t>("version"); version != checkpoint_version)
+        throw error(errc::version_mismatch,
+            "is a checkpoint of version " + std::to_string(version) + ", and this program reads version " +
+                std::to_string(checkpoint_version) + " only: use the program that wrote it, or train again",
+            {.path = path});
+    if (in.get<std::uint32_t>("endianness") != checkpoint_endianness)
+        in.fail("endianness", "was written on a machine of another byte order");
+}
 
 } // namespace detail
 
 /// Makes `c` the checkpoint at `path`: durable on return; a crash before leaves the old one whole.
 ///
-/// Precondition: the rows it names are durable (`partition_buffer::flush`). Throws io_error.
-/// Cost: one small file and its directory, written and synced. Format: docs/format.md.
+/// Precondition: the rows it names are durable (`partition_buffer::flush`). Throws io_error; errc::invalid_argument for
+/// more than 65536 sections. Cost: one small file and its directory, written and synced. Format: docs/format.md.
 inline void save_checkpoint(const std::filesystem::path& path, const checkpoint& c) {
+    if (c.sections.size() > detail::most_checkpoint_sections)
+        throw error(errc::invalid_argument, "a checkpoint has at most 65536 sections", {.path = path});
     detail::byte_writer out;
     out.put(detail::checkpoint_magic);
     out.put(detail::checkpoint_version);
@@ -160,27 +178,30 @@ inline void save_checkpoint(const std::filesystem::path& path, const checkpoint&
 }
 
 /// Reads and checks a checkpoint. Throws io_error, or error with errc::corrupt or errc::version_mismatch that names the
-/// file and the field. Memory: the size of the file.
-[[nodiscard]] inline checkpoint load_checkpoint(const std::filesystem::path& path) {
+/// file and the field; over_budget for a file of more than `memory` bytes.
+///
+/// Memory: the size of the file twice, the header and the checksum of which are right. Any other file takes 1 MiB.
+[[nodiscard]] inline checkpoint load_checkpoint(
+    const std::filesystem::path& path, std::uint64_t memory = std::uint64_t{64} << 30) {
     const plain_file file = plain_file::open(path);
-    std::vector<std::byte> all(static_cast<std::size_t>(file.size()));
-    file.read_at(0, all);
-    if (all.size() < 3 * sizeof(std::uint64_t))
+    const std::uint64_t size = file.size();
+    std::array<std::byte, 2 * sizeof(std::uint64_t)> head{};
+    if (size < head.size() + sizeof(std::uint64_t))
         throw error(errc::corrupt, "the file is too short for a checkpoint", {.path = path});
-    const auto body = std::span(all).first(all.size() - sizeof(std::uint64_t));
-    detail::byte_reader in(body, path);
-    if (in.get<std::uint64_t>("magic") != detail::checkpoint_magic) in.fail("magic", "this is not a checkpoint");
-    if (const auto version = in.get<std::uint32_t>("version"); version != detail::checkpoint_version)
-        throw error(errc::version_mismatch,
-            "is a checkpoint of version " + std::to_string(version) + ", and this program reads version " +
-                std::to_string(detail::checkpoint_version) + " only: use the program that wrote it, or train again",
-            {.path = path});
-    if (in.get<std::uint32_t>("endianness") != detail::checkpoint_endianness)
-        in.fail("endianness", "was written on a machine of another byte order");
+    file.read_at(0, head);
+    detail::byte_reader begin(head, path);
+    detail::check_checkpoint_head(begin, path);
+    if (size > memory) throw over_budget(memory, {{path.string(), size}});
     std::uint64_t stored = 0;
-    std::memcpy(&stored, all.data() + body.size(), sizeof stored);
-    if (stored != checksum(body, detail::checkpoint_magic)) in.fail("checksum", "does not match: the file is damaged");
+    const std::uint64_t length = size - sizeof stored;
+    file.read_at(length, std::as_writable_bytes(std::span(&stored, 1)));
+    if (stored != detail::file_checksum(file, 0, length, detail::checkpoint_magic))
+        begin.fail("checksum", "does not match: the file is damaged");
 
+    std::vector<std::byte> body(static_cast<std::size_t>(length));
+    file.read_at(0, body);
+    detail::byte_reader in(body, path);
+    detail::check_checkpoint_head(in, path);
     checkpoint c;
     c.generation = in.get<std::uint64_t>("generation");
     c.configuration_hash = in.get<std::uint64_t>("configuration hash");
@@ -199,7 +220,9 @@ inline void save_checkpoint(const std::filesystem::path& path, const checkpoint&
     c.position.next.pass = in.get<std::uint32_t>("position");
     c.position.next.index = in.get<std::uint64_t>("position");
     if (in.get<std::uint64_t>("position") != 0) in.fail("position", "names batches beyond it, which no trainer writes");
-    for (std::size_t n = in.count(16, "sections"); n > 0; --n) {
+    const std::size_t sections = in.count(16, "sections");
+    if (sections > detail::most_checkpoint_sections) in.fail("sections", "are more than 65536");
+    for (std::size_t n = sections; n > 0; --n) {
         const auto raw = in.get_bytes("section name");
         const auto bytes = in.get_bytes("section");
         std::string name(reinterpret_cast<const char*>(raw.data()), raw.size());

@@ -14,6 +14,7 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/storage/io/detail/file_checksum.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
@@ -132,17 +133,17 @@ public:
             throw error(errc::config_mismatch, "belongs to something else", {.path = path, .field = "identity"});
         if (footer.records > (footer_at - format::begin) / sizeof(format::record))
             throw wrong("has more records than room", footer_at, sizeof footer);
+        const std::uint64_t index_bytes = footer.records * sizeof(format::record), index_at = footer_at - index_bytes;
+        if (detail::file_checksum(file_, index_at, index_bytes, identity) != footer.index_hash)
+            throw wrong("checksum mismatch", index_at, index_bytes);
         index_.resize(static_cast<std::size_t>(footer.records));
-        const auto index = std::as_writable_bytes(std::span(index_));
-        const std::uint64_t index_at = footer_at - index.size();
-        file_.read_at(index_at, index);
-        if (checksum(index, identity) != footer.index_hash) throw wrong("checksum mismatch", index_at, index.size());
+        file_.read_at(index_at, std::as_writable_bytes(std::span(index_)));
         std::uint64_t end = format::begin;
         for (const format::record& r : index_) {
-            if (r.end < end) throw wrong("records out of order", index_at, index.size());
+            if (r.end < end) throw wrong("records out of order", index_at, index_bytes);
             end = r.end;
         }
-        if (end != index_at) throw wrong("records do not end where the index begins", index_at, index.size());
+        if (end != index_at) throw wrong("records do not end where the index begins", index_at, index_bytes);
     }
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }

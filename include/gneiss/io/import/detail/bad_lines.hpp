@@ -105,21 +105,33 @@ public:
     void load(const std::filesystem::path& path) {
         std::error_code absent;
         if (!std::filesystem::exists(path, absent)) return;
+        const auto damaged = [&] {
+            return error(errc::corrupt, "is damaged: remove it and import again", {.path = path});
+        };
         const plain_file file = plain_file::open(path);
-        std::string text(static_cast<std::size_t>(file.size()), '\0');
-        file.read_at(0, std::as_writable_bytes(std::span(text)));
-        for (std::size_t at = 0; at < text.size();) {
-            const std::size_t end = std::min(text.find('\n', at), text.size());
-            const std::string line = text.substr(at, end - at);
-            const std::size_t second = line.rfind('\t'),
-                              first =
-                                  second == 0 || second == std::string::npos ? second : line.rfind('\t', second - 1);
-            at = end + 1;
-            if (first == std::string::npos || first == second)
-                throw error(errc::corrupt, "is damaged: remove it and import again", {.path = path});
-            add(error(errc::invalid_format, line.substr(second + 1),
-                {.path = line.substr(0, first), .line = std::strtoull(line.c_str() + first + 1, nullptr, 10)}));
+        constexpr std::uint64_t piece = std::uint64_t{1} << 20; // a line has a path and an excerpt: it is shorter
+        std::string text;                                       // whole lines, and the beginning of one
+        for (std::uint64_t offset = 0, size = file.size(); offset < size;) {
+            const std::size_t kept = text.size();
+            text.resize(kept + static_cast<std::size_t>(std::min(piece, size - offset)));
+            file.read_at(offset, std::as_writable_bytes(std::span(text).subspan(kept)));
+            offset += text.size() - kept;
+            const std::size_t whole = text.rfind('\n') + 1;
+            if (whole == 0) throw damaged();
+            for (std::size_t at = 0; at < whole;) {
+                const std::size_t end = text.find('\n', at);
+                const std::string line = text.substr(at, end - at);
+                const std::size_t second = line.rfind('\t'),
+                                  first = second == 0 || second == std::string::npos ? second
+                                                                                     : line.rfind('\t', second - 1);
+                at = end + 1;
+                if (first == std::string::npos || first == second) throw damaged();
+                add(error(errc::invalid_format, line.substr(second + 1),
+                    {.path = line.substr(0, first), .line = std::strtoull(line.c_str() + first + 1, nullptr, 10)}));
+            }
+            text.erase(0, whole);
         }
+        if (!text.empty()) throw damaged();
     }
 
 private:
