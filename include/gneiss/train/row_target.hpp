@@ -19,8 +19,7 @@ struct row_target {
 [[nodiscard]] inline row_target target_in_batch(training_batch& batch, std::size_t columns, std::size_t gradients) {
     const std::size_t nodes = batch.nodes.size();
     row_target to{.rows = {batch.memory_of_rows.rows.at_least(nodes * columns), nodes, columns}, .gradients = {}};
-    if (gradients != 0)
-        to.gradients = {batch.memory_of_rows.gradients.at_least(nodes * gradients), nodes, gradients};
+    if (gradients != 0) to.gradients = {batch.memory_of_rows.gradients.at_least(nodes * gradients), nodes, gradients};
     return to;
 }
 
