@@ -57,13 +57,14 @@ struct node_classifier::parts {
                     (options_.own_layers.empty() ? ": leave out the last width" : ""));
         weights_.allocate(run.seed());
         options_.optimizer.allocate_state(weights_);
-        gnn_trainer_options training{.batch = options_.batch,
-            .sampler = options_.sampler,
-            .own_sampler = options_.own_sampler,
-            .pipeline = {.staleness = options_.staleness},
-            .resident_partitions = resident_,
-            .seed = run.seed()};
+        gnn_trainer_options training;
+        training.batch = options_.batch;
         training.neighbors.fanout = parse_fanout(options_.fanout, options_.direction);
+        training.sampler = options_.sampler;
+        training.own_sampler = options_.own_sampler;
+        training.pipeline.staleness = options_.staleness;
+        training.resident_partitions = resident_;
+        training.seed = run.seed();
         const auto append = [this](std::uint32_t s, std::vector<node_id>& out) {
             append_training_nodes(plan_, s, buckets_.rows(), training_nodes_, out);
         };
