@@ -149,7 +149,8 @@ public:
                 " nodes); if it is a mask, give three: --split TRAIN.npy,VALID.npy,TEST.npy");
         if (counts[0] == 0)
             throw error(errc::invalid_format,
-                given ? "the training set is empty: no node is marked 0 (train)"
+                given ? "the training set is empty: no node is marked 0 (train); masks are three arrays, --split "
+                        "TRAIN.npy,VALID.npy,TEST.npy"
                       : "the training set is empty: the fractions leave none of the labeled nodes to it",
                 {.path = path});
         return {counts[0], counts[1], counts[2], unlabeled_tests};
