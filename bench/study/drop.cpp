@@ -178,7 +178,8 @@ public:
                 trained.layers.assign(around.of_layers(flags_.layers), executor_);
                 trained.nodes = around.nodes;
                 trained.in = rows_.of(*data_.rows, around.nodes, executor_);
-                train.compute(trained);
+                train.differentiate(trained);
+                train.step(trained);
             }
             const auto [valid, test] = evaluate(encode, weights);
             if (valid > best || data_.valid.empty()) best = valid, tested = test;

@@ -77,11 +77,16 @@ struct as_the_library {
 };
 static_assert(sampler_of<as_the_library, resident_graph>);
 
-/// A backend that draws neighborhoods itself, like a device.
-struct draws_itself : host_backend {
-    [[nodiscard]] bool samples() const noexcept { return true; }
+/// A device that draws and computes nothing.
+struct idle_device : host_backend {
     void upload(const training_optimizers& /*by*/) {}
     void differentiate(training_batch& /*batch*/) {}
+};
+struct idle_sampler {
+    [[nodiscard]] static drawn_sample sample(const batch_key& /*key*/, std::size_t /*slot*/,
+        const resident_graph& /*graph*/, std::span<const node_id> /*seeds*/) {
+        return {};
+    }
 };
 
 } // namespace
@@ -537,7 +542,7 @@ TEST_CASE(
     set_up with;
     with.training.coverage_correction = .8;
     CHECK_THROWS_WITH_AS(
-        (void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<draws_itself>); }),
+        (void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<idle_device>); }),
         doctest::Contains("the coverage correction is computed on the CPU"), error);
 }
 
@@ -767,8 +772,10 @@ TEST_CASE(
         return as_the_library{{{.fanout = parse_fanout("1", neighbor_direction::both)}, 5}};
     };
     CHECK_THROWS_WITH_AS((void)train(data, with), doctest::Contains("a sample of 1 hops for 2 layers"), error);
+    with.training.device_sampler.emplace(std::make_shared<idle_sampler>());
+    CHECK_THROWS_WITH_AS((void)train(data, with), doctest::Contains("a device's sampler needs its backend"), error);
     CHECK_THROWS_WITH_AS(
-        (void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<draws_itself>); }),
+        (void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<idle_device>); }),
         doctest::Contains("a sampler of your own draws on the CPU"), error);
 }
 

@@ -2,25 +2,48 @@
 #include "device/backends.hpp"
 
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <gneiss/cuda/train/device_embedding_backend.cuh>
 #include <gneiss/cuda/train/device_encoder_backend.cuh>
+#include <gneiss/cuda/train/device_sampling.cuh>
 
 namespace trainers {
 
-gneiss::any_backend classify_on_cuda(
-    gneiss::memory_budget& budget, const gneiss::network_setup& network, const gneiss::device_choices& choices) {
-    return gneiss::any_backend(std::in_place_type<gneiss::cuda::device_node_backend>, budget, network, choices);
+namespace {
+
+/// Returns the sampler that backends on the device read; null without `sampling`.
+std::shared_ptr<gneiss::cuda::device_sampling> sampler_of(
+    gneiss::memory_budget& budget, const gneiss::device_sampling_setup* sampling) {
+    return sampling == nullptr ? nullptr : std::make_shared<gneiss::cuda::device_sampling>(budget, *sampling);
+}
+device_network_parts with(gneiss::any_backend backend, std::shared_ptr<gneiss::cuda::device_sampling> sampler) {
+    device_network_parts result{.backend = std::move(backend), .sampler = {}};
+    if (sampler) result.sampler.emplace(std::move(sampler));
+    return result;
 }
 
-cuda_backend predict_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network,
-    const gneiss::decoder_setup& links, const gneiss::device_choices& choices) {
-    auto made = std::make_shared<gneiss::cuda::device_link_backend>(budget, network, links, choices);
+} // namespace
+
+device_network_parts classify_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network,
+    const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling) {
+    const auto sampler = sampler_of(budget, sampling);
+    return with(
+        gneiss::any_backend(std::in_place_type<gneiss::cuda::device_node_backend>, budget, network, keep, sampler),
+        sampler);
+}
+
+on_cuda<device_network_parts> predict_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network,
+    const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep,
+    const gneiss::device_sampling_setup* sampling) {
+    const auto sampler = sampler_of(budget, sampling);
+    auto made = std::make_shared<gneiss::cuda::device_link_backend>(budget, network, links, keep, sampler);
     const bool keeps_scores = made->path() == gneiss::cuda::link_path::scores;
-    return {gneiss::any_backend(std::move(made)), keeps_scores};
+    return {with(gneiss::any_backend(std::move(made)), sampler), keeps_scores};
 }
 
-cuda_backend embed_on_cuda(gneiss::memory_budget& budget, const gneiss::decoder_setup& links,
+on_cuda<gneiss::any_backend> embed_on_cuda(gneiss::memory_budget& budget, const gneiss::decoder_setup& links,
     const std::optional<gneiss::device_embeddings>& keep) {
     auto made = std::make_shared<gneiss::cuda::device_embedding_backend>(budget, links, keep);
     const bool keeps_scores = made->path() == gneiss::cuda::link_path::scores;

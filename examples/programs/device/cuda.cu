@@ -21,13 +21,13 @@ public:
           budget_(gneiss::memory_budget::unlimited, gneiss::memory_budget::unlimited, memory) {}
 
     [[nodiscard]] std::string name() const override { return name_ + note_; }
-    [[nodiscard]] gneiss::any_backend classify(
-        const gneiss::network_setup& network, const gneiss::device_choices& choices) override {
-        return classify_on_cuda(budget_, network, choices);
+    [[nodiscard]] device_network_parts classify(const gneiss::network_setup& network,
+        const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling) override {
+        return classify_on_cuda(budget_, network, keep, sampling);
     }
-    [[nodiscard]] gneiss::any_backend predict(const gneiss::network_setup& network, const gneiss::decoder_setup& links,
-        const gneiss::device_choices& choices) override {
-        return noted(predict_on_cuda(budget_, network, links, choices), links.dim);
+    [[nodiscard]] device_network_parts predict(const gneiss::network_setup& network, const gneiss::decoder_setup& links,
+        const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling) override {
+        return noted(predict_on_cuda(budget_, network, links, keep, sampling), links.dim);
     }
     [[nodiscard]] gneiss::any_backend embed(
         const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep) override {
@@ -47,10 +47,11 @@ public:
 
 private:
     /// Records slow paths for the run's record.
-    gneiss::any_backend noted(cuda_backend made, std::size_t dim) {
+    template <class Parts>
+    Parts noted(on_cuda<Parts> made, std::size_t dim) {
         if (made.keeps_scores)
             note_ = "; rows of " + std::to_string(dim) + " floats are too wide for tiles: scores are in memory";
-        return std::move(made.backend);
+        return std::move(made.parts);
     }
 
     std::string name_, note_;

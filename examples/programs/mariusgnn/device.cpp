@@ -26,35 +26,35 @@ gneiss::csr_graph<> whole_graph(const options& settings, const gneiss::bucket_st
 
 } // namespace
 
-std::optional<gneiss::any_backend> backend_on(trainers::compute_device* device, const options& settings,
+std::optional<trainers::device_network_parts> backend_on(trainers::compute_device* device, const options& settings,
     const trainers::training_plan& plan, const gneiss::bucket_store& buckets, network& net) {
     if (device == nullptr) return std::nullopt;
     const gneiss::network_setup network{.layers = trainers::layers_of(net.encode),
         .in = net.encode.inputs(),
         .weights = net.weights,
         .seed = settings.seed};
-    gneiss::device_choices choices;
-    if (settings.uses_rows())
-        choices.embeddings = trainers::device_embeddings_of(settings, plan.partitioning.nodes, plan.layout);
-    const auto compute = [&] {
-        if (!settings.links()) return device->classify(network, choices);
-        return device->predict(
-            network, trainers::decoder_of(settings, *settings.batch, net.encode.outputs(), net.relations), choices);
+    std::optional<gneiss::device_embeddings> keep;
+    if (settings.uses_rows()) keep = trainers::device_embeddings_of(settings, plan.partitioning.nodes, plan.layout);
+    const auto compute = [&](const gneiss::device_sampling_setup* sampling) {
+        if (!settings.links()) return device->classify(network, keep, sampling);
+        const gneiss::decoder_setup decoder =
+            trainers::decoder_of(settings, *settings.batch, net.encode.outputs(), net.relations);
+        return device->predict(network, decoder, keep, sampling);
     };
-    if (settings.sample_on == "cpu") return compute();
+    if (settings.sample_on == "cpu") return compute(nullptr);
     if (!plan.keeps_all())
         throw gneiss::error(gneiss::errc::invalid_argument,
             "--sample-on gpu samples the whole graph: use --store memory or device, within --memory");
     const gneiss::csr_graph<> graph = whole_graph(settings, buckets, plan.budget);
     const gneiss::gnn_trainer_options training = settings.training_options();
-    choices.sampling.emplace(gneiss::device_sampling_setup{.graph = graph,
+    const gneiss::device_sampling_setup sampling{.graph = graph,
         .neighbors = training.neighbors,
         .dense = training.sampler == gneiss::sampler_kind::dense,
         .seed = settings.seed,
         .seeds = settings.links()
             ? gneiss::bound_link_batch(training.negatives, *settings.batch, plan.partitioning.nodes).nodes
-            : *settings.batch});
-    return compute();
+            : *settings.batch};
+    return compute(&sampling);
 }
 
 } // namespace mariusgnn

@@ -16,7 +16,7 @@ namespace mariusgnn {
 /// Returns the backend that computes a plan's batches on `device`; null for the CPU, for which `device` is null too.
 /// With --sample-on gpu it copies the graph of `buckets`. Throws over_budget if the device's memory is too small, or
 /// the host's while the graph is copied.
-[[nodiscard]] std::optional<gneiss::any_backend> backend_on(trainers::compute_device* device, const options& settings,
-    const trainers::training_plan& plan, const gneiss::bucket_store& buckets, network& net);
+[[nodiscard]] std::optional<trainers::device_network_parts> backend_on(trainers::compute_device* device,
+    const options& settings, const trainers::training_plan& plan, const gneiss::bucket_store& buckets, network& net);
 
 } // namespace mariusgnn

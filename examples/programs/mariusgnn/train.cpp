@@ -73,7 +73,7 @@ public:
         const training_plan& plan;
         const trainers::opened_run& run;
         const gneiss::engine_choice& engine;
-        gneiss::any_backend* backend; ///< backend that computes batches, or null for the CPU
+        trainers::device_network_parts* device; ///< computes batches; null: the CPU does
         const trainers::run_negatives& negatives;
         programs::progress& live;
     };
@@ -196,7 +196,7 @@ public:
         return of_.how.learning_rate(epoch, plateau());
     }
     [[nodiscard]] double device_seconds() const override {
-        return of_.backend == nullptr ? 0 : of_.backend->device_seconds();
+        return of_.device == nullptr ? 0 : of_.device->backend.device_seconds();
     }
     [[nodiscard]] gneiss::io_stats io() const override { return activity().io; }
 
@@ -283,6 +283,7 @@ private:
         training.encoder_memory = plan_.encoder_bytes;
         training.pipeline.trace = of_.run.recorder();
         training.resident_partitions = plan_.slots;
+        if (of_.device != nullptr) training.device_sampler = of_.device->sampler;
         training_ = std::make_unique<gneiss::gnn_trainer>(training,
             gneiss::gnn_parts{.task = make_task(),
                 .encode = net_.encode,
@@ -290,7 +291,7 @@ private:
                 .optimizer = how.dense_optimizer(0),
                 .row_optimizer = how.any_row_optimizer(0),
                 .inputs = {.rows = rows_.get(), .features = features_.get(), .graph = *graph_},
-                .backend = of_.backend,
+                .backend = of_.device == nullptr ? nullptr : &of_.device->backend,
                 .frozen = {.nodes = how.freezes("nodes"),
                     .relations = how.freezes("relations"),
                     .weights = how.freezes("weights")}},
@@ -515,7 +516,7 @@ public:
         if (o.training_first.value_or(false))
             context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions",
                 trained_->leading(o, plan_.partitioning), plan_.partitioning.partitions));
-        backend_ = backend_on(context_.device.get(), o, plan_, trained_->buckets(), net_);
+        device_ = backend_on(context_.device.get(), o, plan_, trained_->buckets(), net_);
         trainers::check_class_weights(o.class_weights, *context_.data);
         if (o.uses_rows()) (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
         if (o.warm_start && !o.resume) (void)open_warm_start(o, config_.command(), *context_.data);
@@ -566,7 +567,7 @@ public:
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         return std::make_unique<mariusgnn_trainer>(
             mariusgnn_trainer::parts{config_.flags, config_.command(), *context_.data, plan_, opened, context_.engine,
-                backend_ ? &*backend_ : nullptr, negatives_, context_.live},
+                device_ ? &*device_ : nullptr, negatives_, context_.live},
             std::move(trained_), graph_, net_, context_.stop);
     }
 
@@ -667,7 +668,7 @@ private:
     std::unique_ptr<run_graph> trained_; ///< until `begin`
     training_plan plan_;
     std::string graph_; ///< name of the graph in the run; empty: the dataset
-    std::optional<gneiss::any_backend> backend_;
+    std::optional<trainers::device_network_parts> device_;
 };
 
 } // namespace

@@ -148,8 +148,6 @@ struct backend_interface {
     virtual bool device_resident() const = 0;
     virtual void upload_embeddings(const resident_embeddings& from) = 0;
     virtual void download_embeddings(resident_embeddings& to) = 0;
-    virtual bool samples() const = 0;
-    virtual drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) = 0;
     virtual bool transfers() const = 0;
     virtual void to_device(training_batch& batch) = 0;
     virtual void to_host(training_batch& batch) = 0;
@@ -175,10 +173,6 @@ struct backend_model final : backend_interface {
     bool device_resident() const override { return object.device_resident(); }
     void upload_embeddings(const resident_embeddings& from) override { object.upload_embeddings(from); }
     void download_embeddings(resident_embeddings& to) override { object.download_embeddings(to); }
-    bool samples() const override { return object.samples(); }
-    drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) override {
-        return object.draw(batch, slot, seeds);
-    }
     bool transfers() const override { return object.transfers(); }
     void to_device(training_batch& batch) override { object.to_device(batch); }
     void to_host(training_batch& batch) override { object.to_host(batch); }
@@ -274,10 +268,6 @@ public:
     [[nodiscard]] bool device_resident() const { return self_->device_resident(); }
     void upload_embeddings(const resident_embeddings& from) { self_->upload_embeddings(from); }
     void download_embeddings(resident_embeddings& to) { self_->download_embeddings(to); }
-    [[nodiscard]] bool samples() const { return self_->samples(); }
-    [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) {
-        return self_->draw(batch, slot, seeds);
-    }
     [[nodiscard]] bool transfers() const { return self_->transfers(); }
     void to_device(training_batch& batch) { self_->to_device(batch); }
     void to_host(training_batch& batch) { self_->to_host(batch); }

@@ -56,10 +56,4 @@ struct device_sampling_setup {
     bool over_bus = false;   ///< keep neighbors in pinned host memory
 };
 
-/// Work of a device besides computing batches.
-struct device_choices {
-    std::optional<device_embeddings> embeddings{};   ///< none: rows are transferred with each batch
-    std::optional<device_sampling_setup> sampling{}; ///< none: the host samples
-};
-
 } // namespace gneiss

@@ -202,9 +202,9 @@ private:
         std::optional<link_task<any_negatives>> links{};
         std::optional<node_task> nodes{};
     };
-    /// \param backend  draws neighborhoods, if it samples; null: none
+    /// \param on_device  neighborhoods are drawn by `device_sampler`
     [[nodiscard]] static any_batches make_batches(const gnn_trainer_options& options, const gnn_task& task,
-        std::size_t outputs, graph_buffer& graph, batch_sources& from, any_backend* backend, executor_ref executor,
+        std::size_t outputs, graph_buffer& graph, batch_sources& from, bool on_device, executor_ref executor,
         memory_charge samplers);
 
     gnn_memory memory_;

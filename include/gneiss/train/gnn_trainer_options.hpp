@@ -13,6 +13,7 @@
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/train/any_slots.hpp>
+#include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/training_pipeline.hpp>
 
 namespace gneiss {
@@ -29,6 +30,8 @@ struct gnn_trainer_options {
     /// its samples: memory is planned for those of `sampler_kind::neighbor`, and a larger batch is an error
     /// (errc::over_budget).
     std::optional<any_graph_sampler> own_sampler{};
+    /// Draws neighborhoods on a device in place of `sampler`, in the whole graph, for the backend of that device.
+    std::optional<any_device_sampler<resident_graph>> device_sampler{};
     bool exclude_target_edges = false; ///< link task: samples exclude the edges that the batch predicts
     /// Share of the neighbors outside of the buffer that layers impute, see `missing_neighbors`; 0: none.
     double coverage_correction = 0;

@@ -22,6 +22,7 @@
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/adjacency/neighbor_coverage.hpp>
+#include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/tasks.hpp>
 
@@ -128,8 +129,8 @@ private:
 
 /// Sampler that `sampled_batches` takes for a topology.
 template <class S, class Topology>
-concept batch_sampler_of =
-    std::same_as<S, no_hops> || std::same_as<S, any_graph_sampler> || sampler_of<S, typename Topology::view>;
+concept batch_sampler_of = std::same_as<S, no_hops> || std::same_as<S, any_graph_sampler> ||
+    sampler_of<S, typename Topology::view> || device_sampler_of<S, typename Topology::view>;
 
 /// Says what is missing: other types than the batches below take.
 template <class Task, class Topology, class Sampler>
@@ -151,7 +152,7 @@ public:
 ///
 ///     sampled_batches batches(task, topology, [&] { return dense_sampler<>(options, seed); }, executor);
 ///
-/// `Sampler`: a `sampler_of` the topology's view, or `any_graph_sampler`.
+/// `Sampler`: a `sampler_of` or `device_sampler_of` the topology's view, or `any_graph_sampler`.
 /// Memory: a sampler and a cutter for each producing thread, charged by `samplers`.
 /// Thread-safety: as in `batch_producer`.
 template <train_task Task, topology Topology, batch_sampler_of<Topology> Sampler>
@@ -160,24 +161,17 @@ class sampled_batches<Task, Topology, Sampler> {
     static constexpr bool erased = std::same_as<Sampler, any_graph_sampler>;
 
 public:
-    /// Draws neighborhoods on a device, into the slot of a batch.
-    using draw_elsewhere =
-        std::function<drawn_nodes(const batch_key& key, std::size_t slot, std::span<const node_id> seeds)>;
-
     /// \param make       makes a sampler
     /// \param samplers   memory charge of the samplers
-    /// \param elsewhere  draws in place of the sampler; may be empty
     /// Precondition: task and topology outlive this.
     template <std::invocable Make>
         requires std::same_as<std::invoke_result_t<const Make&>, Sampler>
-    sampled_batches(Task& task, Topology& from, Make make, executor_ref executor, memory_charge samplers = {},
-        draw_elsewhere elsewhere = {})
+    sampled_batches(Task& task, Topology& from, Make make, executor_ref executor, memory_charge samplers = {})
         : task_(task),
           topology_(from),
           make_(std::move(make)),
           executor_(executor),
-          charge_(std::move(samplers)),
-          elsewhere_(std::move(elsewhere)) {}
+          charge_(std::move(samplers)) {}
 
     void begin_epoch(const epoch_start& start, const std::stop_token& /*stop*/) {
         task_.begin_epoch(start);
@@ -203,10 +197,6 @@ public:
                     const bool kept = b.links.has_value() || seeds.nodes.data() == b.seeds.data();
                     if (!kept) b.seeds.assign(seeds.nodes.begin(), seeds.nodes.end());
                     b.nodes = kept ? seeds.nodes : std::span<const node_id>(b.seeds);
-                } else if (elsewhere_) {
-                    const drawn_nodes drawn = elsewhere_(b.key, b.slot, seeds.nodes);
-                    b.nodes = drawn.nodes;
-                    b.statistics.sampled_edges = drawn.edges;
                 } else {
                     const drawn_sample drawn = draw(mine->sampler, b, *of.graph, seeds);
                     b.nodes = drawn.nodes;
@@ -238,7 +228,9 @@ private:
     };
 
     drawn_sample draw(Sampler& by, training_batch& b, const typename Topology::view& graph, const seed_set& seeds) {
-        if constexpr (erased)
+        if constexpr (device_sampler_of<Sampler, typename Topology::view>)
+            return by.sample(b.key, b.slot, graph, seeds.nodes);
+        else if constexpr (erased)
             return by.draw(b.key, graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded, b.layers);
         else
             return lay_out(
@@ -250,7 +242,6 @@ private:
     std::function<Sampler()> make_;
     executor_ref executor_;
     memory_charge charge_;
-    draw_elsewhere elsewhere_;
     object_pool<std::unique_ptr<worker>> workers_;
 };
 

@@ -105,12 +105,6 @@ concept embedding_source = requires(T& t, const T& c, const epoch_plan& states, 
     { c.resident(held) } -> std::same_as<const resident_embeddings*>;
 };
 
-/// Nodes of a sample that a device drew.
-struct drawn_nodes {
-    std::span<const node_id> nodes; ///< rows of the first layer's input; valid until the batch ends
-    std::uint64_t edges = 0;        ///< number of edges
-};
-
 /// Gradients of the parameters that every batch uses, in contiguous parts: weights, then relations. Equal parts in
 /// every replica of a trainer.
 using gradient_parts = std::span<const std::span<float>>;
@@ -127,11 +121,6 @@ struct host_backend {
     [[nodiscard]] bool device_resident() const noexcept { return false; }
     void upload_embeddings(const resident_embeddings& /*from*/) {}
     void download_embeddings(resident_embeddings& /*to*/) {}
-    [[nodiscard]] bool samples() const noexcept { return false; }
-    [[nodiscard]] drawn_nodes draw(
-        const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) {
-        return {};
-    }
     [[nodiscard]] bool transfers() const noexcept { return false; }
     void to_device(training_batch& /*batch*/) {}
     void to_host(training_batch& /*batch*/) {}
@@ -150,22 +139,21 @@ struct host_backend {
 /// batch.nodes, `columns` floats each, and for their gradients, until the batch is applied. If `transfers()`,
 /// `to_device` and `to_host` are pipeline stages of their own, each called by one thread, for batch k + 1 while batch k
 /// is computed; a batch's memory stays until `to_host` returns. `device_resident`: true if embeddings live and step in
-/// the backend; `upload_embeddings` and `download_embeddings` move all of them. `samples`: true if the backend draws
-/// neighborhoods; `draw` takes different slots from different threads. `device_seconds` is the time that a device
-/// computed, summed over all batches so far; 0 without one. Optional, for bounds on memory: `memory_of(batch)` returns
-/// the host memory that a sampled batch takes in `differentiate`, without its rows [bytes]; `release()`, called while
-/// no batch is computed, frees what is kept for the next one. Cost: `upload` and `download` O(parameters), at both ends
-/// of an epoch and around each checkpoint; `to_device`, `differentiate` and `to_host` once per batch; `step`
+/// the backend; `upload_embeddings` and `download_embeddings` move all of them. `device_seconds` is the time that a
+/// device computed, summed over all batches so far; 0 without one. Optional, for bounds on memory: `memory_of(batch)`
+/// returns the host memory that a sampled batch takes in `differentiate`, without its rows [bytes]; `release()`, called
+/// while no batch is computed, frees what is kept for the next one. Cost: `upload` and `download` O(parameters), at
+/// both ends of an epoch and around each checkpoint; `to_device`, `differentiate` and `to_host` once per batch; `step`
 /// O(parameters) per step, and shared `gradients` per batch; `memory_of` and `device_seconds` O(layers), without I/O.
 /// Thread-safety: `differentiate`, `gradients` and `step` by the compute stage, batches in order; `upload`, `download`,
 /// `download_embeddings` and `prepare` by the driving thread while no batch is in flight; `target` by the gather stage,
-/// `upload_embeddings` by it, too, once, before the first batch is computed; `draw` by the sample stage's threads;
-/// `memory_of` by the gather stage, while another batch is computed; `release` by the update stage; `device_seconds` by
-/// any thread, at any time. Errors: errc::not_finite for a loss that is not a number, naming the batch; device errors.
-/// Any exception ends the epoch, and `run` rethrows it.
+/// `upload_embeddings` by it, too, once, before the first batch is computed; `memory_of` by the gather stage, while
+/// another batch is computed; `release` by the update stage; `device_seconds` by any thread, at any time. Errors:
+/// errc::not_finite for a loss that is not a number, naming the batch; device errors. Any exception ends the epoch, and
+/// `run` rethrows it.
 template <class C>
-concept train_backend = requires(C& c, const C& k, training_batch& batch, const training_optimizers& by,
-    resident_embeddings& rows, const batch_key& key, std::size_t n, std::span<const node_id> seeds) {
+concept train_backend = requires(
+    C& c, const C& k, training_batch& batch, const training_optimizers& by, resident_embeddings& rows, std::size_t n) {
     c.prepare(n, true);
     c.upload(by);
     c.download();
@@ -176,8 +164,6 @@ concept train_backend = requires(C& c, const C& k, training_batch& batch, const 
     { k.device_resident() } -> std::convertible_to<bool>;
     c.upload_embeddings(rows);
     c.download_embeddings(rows);
-    { k.samples() } -> std::convertible_to<bool>;
-    { c.draw(key, n, seeds) } -> std::same_as<drawn_nodes>;
     { k.transfers() } -> std::convertible_to<bool>;
     c.to_device(batch);
     c.to_host(batch);

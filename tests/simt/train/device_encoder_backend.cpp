@@ -1,4 +1,5 @@
 #include <gneiss/cuda/train/device_encoder_backend.cuh>
+#include <gneiss/cuda/train/device_sampling.cuh>
 
 #include <cmath>
 #include <limits>
@@ -27,16 +28,18 @@ csr_graph<> graph_of(const graph_data& data) {
 std::function<std::optional<any_backend>(trainer&)> on_device(
     memory_budget& budget, bool keep = false, bool sample = false) {
     return [&budget, keep, sample](trainer& of) {
-        device_choices options;
-        if (keep) options.embeddings = device_embeddings{of.data.rows.nodes, of.rows->layout()};
-        std::optional<csr_graph<>> graph;
+        std::optional<device_embeddings> rows;
+        if (keep) rows = device_embeddings{of.data.rows.nodes, of.rows->layout()};
+        std::shared_ptr<cuda::device_sampling> sampler;
         if (sample) {
-            graph.emplace(graph_of(of.data));
-            options.sampling.emplace(device_sampling_setup{.graph = *graph,
-                .neighbors = of.with.training.neighbors,
-                .dense = of.with.training.sampler == sampler_kind::dense,
-                .seed = of.with.training.seed,
-                .seeds = 200});
+            const csr_graph<> graph = graph_of(of.data);
+            sampler = std::make_shared<cuda::device_sampling>(budget,
+                device_sampling_setup{.graph = graph,
+                    .neighbors = of.with.training.neighbors,
+                    .dense = of.with.training.sampler == sampler_kind::dense,
+                    .seed = of.with.training.seed,
+                    .seeds = 200});
+            of.with.training.device_sampler.emplace(sampler);
         }
         const network_setup network{.layers = of.with.encoder_layers(),
             .in = of.encode->inputs(),
@@ -44,7 +47,7 @@ std::function<std::optional<any_backend>(trainer&)> on_device(
             .seed = of.with.training.seed};
         if (!of.with.links)
             return std::optional<any_backend>(
-                std::in_place, std::in_place_type<cuda::device_node_backend>, budget, network, options);
+                std::in_place, std::in_place_type<cuda::device_node_backend>, budget, network, rows, sampler);
         return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_link_backend>, budget, network,
             decoder_setup{.decoder = of.with.decoder,
                 .loss = "softmax",
@@ -54,7 +57,7 @@ std::function<std::optional<any_backend>(trainer&)> on_device(
                 .batch = 0,
                 .negatives = {},
                 .relations = of.relations},
-            options);
+            rows, sampler);
     };
 }
 

@@ -125,8 +125,9 @@ gneiss::checkpoint node_classification_training::header(const gneiss::resume_pos
 std::optional<gneiss::any_backend> classifier_on(
     compute_device* device, const node_classification_options& how, classifier& net) {
     if (device == nullptr) return std::nullopt;
-    return device->classify(
-        {.layers = layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed}, {});
+    const gneiss::network_setup network{
+        .layers = layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed};
+    return device->classify(network, {}, nullptr).backend;
 }
 
 run_loop_options node_classification_loop(

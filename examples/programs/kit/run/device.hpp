@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include <gneiss/storage/adjacency/resident_graph.hpp>
 #include <gneiss/superbatch/superbatch.hpp>
 #include <gneiss/train/any_slots.hpp>
+#include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/device_setup.hpp>
 
 namespace trainers {
@@ -25,6 +27,12 @@ struct run_options;
 [[nodiscard]] gneiss::decoder_setup decoder_of(
     const link_options& options, std::uint64_t batch, std::size_t dim, gneiss::embedding_table& relations);
 
+/// A backend of a GNN on a device, and the sampler that draws for it there, if asked.
+struct device_network_parts {
+    gneiss::any_backend backend;
+    std::optional<gneiss::any_device_sampler<gneiss::resident_graph>> sampler{};
+};
+
 /// A GPU that computes batches.
 class compute_device {
 public:
@@ -38,10 +46,13 @@ public:
 
     // Training backends. The device outlives them. They throw over_budget with the device's parts if its memory is too
     // small.
-    [[nodiscard]] virtual gneiss::any_backend classify(
-        const gneiss::network_setup& network, const gneiss::device_choices& choices) = 0;
-    [[nodiscard]] virtual gneiss::any_backend predict(const gneiss::network_setup& network,
-        const gneiss::decoder_setup& links, const gneiss::device_choices& choices) = 0;
+    // `keep`: embeddings that stay there; none: rows are transferred with each batch. `sampling`: null: the host
+    // samples.
+    [[nodiscard]] virtual device_network_parts classify(const gneiss::network_setup& network,
+        const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling) = 0;
+    [[nodiscard]] virtual device_network_parts predict(const gneiss::network_setup& network,
+        const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep,
+        const gneiss::device_sampling_setup* sampling) = 0;
     /// Returns a maker of change sets; empty if the device leaves them to the CPU.
     [[nodiscard]] virtual gneiss::change_set_maker change_sets() = 0;
     [[nodiscard]] virtual gneiss::any_backend embed(

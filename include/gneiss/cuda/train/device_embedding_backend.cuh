@@ -77,11 +77,6 @@ public:
     [[nodiscard]] double device_seconds() const noexcept { return lanes_.busy_seconds(); }
     /// Returns the bytes that host threads copied to the device's slots so far, besides gathered rows.
     [[nodiscard]] std::uint64_t host_bytes() const noexcept { return lanes_.host_bytes(); }
-    [[nodiscard]] static bool samples() noexcept { return false; }
-    [[nodiscard]] static drawn_nodes draw(
-        const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) {
-        return {};
-    }
     [[nodiscard]] static bool transfers() noexcept { return true; }
 
     [[nodiscard]] row_target target(training_batch& b, std::size_t columns, std::size_t /*gradients*/) {

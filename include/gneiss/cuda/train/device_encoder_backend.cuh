@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,10 +57,6 @@ public:
         network_.end(lanes_.computing());
         task_.end(lanes_.computing());
         lanes_.computing().synchronize();
-    }
-    [[nodiscard]] bool samples() const noexcept { return sampling_.has_value(); }
-    [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) {
-        return sampling_->draw(batch, slot, seeds);
     }
     [[nodiscard]] bool device_resident() const noexcept { return rows_.has_value(); }
     void upload_embeddings(const resident_embeddings& from) { rows_->take(from, lanes_.coming()); }
@@ -166,15 +163,16 @@ public:
 protected:
     [[nodiscard]] const Task& task() const noexcept { return task_; }
     template <class... TaskArguments>
-    device_encoder_backend(
-        memory_budget& budget, const network_setup& network, const device_choices& options, TaskArguments&&... of_task)
+    device_encoder_backend(memory_budget& budget, const network_setup& network,
+        const std::optional<device_embeddings>& keep, std::shared_ptr<device_sampling> sampling,
+        TaskArguments&&... of_task)
         : network_(budget, network),
           task_(budget, std::forward<TaskArguments>(of_task)...),
+          sampling_(std::move(sampling)),
           values_(budget, "rows of a batch"),
           gradients_(budget, "gradients of a batch"),
           lanes_(budget) {
-        if (options.embeddings) rows_.emplace(budget, *options.embeddings);
-        if (options.sampling) sampling_.emplace(budget, *options.sampling);
+        if (keep) rows_.emplace(budget, *keep);
     }
 
 private:
@@ -217,7 +215,7 @@ private:
     std::array<std::span<float>, 2> parts_{};
     any_row_optimizer row_optimizer_{sgd{}};
     std::optional<device_rows> rows_;
-    std::optional<device_sampling> sampling_;
+    std::shared_ptr<device_sampling> sampling_;        ///< null: layers come with the batch
     reusable_device_buffer<float> values_, gradients_; ///< for the current batch, if rows are resident
     std::vector<on_device> batches_;
     device_lanes lanes_; // last: waits for users of the rest
@@ -317,8 +315,10 @@ private:
 class device_node_backend final : public detail::device_encoder_backend<detail::node_task_on_device> {
 public:
     /// Copies the network's options; weights are uploaded when an epoch begins.
-    device_node_backend(memory_budget& budget, const network_setup& network, const device_choices& options = {})
-        : device_encoder_backend(budget, network, options) {}
+    /// \param sampling  draws the neighborhoods, as `gnn_trainer_options::device_sampler`; null: batches have layers
+    device_node_backend(memory_budget& budget, const network_setup& network,
+        const std::optional<device_embeddings>& keep = {}, std::shared_ptr<device_sampling> sampling = {})
+        : device_encoder_backend(budget, network, keep, std::move(sampling)) {}
 };
 
 /// The backend for link prediction; relations are stored and updated on the device, too.
@@ -326,8 +326,8 @@ class device_link_backend final : public detail::device_encoder_backend<detail::
 public:
     /// Copies the options; weights and relations are uploaded when an epoch begins.
     device_link_backend(memory_budget& budget, const network_setup& network, const decoder_setup& links,
-        const device_choices& options = {})
-        : device_encoder_backend(budget, network, options, links) {}
+        const std::optional<device_embeddings>& keep = {}, std::shared_ptr<device_sampling> sampling = {})
+        : device_encoder_backend(budget, network, keep, std::move(sampling), links) {}
 
     /// Returns the path of scores, for a run's record.
     [[nodiscard]] link_path path() const noexcept { return task().path(); }

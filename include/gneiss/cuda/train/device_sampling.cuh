@@ -22,9 +22,11 @@
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/sample/neighbor.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
+#include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/fanout.hpp>
+#include <gneiss/storage/adjacency/resident_graph.hpp>
+#include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/device_setup.hpp>
-#include <gneiss/train/slots.hpp>
 
 namespace gneiss::cuda {
 
@@ -52,8 +54,10 @@ public:
         while (slots_.size() < count) slots_.push_back(std::make_unique<slot>(*this));
     }
 
-    /// Samples a batch and waits for it. Throws `sample_error`.
-    [[nodiscard]] drawn_nodes draw(const batch_key& key, std::size_t number, std::span<const node_id> seeds) {
+    /// Samples a batch into slot `number` and waits for it. Throws `sample_error`. The graph is the one copied before,
+    /// of all nodes, whose lists those of `graph` are.
+    [[nodiscard]] drawn_sample sample(
+        const batch_key& key, std::size_t number, const resident_graph& /*graph*/, std::span<const node_id> seeds) {
         slot& s = *slots_.at(number);
         return std::visit(
             [&](auto& sampler) {
@@ -84,7 +88,7 @@ public:
                 }
                 copy_async(s.ids.span(), std::span(s.names, count), s.in);
                 s.in.synchronize();
-                return drawn_nodes{.nodes = s.ids.span().first(count), .edges = edges};
+                return drawn_sample{.nodes = s.ids.span().first(count), .edges = edges};
             },
             s.sampler);
     }
@@ -121,5 +125,6 @@ private:
     device_graph<> graph_;
     std::vector<std::unique_ptr<slot>> slots_;
 };
+static_assert(device_sampler_of<device_sampling, resident_graph>);
 
 } // namespace gneiss::cuda

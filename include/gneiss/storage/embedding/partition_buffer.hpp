@@ -282,7 +282,7 @@ private:
         std::unique_lock lock(mutex_);
         if (failure_) std::rethrow_exception(failure_);
         check_acquire(index, use);
-        const std::vector<std::size_t> wanted = residencies_of_partition(index);
+        const std::vector<std::size_t> wanted = residencies_of_state(index);
         changed_.wait(lock, [&] {
             return failure_ || commit_wanted_ || stop.stop_requested() ||
                 std::ranges::all_of(wanted, [&](std::size_t i) { return residencies_[i].status == phase::resident; });
@@ -402,7 +402,7 @@ private:
     }
 
     /// Returns the indices of the residencies that include state `index`.
-    [[nodiscard]] std::vector<std::size_t> residencies_of_partition(std::uint32_t index) const {
+    [[nodiscard]] std::vector<std::size_t> residencies_of_state(std::uint32_t index) const {
         std::vector<std::size_t> found;
         for (std::size_t i = first_live_; i < residencies_.size(); ++i) {
             const residency& span = residencies_[i].span;

@@ -29,15 +29,15 @@ GNEISS_INLINE gnn_trainer::gnn_trainer(
     : memory_(checked_memory(options, parts)),
       sources_{.topology = {parts.inputs.graph,
                    {.resident_partitions = most_resident(options, parts.inputs),
-                       .whole_graph = parts.backend != nullptr && parts.backend->samples(),
+                       .whole_graph = options.device_sampler.has_value(),
                        .coverage = options.coverage_correction}}},
       features_(make_features(parts.inputs, executor)),
       embeddings_(parts.inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>)
                                                : make_embeddings(*parts.inputs.rows, parts.frozen.nodes, executor)),
       backend_(parts.backend != nullptr ? *parts.backend : make_backend(options, parts, executor)),
-      batches_(
-          make_batches(options, parts.task, parts.encode.outputs(), parts.inputs.graph, sources_, &backend_, executor,
-              budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler))),
+      batches_(make_batches(options, parts.task, parts.encode.outputs(), parts.inputs.graph, sources_,
+          options.device_sampler.has_value(), executor,
+          budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler))),
       encoder_charge_(budget.charge("encoder", encoder_memory(options, memory_))),
       gather_charge_(budget.charge("gathered rows", gather_memory(options, parts.inputs, memory_))),
       loop_(train_loop_options{.pipeline = options.pipeline,
@@ -105,6 +105,7 @@ GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& 
         check_same_partitions(inputs.rows->file().partitioning(), "embeddings", partitioning, "the graph's lists");
     if (inputs.features != nullptr)
         check_same_partitions(inputs.features->store().rows(), "features", partitioning, "the graph's lists");
+    need(!options.device_sampler || parts.backend != nullptr, "a device's sampler needs its backend");
     need(options.coverage_correction >= 0 && options.coverage_correction <= 1,
         "the coverage correction must be in [0, 1]");
     need(
@@ -196,7 +197,7 @@ GNEISS_INLINE batch_profile gnn_trainer::profile(const gnn_trainer_options& opti
     batch_sources from{.topology = {graph,
                            {.resident_partitions = static_cast<std::uint32_t>(first[0].resident.size()),
                                .coverage = options.coverage_correction}}};
-    any_batches batches = make_batches(options, of_chosen, encode.outputs(), graph, from, nullptr, executor, {});
+    any_batches batches = make_batches(options, of_chosen, encode.outputs(), graph, from, false, executor, {});
     const auto memory_of = [&](const training_batch& b) {
         return encode.memory_of(b.layers, b.nodes.size(), !b.coverage.empty());
     };
@@ -204,27 +205,22 @@ GNEISS_INLINE batch_profile gnn_trainer::profile(const gnn_trainer_options& opti
 }
 
 GNEISS_INLINE any_batches gnn_trainer::make_batches(const gnn_trainer_options& options, const gnn_task& task,
-    std::size_t outputs, graph_buffer& graph, batch_sources& from, any_backend* backend, executor_ref executor,
+    std::size_t outputs, graph_buffer& graph, batch_sources& from, bool on_device, executor_ref executor,
     memory_charge samplers) {
-    const bool elsewhere = backend != nullptr && backend->samples();
-    if (elsewhere && options.exclude_target_edges)
+    if (on_device && options.exclude_target_edges)
         throw error(
             errc::invalid_argument, "neighborhoods are drawn on a device, where edges of a batch are not hidden");
-    if (elsewhere && options.own_sampler)
+    if (on_device && options.own_sampler)
         throw error(errc::invalid_argument,
             "neighborhoods are drawn on a device by the library's samplers: a sampler of your own draws on the CPU");
     const row_partitioning& partitioning = graph.store().rows();
     const auto with = [&]<class Task>(std::optional<Task>& held, auto&&... arguments) {
         held.emplace(std::forward<decltype(arguments)>(arguments)...);
         const auto sampling = [&]<class Make>(Make make) {
-            std::function<drawn_nodes(const batch_key&, std::size_t, std::span<const node_id>)> draw;
-            if (elsewhere)
-                draw = [backend](const batch_key& key, std::size_t slot, std::span<const node_id> seeds) {
-                    return backend->draw(key, slot, seeds);
-                };
             return any_batches(std::in_place_type<sampled_batches<Task, buffered_topology, std::invoke_result_t<Make>>>,
-                *held, from.topology, std::move(make), executor, std::move(samplers), std::move(draw));
+                *held, from.topology, std::move(make), executor, std::move(samplers));
         };
+        if (on_device) return sampling([device = *options.device_sampler] { return device; });
         if (options.own_sampler) return sampling([own = *options.own_sampler] { return own; });
         const neighbor_options& hops = options.neighbors;
         const std::uint64_t seed = options.seed;
