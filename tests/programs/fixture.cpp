@@ -1,5 +1,6 @@
-// Opens datasets of revision 56c2978 with the programs, and checkpoints of an unsupported version.
+// Opens datasets and runs of earlier revisions with the programs, and checkpoints of an unsupported version.
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <fstream>
@@ -52,6 +53,30 @@ TEST_CASE("each trainer trains a dataset of 56c2978") {
     shop.succeed("train node " + network + "b", "gneiss-mariusgnn");
     shop.succeed("train node " + network + "c", "gneiss-ginex");
     shop.succeed("train node --partitioner given " + network + "d", "gneiss-hanoi");
+}
+
+TEST_CASE("runs of 577a8170 are evaluated to the metrics that they had then, and exported") {
+    const gneiss::test::workshop shop("gneiss-marius");
+    fs::copy(fs::path(GNEISS_TEST_DATA) / "577a8170", shop / "old", fs::copy_options::recursive);
+    const struct {
+        const char *run, *program, *dataset;
+    } runs[] = {{"marius", "gneiss-marius", "link"}, {"links", "gneiss-mariusgnn", "link"},
+        {"mariusgnn", "gneiss-mariusgnn", "node"}, {"ginex", "gneiss-ginex", "node"},
+        {"hanoi", "gneiss-hanoi", "node"}};
+    for (const auto& of : runs) {
+        CAPTURE(of.run);
+        const std::string where = std::string(" old/") + of.run + " --dataset old/" + of.dataset + " ";
+        const auto got = shop.run("eval" + where + "--json", of.program);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        const auto now = nlohmann::json::parse(got.out)["metrics"]["test"];
+        const auto then =
+            nlohmann::json::parse(shop.read(std::string("old/") + of.run + "/run.json"))["metrics"]["test"];
+        for (const auto& [name, value] : now.items())
+            if (value.is_number())
+                CHECK(value.get<double>() == doctest::Approx(then[name].get<double>()).epsilon(1e-6));
+        CHECK(shop.run("export" + where + "--out of-" + of.run, of.program).code == 0);
+    }
 }
 
 TEST_CASE("a checkpoint of another version is refused in one sentence, by each command that reads it") {
