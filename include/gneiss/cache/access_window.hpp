@@ -7,10 +7,11 @@
 #include <span>
 
 #include <gneiss/cache/change_set.hpp>
-#include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/types.hpp>
 
 namespace gneiss {
+
+class bitmap;
 
 /// Accesses of consecutive batches that are known before the batches run, and the contents of a cache at each of them.
 ///
