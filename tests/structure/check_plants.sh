@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests check.sh and pages.sh: valid trees pass, and every violation planted in one is reported with its place and counted. Plants
+# Tests check.sh, words.sh, pages.sh and format.sh: valid trees pass, and every violation planted in one is reported with its place and counted. Plants
 # that do not touch each other share a tree and a run.
 set -euo pipefail
 check=$(cd "$(dirname "$0")" && pwd)/check.sh
@@ -117,38 +117,27 @@ for talk in 'std::cout << 1;' 'std::cerr << 1;' 'std::printf("x");' 'fprintf(std
 done
 plant core/a.hpp 'inline int* f() { return new int; }' 'owns by a raw new'
 plant core/a.hpp 'inline void f(auto& thread) { thread.detach(); }' 'detaches a thread'
-plant core/a.hpp '// TO''DO' 'leaves something to be done'
-plant train/p.hpp '// Wh''ether it is' 'the comment opens with a clause, not with what the thing is or does'
 mapfile -t long < <(yes '//' | head -500)
 put core/long.hpp "${long[@]}"
 put cuda/order/ungated.cuh '__global__ void f() {}'
 echo '// nothing' >"$scratch/tree/include/gneiss/core/many.hpp"
 echo '#pragma once' >"$scratch/tree/include/gneiss/core/unlicensed.hpp"
-echo '// FIX''ME' >"$scratch/tree/tests/a.cpp"
 echo 'int main() { return 0; }' >"$scratch/tree/examples/00_hello.cpp"
 mkdir -p "$scratch/tree/examples/programs"
 printf '%s\n' 'f(static_cast<std::uint32_t>(flags.steps));' 'f(static_cast<unsigned>(of.how.threads.value_or(0)));' \
     'f(static_cast<int>(negatives->count));' 'f(static_cast<std::uint64_t>(flags.steps));' 'f(static_cast<float>(o.rate));' \
     'f(static_cast<std::uint32_t>(o.model().floats()));' >"$scratch/tree/examples/programs/a.cpp"
 sed -i 1d "$scratch/tree/examples/recipes/a.toml"
-echo 'what a neigh''bour to''ld' >>"$scratch/tree/README.md"
 sed -i 's/x\.b/x.c/' "$scratch/tree/tests/structure/snippets.cpp"
 expected+=('include/gneiss/core/long.hpp:502: is longer than 500 lines'
     'include/gneiss/cuda/order/ungated.cuh:1: has kernels that no .cu file of tests/simt includes'
     'include/gneiss/core/many.hpp:1: has no #pragma once'
     'include/gneiss/core/unlicensed.hpp:1: does not begin with its license (SPDX)'
-    'tests/a.cpp:1: leaves something to be done'
     'examples/programs/a.cpp:1: casts the value of a flag' 'examples/programs/a.cpp:2: casts the value of a flag'
     'examples/programs/a.cpp:3: casts the value of a flag'
     'README.md:1: its first program is not examples/00_hello.cpp'
     "examples/recipes/a.toml:1: expects a paper's figure"
-    'README.md:7: has a retired word: what a neigh''bour to''ld'
     'tests/structure/snippets.cpp:3: the snippet is not in a comment of include/gneiss/core/a.hpp')
-if command -v codespell >/dev/null; then
-    plant core/a.hpp '// It is sep''erate from the others' 'is misspelled: sep''erate, correct: separate'
-    echo '# the col''our' >"$scratch/tree/scripts/run"
-    expected+=('scripts/run:1: is misspelled: col''our, correct: color')
-fi
 caught
 
 tree_in_order # without a folder of tests
@@ -157,6 +146,24 @@ put core/new.hpp
 plant storage/s.hpp '#include <gneiss/storage/engine/uring.hpp>' ''
 expected=('include/gneiss/gneiss.hpp:1: needs an option: uring' 'include/gneiss/gneiss.hpp:1: does not include core/new.hpp'
     'include/gneiss/cuda/order/plan.cuh:1: has kernels that no .cu file of tests/simt includes')
+caught
+
+# Includes of train/slots.hpp: itself not counted, each header once.
+few() {
+    tree_in_order
+    local header includes=()
+    for header in $(seq "$1"); do
+        put "core/few_$header.hpp"
+        includes+=("#include <gneiss/core/few_$header.hpp>")
+    done
+    put core/few.hpp "${includes[@]}" '#include <gneiss/core/few_1.hpp>'
+    put train/slots.hpp '#include <gneiss/core/few.hpp>'
+    put gneiss.hpp "$(grep include "$scratch/tree/include/gneiss/gneiss.hpp")" '#include <gneiss/core/few.hpp>' "${includes[@]}"
+}
+few 29
+passes
+few 30
+expected=('include/gneiss/train/slots.hpp:1: includes 31 headers of gneiss, directly or not; 30 are allowed')
 caught
 
 # Files with another version, or gone.
@@ -173,6 +180,22 @@ for other in 1.20.4 1.20.30 11.20.3 ''; do
     done
     caught
 done
+
+# Words.
+checker=${check%check.sh}words.sh
+whole_tree
+passes
+plant core/a.hpp '// TO''DO' 'leaves something to be done'
+plant train/p.hpp '// Wh''ether it is' 'the comment opens with a clause, not with what the thing is or does'
+echo '// FIX''ME' >"$scratch/tree/tests/a.cpp"
+echo 'what a neigh''bour to''ld' >>"$scratch/tree/README.md"
+expected+=('tests/a.cpp:1: leaves something to be done' 'README.md:7: has a retired word: what a neigh''bour to''ld')
+if command -v codespell >/dev/null; then
+    plant core/a.hpp '// It is sep''erate from the others' 'is misspelled: sep''erate, correct: separate'
+    echo '# the col''our' >"$scratch/tree/scripts/run"
+    expected+=('scripts/run:1: is misspelled: col''our, correct: color')
+fi
+caught
 
 # Pages.
 checker=${check%check.sh}pages.sh
