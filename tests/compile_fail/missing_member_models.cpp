@@ -11,9 +11,9 @@
 // error: link_scorer: the object must be a gneiss::decoder, see gneiss/model/concepts.hpp
 // error: 'd.query_backward(corrupt_side, in, in, in, out, out)'
 // error: any_link_model: the object must be a gneiss::link_batch_model, see gneiss/model/any_link_model.hpp
-// error: 'c.scores(rows, rows, out)'
+// error of g++: 'c.scores(rows, rows, out)'
 // error: encoder: Backend must be a gneiss::gnn_kernels<Backend, T>, see gneiss/model/kernels.hpp
-// error: 'b.segment_total(s, heads, numbers, out, executor)'
+// error of g++: 'b.segment_total(s, heads, numbers, out, executor)'
 // error: belady_policy: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp
 // error: 'trace.read(batch, room)'
 // error: rank_edges: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp
@@ -25,7 +25,7 @@
 // error: rank_edges_given: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp
 // error: 'source.read(position, position, visit)'
 // no other error
-// The compiler names the member that is missing.
+// The compiler names the member that is missing: of several, clang the first and g++ the last.
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/eval/given_ranking.hpp>
@@ -89,7 +89,8 @@ void f(const csr_graph<>& graph) {
     any_sampler sampler(graph, [] { return no_sample{}; });
 }
 any_graph_sampler sampler([] { return no_sample{}; });
-void f(no_cutter& task, no_ready& topology) { sampled_batches batches(task, topology, make_no_hops, one); }
+void f(no_cutter& task, no_topology& topology) { sampled_batches batches(task, topology, make_no_hops, one); }
+void f(node_task& task, no_ready& topology) { sampled_batches batches(task, topology, make_no_hops, one); }
 any_link_model own(std::in_place_type<link_model<no_backward, softmax_loss, eigen_backend>>, std::size_t{8});
 any_link_model other(std::in_place_type<no_scores>);
 link_scorer scorer(no_backward{});

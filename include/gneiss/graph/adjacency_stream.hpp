@@ -53,9 +53,16 @@ class any_adjacency {
 public:
     /// Takes the stream over.
     template <class Stream>
-        requires(!std::same_as<Stream, any_adjacency>)
+        requires(!std::same_as<Stream, any_adjacency> && adjacency_stream<Stream>)
     any_adjacency(Stream stream) // NOLINT(google-explicit-constructor): stands for the stream
         : stream_(std::make_unique<held<Stream>>(std::move(stream))) {}
+    /// Says what is missing: any other object.
+    template <class Stream>
+        requires(!std::same_as<Stream, any_adjacency> && !adjacency_stream<Stream>)
+    any_adjacency(Stream /*stream*/) { // NOLINT(google-explicit-constructor): as above
+        static_assert(adjacency_stream<Stream>,
+            "any_adjacency: the object must be a gneiss::adjacency_stream, see gneiss/graph/adjacency_stream.hpp");
+    }
 
     [[nodiscard]] adjacency_chunk next() { return stream_->next(); }
     void rewind() { stream_->rewind(); }
@@ -72,8 +79,6 @@ private:
     };
     template <class Stream>
     struct held final : any {
-        static_assert(adjacency_stream<Stream>,
-            "any_adjacency: the object must be a gneiss::adjacency_stream, see gneiss/graph/adjacency_stream.hpp");
         explicit held(Stream s) : stream(std::move(s)) {}
         [[nodiscard]] adjacency_chunk next() override { return stream.next(); }
         void rewind() override { stream.rewind(); }

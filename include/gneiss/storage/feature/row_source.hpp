@@ -130,9 +130,15 @@ void drop_gather(S& source) noexcept {
 class any_row_source {
 public:
     /// Constructs the source in place: any_row_source(std::in_place_type<disk_rows>, arguments of disk_rows…).
-    template <class S, class... Arguments>
+    template <row_source S, class... Arguments>
     explicit any_row_source(std::in_place_type_t<S> /*which*/, Arguments&&... arguments)
         : self_(std::make_unique<model<S>>(std::forward<Arguments>(arguments)...)) {}
+    /// Says what is missing: any other type.
+    template <class S, class... Arguments>
+    explicit any_row_source(std::in_place_type_t<S> /*which*/, Arguments&&... /*arguments*/) {
+        static_assert(row_source<S>,
+            "any_row_source: the object must be a gneiss::row_source, see gneiss/storage/feature/row_source.hpp");
+    }
 
     [[nodiscard]] std::uint64_t rows() const { return self_->rows(); }
     [[nodiscard]] std::size_t row_bytes() const { return self_->row_bytes(); }
@@ -161,8 +167,6 @@ private:
     };
     template <class S>
     struct model final : interface {
-        static_assert(row_source<S>,
-            "any_row_source: the object must be a gneiss::row_source, see gneiss/storage/feature/row_source.hpp");
         template <class... Arguments>
         explicit model(Arguments&&... arguments) : source(std::forward<Arguments>(arguments)...) {}
         std::uint64_t rows() const override { return source.rows(); }
