@@ -157,7 +157,7 @@ TEST_CASE("a budget at the least plan holds the scores of evaluations" * doctest
     for (const auto& [program, flags] : runs) {
         CAPTURE(program);
         const use least = measure(shop, program, flags + least_budget(shop, program, flags));
-        CHECK(least.run["plan"]["parts"]["node labels"] > 2 * 20000 * 128 * 4); // of validation and test nodes
+        CHECK(least.run["plan"]["parts"]["score tables"] > 2 * 20000 * 128 * 4); // of validation and test nodes
         CHECK(least.run["metrics"]["test"].contains("roc_auc"));
         if (!gneiss::detail::sanitized) CHECK(least.peak <= least.budget);
     }

@@ -222,9 +222,9 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         graph.nodes * graph.node_attributes.label_bytes() +
             (graph.node_attributes.train * 2 +
                 (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) *
-                4 +
-            (settings.no_eval ? 0 : trainers::node_metrics::bytes(graph)),
+                4,
         charged_by::run);
+    if (!settings.no_eval) add("score tables", trainers::node_metrics::bytes(graph), charged_by::run);
     add("weights", net.weights.size_bytes() + 4096, charged_by::run);
     add("lists of neighbors", seen.list_bytes, charged_by::component);
     if (*settings.topology == "disk")

@@ -189,10 +189,9 @@ public:
         plan.memory.add("program", programs::program_memory(), charged_by::run);
         plan.memory.add("features", plan.feature_bytes, charged_by::component);
         plan.memory.add("graph", plan.graph_bytes, charged_by::component);
-        plan.memory.add("node labels",
-            trainers::label_memory(graph_) + (options_.no_eval ? 0 : trainers::node_metrics::bytes(graph_)) +
-                sizeof(gneiss::partition_id) * hubs(),
-            charged_by::run);
+        plan.memory.add(
+            "node labels", trainers::label_memory(graph_) + sizeof(gneiss::partition_id) * hubs(), charged_by::run);
+        if (!options_.no_eval) plan.memory.add("score tables", trainers::node_metrics::bytes(graph_), charged_by::run);
         plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler,
             charged_by::component);
         plan.memory.add("weights", net_.weights.size_bytes() + 4096, charged_by::run);

@@ -270,10 +270,9 @@ private:
             plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
             plan.memory.add("decoder",
                 trainers::link_model_bytes(o_, *o_.batch, o_.threads, *of_.net.links, graph.nodes), charged_by::run);
-        } else { // labels and splits of all nodes; training, validation and test nodes, and the scores of the latter
-                 // two
-            plan.memory.add("node labels",
-                trainers::label_memory(graph) + (o_.no_eval ? 0 : node_metrics::bytes(graph)), charged_by::run);
+        } else { // labels and splits of all nodes; training, validation and test nodes
+            plan.memory.add("node labels", trainers::label_memory(graph), charged_by::run);
+            if (!o_.no_eval) plan.memory.add("score tables", node_metrics::bytes(graph), charged_by::run);
         }
         plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler,
             charged_by::component);
