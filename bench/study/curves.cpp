@@ -48,7 +48,7 @@ std::optional<double> value_of(const ordered_json& line, const curves_flags& fla
 
 plot::axis axis_of(const curves_flags& flags) {
     if (flags.y == "test") return {.label = flags.metric.empty() ? "test metric" : "test " + flags.metric};
-    if (flags.y == "seconds") return {.label = "seconds per epoch", .of = plot::quantity::seconds, .from_zero = true};
+    if (flags.y == "seconds") return {.label = "time per epoch", .of = plot::quantity::seconds, .from_zero = true};
     if (flags.y == "rate") return {.label = "examples per second", .of = plot::quantity::count, .from_zero = true};
     if (flags.y == "moved")
         return {.label = "read and written per epoch", .of = plot::quantity::bytes, .from_zero = true};

@@ -107,7 +107,7 @@ programs::exit_code grem(const grem_flags& flags) {
     };
     greedy("fixed greedy", "fixed", 1, 1);
     greedy("GREM", "grem", .5, 1);
-    greedy("GREM, older edges .65, 2 passes", "grem-two-passes", .65, 2);
+    greedy("GREM, older edges 0.65, 2 passes", "grem-two-passes", .65, 2);
     if (parts == 2)
         for (const auto& [name, key, times] : {std::tuple("theory: fixed", "theory-fixed", 1.0),
                  std::tuple("theory: refined", "theory-refined", gneiss::effective_chunks(.5, 1000))}) {

@@ -162,7 +162,7 @@ plot::interval_chart differences_of(
 plot::bar_chart chart_of(const std::vector<outcome>& seen, const std::string& title) {
     plot::bar_chart chart{.title = title,
         .x_label = {},
-        .y = {.label = "busy seconds per epoch", .of = plot::quantity::seconds, .from_zero = true},
+        .y = {.label = "busy time per epoch", .of = plot::quantity::seconds, .from_zero = true},
         .categories = {},
         .parts = {},
         .named = true};

@@ -137,8 +137,8 @@ struct streamed_budget {
 };
 
 /// Returns budgets whose streamed runs have different plans, the largest first: from less than a run in memory takes,
-/// in steps of `percent` %, and of .3 % near the least, those at which the groups of a layer change, or whether its own
-/// rows stay in memory.
+/// in steps of `percent` %, and of 0.3 % near the least, those at which the groups of a layer change, or whether its
+/// own rows stay in memory.
 inline std::vector<streamed_budget> streamed_budgets(const model& m, const stored_graph& graph,
     const layerwise_input& in, neighbor_direction d, feature_type hidden = feature_type::f32,
     std::uint64_t percent = 3) {

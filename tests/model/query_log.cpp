@@ -116,7 +116,7 @@ TEST_CASE("a log keeps its capacity of an epoch's queries, uniformly over the ba
     double chi = 0;
     for (const std::uint64_t k : kept)
         chi += (static_cast<double>(k) - capacity / 24.) * (static_cast<double>(k) - capacity / 24.) / (capacity / 24.);
-    CHECK(chi < 49.7); // 23 degrees of freedom, p = .001
+    CHECK(chi < 49.7); // 23 degrees of freedom, p = 0.001
 }
 
 TEST_CASE("draws from the log are uniform: chi-square") {
@@ -131,7 +131,7 @@ TEST_CASE("draws from the log are uniform: chi-square") {
         for (std::uint64_t i = 0; i < 24000; ++i) ++seen[log.draw(list, i)];
         double chi = 0;
         for (const double n : seen) chi += (n - 500) * (n - 500) / 500;
-        CHECK(chi < 82.7); // 47 degrees of freedom, p = .001
+        CHECK(chi < 82.7); // 47 degrees of freedom, p = 0.001
     }
 }
 

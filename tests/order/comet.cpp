@@ -110,7 +110,7 @@ TEST_CASE("grouping is random: all pairs share a logical partition equally often
     double chi_square = 0;
     for (const auto& [pair, count] : together) chi_square += (count - 1000.0) * (count - 1000.0) / 1000.0;
     CHECK(together.size() == 28);
-    CHECK(chi_square < 55); // 27 degrees of freedom, p = .001
+    CHECK(chi_square < 55); // 27 degrees of freedom, p = 0.001
 }
 
 TEST_CASE("a bucket inside a logical partition trains in a uniformly random one of its states") {
@@ -129,7 +129,7 @@ TEST_CASE("a bucket inside a logical partition trains in a uniformly random one 
     }
     double chi_square = 0;
     for (const double n : count) chi_square += (n - epochs / 3.0) * (n - epochs / 3.0) / (epochs / 3.0);
-    CHECK(chi_square < 13.8); // 2 degrees of freedom, p = .001
+    CHECK(chi_square < 13.8); // 2 degrees of freedom, p = 0.001
 }
 
 TEST_CASE("a buffer that cannot hold two partitions is refused") {

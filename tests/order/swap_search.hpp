@@ -60,7 +60,7 @@ public:
     [[nodiscard]] std::optional<buffer_sequence> run(std::uint64_t moves) {
         constexpr std::uint64_t batch = 1024;
         for (std::uint64_t done = 0; done < moves && apart_ != 0; done += batch) {
-            // The probability of accepting one more separate pair falls from .29 to 0 with the square of the remaining
+            // The probability of accepting one more separate pair falls from 0.29 to 0 with the square of the remaining
             // share.
             const std::uint64_t left = ((moves - done) << 16) / moves;
             chance_ = (((left * left) >> 16) * 18776) >> 16;

@@ -96,7 +96,7 @@ TEST_CASE("the others are redrawn each epoch, all of them equally often, by chi-
     for (partition_id x = k; x < p; ++x) chi += (count[x] - expected) * (count[x] - expected) / expected;
     CHECK(count[0] == epochs);
     CHECK(count[1] == epochs);
-    CHECK(chi < 27.9); // draws without replacement vary less than 9 degrees of freedom, p = .001
+    CHECK(chi < 27.9); // draws without replacement vary less than 9 degrees of freedom, p = 0.001
     CHECK(train_partitions_first(p, c, k, 3, 0) != train_partitions_first(p, c, k, 4, 0));
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("a partition trains in each of its states equally often, by chi-square
     CHECK(expected > 500);
     double chi = 0;
     for (const double n : count) chi += (n - expected) * (n - expected) / expected;
-    CHECK(chi < 13.8); // 2 degrees of freedom, p = .001
+    CHECK(chi < 13.8); // 2 degrees of freedom, p = 0.001
 }
 
 TEST_CASE("the partitions with training nodes are those up to the last training row") {

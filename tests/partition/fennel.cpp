@@ -116,7 +116,7 @@ TEST_CASE("passes cut fewer edges of a graph with communities") {
         return std::ranges::count_if(edges, [&](const edge& e) { return parts[e.source] != parts[e.destination]; });
     };
     const auto one = static_cast<double>(cut(1)), five = static_cast<double>(cut(5));
-    CHECK(one < 20000 * .85); // random: .9
+    CHECK(one < 20000 * .85); // random: 0.9
     CHECK(five < one * .8);
 }
 

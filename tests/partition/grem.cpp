@@ -247,7 +247,7 @@ TEST_CASE("many parts come from bisections: merging pairs of four gives two, and
         const std::vector<partition_id16> part = result(parts, .05);
         const std::vector<std::uint64_t> sizes = part_sizes(part, parts);
         CHECK(std::ranges::min(sizes) > 800 / parts * 3 / 4);
-        CHECK(cut_of(edges, part) < .45); // random parts: .66 and more
+        CHECK(cut_of(edges, part) < .45); // random parts: 0.66 and more
     }
     CHECK(cut_of(edges, result(8, .05)) < .25);
 }

@@ -154,7 +154,7 @@ TEST_CASE("edges are ranked by the network's outputs, over the whole graph or th
         "data --epochs 4 --dim 16 --layers sage:16 --batch 200 --negatives 100 --staleness 0 --eval-every 1 ";
     const auto full = shop.train(base + "--out full");
     for (const char* key : {"mrr", "hits@1", "hits@3", "hits@10"}) CHECK(full["metrics"]["test"].contains(key));
-    CHECK(full["metrics"]["test"]["mrr"] > 0.03); // random: .012
+    CHECK(full["metrics"]["test"]["mrr"] > 0.03); // random: 0.012
     const auto again = nlohmann::json::parse(shop.run("eval full --json").out);
     CHECK(again["metrics"]["test"]["mrr"] == full["metrics"]["test"]["mrr"]);
     const auto resident = shop.train(base + "--eval-graph resident --out resident"); // everything is resident

@@ -45,7 +45,7 @@ struct options : trainers::node_classification_options {
     static constexpr std::uint32_t default_passes = 10;
     /// Without communities that fit in partitions, further passes gather classes, and macro-batches of few classes
     /// train badly: if a first pass cuts more than this share of what random partitions cut, it is the only one.
-    /// Measured: .89 is better with one pass, .22 to .65 with ten (docs/results/hanoi.md).
+    /// Measured: 0.89 is better with one pass, 0.22 to 0.65 with ten (docs/results/hanoi.md).
     static constexpr double most_relative_cut = .8;
     static constexpr double default_label_cap = 1.5;  ///< of GAP
     static constexpr double least_hub_influence = .1; ///< share of the walks that ends in hubs chosen by default

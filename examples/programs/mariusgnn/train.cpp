@@ -609,7 +609,7 @@ private:
         return found;
     }
     /// True if nodes are placed by locality, so that moving them would lose neighbors: the dataset's partitions have at
-    /// most a quarter of the edges between them that random ones have. Measured: .04 gains, .58 loses
+    /// most a quarter of the edges between them that random ones have. Measured: 0.04 gains, 0.58 loses
     /// (docs/results/mariusgnn.md). A plan with more partitions than the dataset divides them, and what is then cut is
     /// not known.
     [[nodiscard]] bool local(std::uint32_t partitions) const {

@@ -69,7 +69,7 @@ namespace gneiss {
 /// Bytes at a budget of an eighth of the data, against topology + inputs + outputs, each once: 1.12 (GCN) and 1.25
 /// (GraphSAGE) on a graph whose partitions have edges to few others. Without locality and without hubs, each of the g
 /// groups needs nearly all inputs: outputs of f floats make it (i·g + f) / (i + f) or more, without topology, so 1.3
-/// takes memory for .62 of the sums (i = f). Other ways that keep the order of additions move more: inputs dealt to
+/// takes memory for 0.62 of the sums (i = f). Other ways that keep the order of additions move more: inputs dealt to
 /// groups are written and read, 2·i·g; sums that leave memory for each of s blocks of sources, 2·m·s.
 ///
 /// \param encode  runs in its own memory: no batch may be in flight

@@ -42,7 +42,7 @@ struct edge_position {
 ///
 /// There are as few batches as `batch_edges` allows, and their sizes differ by at most one edge; with
 /// batch_scope::bucket those of each bucket. A rest would be a small batch with a step of full size: with such steps,
-/// GraphSAGE on an eighth of minesweeper lost .6 points of accuracy (docs/results/hanoi.md). Every edge is in exactly
+/// GraphSAGE on an eighth of minesweeper lost 0.6 points of accuracy (docs/results/hanoi.md). Every edge is in exactly
 /// one batch. A batch is a pure function of (bucket sizes, batch size, key, number), so any thread can build any batch,
 /// also after a resume.
 ///

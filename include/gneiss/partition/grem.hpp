@@ -376,7 +376,7 @@ template <edge_stream Stream, scratch Scratch, seed_bisector Seed>
 /// chunks hold a larger share. The slack of parts above the mean is spread over the levels, so no part exceeds
 /// `max_weight`. After several chunks, a chunk of share x of the edges places a node about as well as a share 3x seen
 /// once, and (1 + older)/(1 − older) times x in general. GREM therefore suits dense graphs, where a chunk shows some
-/// neighbors of every node; `older` = .65 and a second pass recover most of the gap to the seed partitioner's cut on
+/// neighbors of every node; `older` = 0.65 and a second pass recover most of the gap to the seed partitioner's cut on
 /// all edges.
 ///
 /// \param edges  directed or not: both ends are neighbors, once per occurrence; self loops are ignored

@@ -200,7 +200,7 @@ TEST_CASE("the neighborhood predicts the class far better than the node alone") 
     for (std::size_t i = 0; i < mean.size(); ++i) mean[i] /= count[i / dim];
     const double linear = nearest_centroid_accuracy(g, labels, own, dim);
     const double graph = nearest_centroid_accuracy(g, labels, mean, dim);
-    CHECK(linear > .25); // chance is .125
+    CHECK(linear > .25); // chance is 0.125
     CHECK(linear < .6);
     CHECK(graph > linear + .2);
 }

@@ -92,7 +92,7 @@ TEST_CASE("noise changes the levels but neither their mean nor the range") {
         noisy.edges = edges;
         for (const edge& e : all_edges(noisy)) low += e.source < 1 << 11 && e.destination < 1 << 11;
     }
-    // One shift per graph, of standard deviation .1/√3 · 2a/(a+d): five sigma of the mean of the graphs.
+    // One shift per graph, of standard deviation 0.1/√3 · 2a/(a+d): five sigma of the mean of the graphs.
     const double sigma = std::sqrt((.106 * .106 + .25 / edges) / graphs);
     CHECK(std::abs(low / (graphs * edges) - .57) < 5 * sigma);
 }

@@ -46,7 +46,7 @@ namespace gneiss::detail {
 /// A later group gets a row once per source partition, for however many edges. Sums add the same parts in the same
 /// order as those of `layerwise_run`, so all bits are equal. Attention needs own rows before the first message: its
 /// inputs are read twice. In graphs with a power law the first group has most edges, and few rows are dealt: of RMAT
-/// with 16 edges a node, an eighth of the sums takes .91 of the edges, and a third of the rows is written and read
+/// with 16 edges a node, an eighth of the sums takes 0.91 of the edges, and a third of the rows is written and read
 /// again. Source: ATLAS (arXiv 2605.09402), which merges evicted partial sums; dealing keeps order.
 template <class Backend>
 class streamed_run {

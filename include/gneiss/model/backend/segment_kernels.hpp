@@ -328,7 +328,7 @@ private:
 
     /// Calls f(i, ahead) for each list of a part. Lists between two partitions are short, often of one edge, so that
     /// reaching sums costs as much as reaching rows: with tasks of many lists and both prefetched, an edge of a sum
-    /// takes .6 of the time at 64 and 128 columns, .45 at 16 (EPYC, 1.2 edges a list).
+    /// takes 0.6 of the time at 64 and 128 columns, 0.45 at 16 (EPYC, 1.2 edges a list).
     template <class F>
     static void for_lists(
         const edge_part& part, matrix_view<const T> in, matrix_view<T> out, executor_ref executor, F&& f) {

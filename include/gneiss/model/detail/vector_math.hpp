@@ -19,7 +19,7 @@ namespace gneiss::detail {
 inline constexpr std::size_t lanes = 32;
 
 /// A register of floats; loops of exponentials use it. Otherwise GCC 12 at -O2 turns the two bounds of `exponential`
-/// into branches where the loop is inlined into a loss, which then takes 3.9 ns per value instead of .5.
+/// into branches where the loop is inlined into a loss, which then takes 3.9 ns per value instead of 0.5.
 // nvcc also reads host functions for the device, without compiling them, and does not know such types
 #if defined(__CUDA_ARCH__)
 inline constexpr std::size_t register_bytes = sizeof(float);

@@ -34,8 +34,9 @@ struct gcn_options {
 /// Score: the normalization. Degrees are those of the sample, including the own edge: a target's sampled neighbors + 1,
 /// a source's sampled edges (+ 1 if it is a target). The rows sampled last have few of their edges in the sample, so
 /// `symmetric` trains with other weights than those of the whole graph, unless the sample is the whole graph: Cora
-/// reaches .76 with it and .82 with `row`. Aggregate and update: `linear_aggregation`. Cost: one row read per edge and
-/// 2 · targets · inputs · outputs operations, twice that in backward (three times with an input gradient).
+/// reaches 0.76 with it and 0.82 with `row`. Aggregate and update: `linear_aggregation`.
+/// Cost: one row read per edge and 2 · targets · inputs · outputs operations, twice that in backward (three times with
+/// an input gradient).
 /// Source: Kipf and Welling, ICLR 2017, equation (2).
 template <class T, gnn_kernels<T> Backend>
 class gcn_layer final : public graph_layer<T> {

@@ -14,7 +14,7 @@ struct options {
     bool last = true;    ///< targets come after the other rows
     bool by_ids = false; ///< rows come from a table
     bool training = true, inputs = true;
-    double relative = 0; ///< tolerance of norms; 0: 2 · 10⁻⁵, or .05 for bfloat16
+    double relative = 0; ///< tolerance of norms; 0: 2 · 10⁻⁵, or 0.05 for bfloat16
 };
 
 /// Runs one batch on the host in double and on the device, and compares rows and all gradients.
