@@ -183,13 +183,23 @@ done
 
 # Words.
 checker=${check%check.sh}words.sh
-whole_tree
+# shellcheck disable=SC2016 # backquotes of Markdown
+words_in_order() {
+    whole_tree
+    printf '%s\n' 'Of 0.27 and version 1.20.3, a.5, `--lr .2`, `over two' 'lines .3` and' '' '    f(.5);' '' '| .x | `.5` |' '' 'at `--lr .2` 3.1 s/epoch' \
+        '```' 'f(.5);' '```' >>"$scratch/tree/README.md"
+}
+words_in_order
 passes
 plant core/a.hpp '// TO''DO' 'leaves something to be done'
 plant train/p.hpp '// Wh''ether it is' 'the comment opens with a clause, not with what the thing is or does'
 echo '// FIX''ME' >"$scratch/tree/tests/a.cpp"
 echo 'what a neigh''bour to''ld' >>"$scratch/tree/README.md"
-expected+=('tests/a.cpp:1: leaves something to be done' 'README.md:7: has a retired word: what a neigh''bour to''ld')
+# shellcheck disable=SC2016 # backquotes of Markdown
+printf '%s\n' 'about .27' '| `.5` | −.3 |' '2.5 s an epoch' >>"$scratch/tree/README.md"
+figure='has a figure without a digit before its point'
+expected+=('tests/a.cpp:1: leaves something to be done' 'README.md:18: has a retired word: what a neigh''bour to''ld'
+    "README.md:19: $figure" "README.md:20: $figure" 'README.md:21: has a time of an epoch that is not in s/epoch')
 if command -v codespell >/dev/null; then
     plant core/a.hpp '// It is sep''erate from the others' 'is misspelled: sep''erate, correct: separate'
     echo '# the col''our' >"$scratch/tree/scripts/run"

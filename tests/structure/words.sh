@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks the words of the tree: retired words stay away; no comment opens with a clause; nothing is left to be done; and, if
-# codespell is installed, it finds no misspelled or British word (words.txt lists those that it takes for one).
+# Checks the words of the tree: retired words stay away; no comment opens with a clause; nothing is left to be done; a figure in
+# a page has a digit before its point, and times of epochs are in s/epoch; and, if codespell is installed, it finds no misspelled
+# or British word (words.txt lists those that it takes for one).
 #
 #   words.sh [ROOT]     every violation as FILE:LINE: TEXT; exit 1 if there is one
 set -euo pipefail
@@ -47,6 +48,28 @@ code=()
 for path in include examples tests bench scripts cmake; do if [ -d $path ]; then code+=("$path"); fi; done
 [ ${#code[@]} -eq 0 ] || report 'leaves something to be done' < <(grep -rnIE 'TO''DO|FIX''ME' "${code[@]}" || true)
 
+# Figures of pages, outside of blocks and spans of code, which may go over lines of a paragraph.
+pages=()
+while IFS= read -r page; do pages+=("$page"); done < <(find "${prose[@]}" -name '*.md')
+# shellcheck disable=SC2016 # fields of awk, backquotes of Markdown
+while IFS= read -r line; do
+    echo "$line"
+    violations=$((violations + 1))
+done < <([ ${#pages[@]} -eq 0 ] || awk '
+    FNR == 1 { fenced = indented = span = 0; blank = 1 }
+    /^ *```/ { fenced = !fenced; next }
+    fenced { next }
+    /^    / && (blank || indented) { indented = 1; next }
+    { indented = 0; blank = /^ *$/ }
+    /^ *$|^[|#]|^ *[-*] |^[0-9]+\. / { span = 0 } # another paragraph
+    {
+        words = ""
+        for (n = split($0, parts, "`"); n > 0; n--) if ((n + span) % 2) words = parts[n] " ` " words
+        if (gsub(/`/, "`") % 2) span = !span
+        if (words ~ /(^|[^A-Za-z0-9_.)\]}])\.[0-9]/) print FILENAME ":" FNR ": has a figure without a digit before its point"
+        if (words ~ /[0-9] m?s (an|per) epoch/) print FILENAME ":" FNR ": has a time of an epoch that is not in s/epoch"
+    }' "${pages[@]}")
+
 # spelled: files whose words are checked. A codespell that fails without a word is no result.
 spelled=()
 for path in "${prose[@]}" scripts cmake packaging test_package .github .ci CMakeLists.txt conanfile.py CITATION.cff; do
@@ -67,4 +90,4 @@ else
 fi
 
 [ $violations -eq 0 ] || { echo "$violations violations of the words" && exit 1; }
-echo "retired words: 0; comments that open with a clause: 0; $spelling"
+echo "retired words: 0; comments that open with a clause: 0; figures without a digit before the point: 0; $spelling"
