@@ -10,7 +10,7 @@
 
 // Includes all primitives that compute in memory and need no optional dependency: ids, random keys, graphs, orders,
 // partitioners, caches, samplers, models and evaluation. To compile in seconds, it excludes stores (storage/, io/), the
-// modules built on them (sampling/, train/, inference/), the entry points link_prediction.hpp and
+// modules built on them (superbatch/, train/, inference/), the entry points link_prediction.hpp and
 // node_classification.hpp, and model/backend/eigen.hpp (gneiss::eigen). tests/structure/check.sh keeps the list
 // complete.
 #include <gneiss/cache/access_window.hpp>

@@ -1,4 +1,4 @@
-// Covers programs/study/subgraph.hpp.
+// Covers bench/study/subgraph.hpp.
 #include "study/subgraph.hpp"
 
 #include <algorithm>

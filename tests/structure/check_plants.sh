@@ -239,6 +239,8 @@ plant_page 1 'the block of C++ is not part of a program' '```cpp' 'int main() {'
 plant_page 1 'has 121 columns; 120 are allowed' "$(printf 'ü%.0s' {1..121})"
 # shellcheck disable=SC2016
 plant_page 1 'names docs/gone.md, which does not exist' 'see `docs/gone.md`'
+# shellcheck disable=SC2016
+plant_page 1 'names include/gneiss/core/gone.hpp, which does not exist' 'see `core/gone.hpp`, `gone.hpp`'
 plant_page 1 'a heading that is not ASCII' '## ü'
 only=${#expected[@]}
 caught

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks the Markdown pages: every relative link leads to a file or folder of the tree, every anchor to a heading; every
-# path in backquotes that begins with a folder of the tree exists (docs/gpu is made by scripts/gpu); every block of C++ is
+# path in backquotes that begins with a folder of the tree exists (docs/gpu is made by scripts/gpu), and every header in a folder,
+# which is one of the library; every block of C++ is
 # part of a program in examples/, which run as tests; a line has at most 120 columns, except rows of tables.
 #
 #   pages.sh [ROOT]     every violation as FILE:LINE: TEXT; exit 1 if there is one
@@ -88,6 +89,13 @@ tree | awk '
             named = substr(rest, RSTART + 1, RLENGTH - 2)
             sub(/\/$/, "", named)
             if (!(named in exists) && named != "docs/gpu" && named !~ /[A-Z][A-Z]/) complain(FNR, "names " named ", which does not exist")
+            rest = substr(rest, RSTART + RLENGTH)
+        }
+        rest = $0
+        while (match(rest, /`[a-z_]+\/[A-Za-z0-9_.\/-]*\.(hpp|cuh)`/)) { # headers: in a folder of the library
+            named = "include/gneiss/" substr(rest, RSTART + 1, RLENGTH - 2)
+            if (named !~ /gneiss\/(include|tests|examples|bench|gneiss)\// && !(named in exists))
+                complain(FNR, "names " named ", which does not exist")
             rest = substr(rest, RSTART + RLENGTH)
         }
     }
