@@ -2,7 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +68,21 @@ TEST_CASE("a batch copied into a block of its own size has no space left; in a l
     CHECK_THROWS_AS((void)full.add<int>("more", 100), error);
     mini_batch other = copy(roomy.reserve(16384).first(16384));
     CHECK(other.add<int>("more", 2500).size() == 2500);
+}
+
+TEST_CASE("a batch in memory that is only read is attached without a write, and takes no array") {
+    mini_batch_arena here;
+    const auto bytes = filled(here.reserve(8192)).bytes();
+    const std::size_t size = 16384;
+    void* const shared = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(shared != MAP_FAILED);
+    std::memcpy(shared, bytes.data(), bytes.size());
+    REQUIRE(mprotect(shared, size, PROT_READ) == 0);
+    mini_batch read = mini_batch::attach(std::span<const std::byte>(static_cast<const std::byte*>(shared), size));
+    const auto expected = mini_batch::attach(here.reserve(8192)).get<std::uint32_t>("ids");
+    CHECK(std::ranges::equal(read.get<const std::uint32_t>("ids"), expected));
+    CHECK(code_of([&] { (void)read.add<int>("more", 1); }) == errc::out_of_range);
+    munmap(shared, size);
 }
 
 TEST_CASE("misuse of a mini-batch is a typed error") {

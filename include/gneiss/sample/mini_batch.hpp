@@ -35,7 +35,7 @@ struct batch_key {
 /// Header and named arrays in one block of memory supplied by the caller.
 ///
 /// Positions are offsets from the start of the block and it contains no pointers. A batch may be copied as bytes, to
-/// pinned memory, a network frame or a file, and attached there. The view is one pointer; copies are shallow.
+/// pinned memory, a network frame or a file, and attached there. The view is a pointer and a size; copies are shallow.
 ///
 /// The block must be aligned to `alignment`. Not thread-safe while arrays are added; elements may be written
 /// concurrently. All but `empty` throw errc::invalid_argument for a batch without memory.
@@ -58,7 +58,7 @@ public:
     /// smaller than the header.
     [[nodiscard]] static mini_batch format(std::span<std::byte> arena, const batch_key& key) {
         check(arena);
-        mini_batch batch(arena.data());
+        const mini_batch batch(arena.data(), arena.size());
         header fresh{};
         fresh.magic = magic;
         fresh.capacity = arena.size();
@@ -68,11 +68,11 @@ public:
         return batch;
     }
 
-    /// Attaches to the batch in `block`, wherever it was made. Throws `invalid_format` if there is none or it is
-    /// truncated.
+    /// Attaches to the batch in `block`, wherever it was made; writes nothing. Throws `invalid_format` if there is none
+    /// or it is truncated.
     [[nodiscard]] static mini_batch attach(std::span<std::byte> block) {
         check(block);
-        mini_batch batch(block.data());
+        const mini_batch batch(block.data(), block.size());
         const header& h = batch.head();
         bool sound = h.magic == magic && h.used <= block.size() && h.used >= header_bytes() && h.arrays <= max_arrays;
         for (std::size_t i = 0; sound && i < h.arrays; ++i) {
@@ -82,8 +82,13 @@ public:
                 a.capacity <= (h.used - a.offset) / a.element_bytes;
         }
         if (!sound) throw error(errc::invalid_format, "these bytes are not a mini-batch");
-        if (h.capacity != block.size())
-            batch.head().capacity = block.size(); // capacity of this block, not of the original one
+        return batch;
+    }
+    /// Attaches to a batch in memory that is only read: a mapped file, or a block that several processes share. There
+    /// is no room to add an array; read elements by `get<const T>`. Errors as above.
+    [[nodiscard]] static mini_batch attach(std::span<const std::byte> block) {
+        mini_batch batch = attach(std::span(const_cast<std::byte*>(block.data()), block.size()));
+        batch.capacity_ = 0;
         return batch;
     }
 
@@ -94,9 +99,10 @@ public:
     std::span<T> add(std::string_view name, std::size_t count) {
         static_assert(alignof(T) <= alignment);
         header& h = head();
+        const std::uint64_t room = capacity_ - std::min(capacity_, h.used);
         if (find(name) != nullptr) throw error(errc::already_exists, "array " + std::string(name));
-        if (name.size() > max_name || h.arrays == max_arrays || count > (h.capacity - h.used) / sizeof(T) ||
-            array_bytes(count, sizeof(T)) > h.capacity - h.used)
+        if (name.size() > max_name || h.arrays == max_arrays || count > room / sizeof(T) ||
+            array_bytes(count, sizeof(T)) > room)
             throw error(errc::out_of_range, "no room in the batch for array " + std::string(name));
         array_record& a = h.records[h.arrays++];
         a = {};
@@ -145,7 +151,7 @@ private:
     };
     struct header {
         std::uint64_t magic = 0;
-        std::uint64_t capacity = 0; ///< bytes of the arena
+        std::uint64_t capacity = 0; ///< bytes of the arena in which it was made
         std::uint64_t used = 0;     ///< bytes used by header and arrays
         batch_key key{};
         std::uint64_t arrays = 0;
@@ -154,7 +160,7 @@ private:
     static_assert(std::is_trivially_copyable_v<header>);
     static constexpr std::uint64_t magic = 0x3168637461627367ULL; // "gsbatch1"
 
-    explicit mini_batch(std::byte* base) noexcept : base_(base) {}
+    mini_batch(std::byte* base, std::uint64_t capacity) noexcept : base_(base), capacity_(capacity) {}
 
     static void check(std::span<std::byte> arena) {
         if (arena.size() < header_bytes() || reinterpret_cast<std::uintptr_t>(arena.data()) % alignment != 0)
@@ -176,6 +182,7 @@ private:
     }
 
     std::byte* base_ = nullptr;
+    std::uint64_t capacity_ = 0; // bytes of this block, wherever the batch was made; 0: only read
 };
 
 /// Owning, growing block for mini-batches: after the first few batches it does not allocate.
