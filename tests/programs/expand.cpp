@@ -194,4 +194,27 @@ TEST_CASE("an impossible expansion is refused before any work") {
     CHECK(result.err.find("40 nodes x 4, 105 edges x 9: 160 nodes and 945 edges") != std::string::npos);
 }
 
+TEST_CASE("expand keeps targets of 64 bits exact, such as seconds since 1970") {
+    const workshop shop;
+    std::string edges, targets;
+    for (int i = 0; i < 40; ++i) {
+        for (int k = 1; k <= 3; ++k)
+            edges += "n" + std::to_string(i) + "\tn" + std::to_string((i * i + 7 * k) % 40) + "\n";
+        const char* part = i % 3 == 0 ? "train" : i % 3 == 1 ? "valid" : "test";
+        targets += "n" + std::to_string(i) + "\t" + std::to_string(1700000000 + i) + "\t" + part + "\n";
+    }
+    shop.write("edges.tsv", edges);
+    shop.write("targets.tsv", targets);
+    shop.make(
+        "import edges.tsv --labels targets.tsv --node-task regression --split targets.tsv --split-column 2 --out a");
+    shop.make("expand a --factor 3 --seed 4 --out b");
+    shop.make("export b --out new");
+    const auto found = shop.by_name("new/labels.tsv");
+    REQUIRE(found.size() == 120);
+    for (int i = 0; i < 40; ++i)
+        for (int copy = 0; copy < 3; ++copy)
+            CHECK(found.at("n" + std::to_string(i) + "#" + std::to_string(copy)).front() ==
+                std::to_string(1700000000 + i));
+}
+
 } // namespace test_programs_expand

@@ -55,6 +55,17 @@ TEST_CASE("each trainer trains a dataset of 56c2978") {
     shop.succeed("train node --partitioner given " + network + "d", "gneiss-hanoi");
 }
 
+TEST_CASE("a dataset of version 6, whose targets have offsets, is verified and exported with its targets") {
+    const gneiss::test::workshop shop("gneiss-data");
+    fs::copy(fs::path(GNEISS_TEST_DATA) / "version-6", shop / "old", fs::copy_options::recursive);
+    CHECK(shop.run("verify old").code == 0);
+    REQUIRE(shop.run("export old --out new --quiet").code == 0);
+    const std::string targets = shop.read("new/labels.tsv");
+    for (int i = 0; i < 40; ++i)
+        CHECK(
+            targets.find("n" + std::to_string(i) + "\t" + std::to_string(1700000000 + i) + "\t") != std::string::npos);
+}
+
 TEST_CASE("runs of 577a8170 are evaluated to the metrics that they had then, and exported") {
     const gneiss::test::workshop shop("gneiss-marius");
     fs::copy(fs::path(GNEISS_TEST_DATA) / "577a8170", shop / "old", fs::copy_options::recursive);
