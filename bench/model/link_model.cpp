@@ -7,7 +7,6 @@
 
 #include <Eigen/Core>
 
-#include <optional>
 #include <vector>
 
 // Edges (two queries each) per second of a whole step (scores, losses, gradients, sums per node), compared with its
@@ -26,21 +25,18 @@ void count(benchmark::State& state, std::size_t dim, std::size_t query_count) {
         benchmark::Counter(asked * 6 * static_cast<double>(per_chunk * dim), benchmark::Counter::kIsRate);
 }
 
-/// \param replayed  old queries for each list of negatives, with half of the nodes resident; 0: all are, without a log
-void link_model_step(benchmark::State& state, const char* decoder, const char* loss, std::uint64_t replayed = 0) {
+void link_model_step(benchmark::State& state, const char* decoder, const char* loss) {
     const auto dim = static_cast<std::size_t>(state.range(0));
     const serial_executor executor;
     const id_range all{0, 100000};
-    const row_partitioning partitioning{replayed == 0 ? all.end : 2 * all.end, 2};
-    const resident_nodes resident({&all, 1}, replayed == 0 ? 1 : 2);
+    const resident_nodes resident({&all, 1}, 1);
     std::vector<edge> edges(chunk * chunks);
     const random_key key(1, random_domain::user);
     for (std::size_t i = 0; i < edges.size(); ++i)
         edges[i] = {static_cast<node_id>(below(key[3 * i], all.end)),
             static_cast<relation_id>(below(key[3 * i + 1], 100)), static_cast<node_id>(below(key[3 * i + 2], all.end))};
     mini_batch_arena arena;
-    link_batch_builder builder(
-        {.per_chunk = per_chunk, .chunks = chunks, .degree_fraction = .5, .name_resident = replayed != 0}, 1);
+    link_batch_builder builder({.per_chunk = per_chunk, .chunks = chunks, .degree_fraction = .5}, 1);
     const link_batch batch = builder.build({}, edges, {resident, edges}, arena);
     any_link_model model = make_link_model(decoder, loss, dim);
     const std::size_t relation_size = model.relation_floats();
@@ -51,15 +47,9 @@ void link_model_step(benchmark::State& state, const char* decoder, const char* l
         initializer::normal(0, 0.1F), 0, 1, embedding_kind::relations, 0, relation_size, relations.table(), executor);
     embedding_table gradients(batch.nodes.size(), {static_cast<std::uint32_t>(dim), 0});
     sparse_gradients relation_gradients;
-    std::optional<query_log> log;
-    if (replayed != 0) {
-        log.emplace(query_log_options{.per_list = replayed, .epoch_queries = 1 << 20}, dim, partitioning);
-        (void)model.forward_backward(
-            batch, rows.values(), relations.values(), gradients.table(), relation_gradients, executor, &*log);
-    }
     for (auto _ : state)
-        benchmark::DoNotOptimize(model.forward_backward(batch, rows.values(), relations.values(), gradients.table(),
-            relation_gradients, executor, log ? &*log : nullptr));
+        benchmark::DoNotOptimize(model.forward_backward(
+            batch, rows.values(), relations.values(), gradients.table(), relation_gradients, executor));
     count(state, dim, 2 * edges.size());
 }
 void dims(benchmark::internal::Benchmark* b) { b->ArgName("dim")->Arg(50)->Arg(100)->Arg(400); }
@@ -67,8 +57,6 @@ BENCHMARK_CAPTURE(link_model_step, dot_softmax, "dot", "softmax")->Apply(dims);
 BENCHMARK_CAPTURE(link_model_step, distmult_softmax, "distmult", "softmax")->Apply(dims);
 BENCHMARK_CAPTURE(link_model_step, complex_softmax, "complex", "softmax")->Apply(dims);
 BENCHMARK_CAPTURE(link_model_step, transe_softmax, "transe", "softmax")->Apply(dims);
-BENCHMARK_CAPTURE(link_model_step, distmult_replayed, "distmult", "softmax", 1000)
-    ->Apply(dims); // as many as a chunk's edges
 BENCHMARK_CAPTURE(link_model_step, complex_marius, "complex", "marius")->Arg(100);
 BENCHMARK_CAPTURE(link_model_step, complex_logistic, "complex", "logistic")->Arg(100);
 BENCHMARK_CAPTURE(link_model_step, transe_margin, "transe", "margin")->Arg(100);

@@ -119,7 +119,6 @@
 #include <gneiss/model/link_scorer.hpp>
 #include <gneiss/model/loss.hpp>
 #include <gneiss/model/optimizer.hpp>
-#include <gneiss/model/query_log.hpp>
 #include <gneiss/model/regularizer.hpp>
 #include <gneiss/model/schedule.hpp>
 #include <gneiss/model/statistics.hpp>

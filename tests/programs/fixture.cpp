@@ -90,6 +90,20 @@ TEST_CASE("runs of 577a8170 are evaluated to the metrics that they had then, and
     }
 }
 
+TEST_CASE("a run of an earlier version with a method that was removed is refused in one sentence") {
+    const gneiss::test::workshop shop("gneiss-marius");
+    fs::copy(fs::path(GNEISS_TEST_DATA) / "577a8170", shop / "old", fs::copy_options::recursive);
+    std::string config = shop.read("old/marius/config.toml");
+    const std::string off = "replayed-queries = 0";
+    const std::size_t at = config.find(off);
+    REQUIRE(at != std::string::npos);
+    shop.write("old/marius/config.toml", config.replace(at, off.size(), "replayed-queries = 50"));
+    shop.refuses(2, "eval old/marius --dataset old/link",
+        {"config.toml: line 26: replayed-queries was removed, and runs with another value than 0 need the version that "
+         "trained them"});
+    shop.refuses(2, "train old/link --replayed-queries 50 --out new", {"unknown flag --replayed-queries"});
+}
+
 TEST_CASE("a checkpoint of another version is refused in one sentence, by each command that reads it") {
     const fixture_workshop shop("gneiss-marius");
     const std::string train = "train link --epochs 1 --dim 8 --negatives 10 --no-eval --memory 256MiB --quiet --out a";

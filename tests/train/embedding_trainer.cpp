@@ -247,43 +247,6 @@ TEST_CASE("an observer that a run cannot serve is refused before it begins; chec
     CHECK(training.steps() == 117);
 }
 
-TEST_CASE("with old queries, disk equals memory at any thread count, and a resume continues to the same bits") {
-    const temporary_directory directory;
-    toy_graph graph(150, 6, 3, 900, 3);
-    for (const std::uint64_t staleness : {0U, 3U}) {
-        set_up with;
-        with.order_slots = 3;
-        with.training.batch_edges = 17;
-        with.training.negatives = {.per_chunk = 10, .chunks = 2, .log_q_correction = true, .name_resident = true};
-        with.training.pipeline = {.staleness = staleness, .deterministic = true};
-        with.buffer_slots = 6;
-        const outcome without = train(graph, with, directory / "without");
-        with.replay = query_log_options{.capacity = 100, .per_list = 7, .epoch_queries = 1800, .seed = 5};
-        const outcome memory = train(graph, with, directory / "memory");
-        CHECK(!same_parameters(memory, without));
-        with.buffer_slots = 3;
-        with.threads = with.training.pipeline.sample_workers = 3;
-        CHECK(train(graph, with, directory / "disk") == memory);
-        for (const std::uint64_t every : {1U, 7U, 40U}) {
-            CAPTURE(every);
-            CHECK(same_parameters(train(graph, with, directory / "parts", every), memory));
-        }
-        with.order = "memory"; // all resident: the bits of training without a log
-        with.order_slots = with.buffer_slots = 6;
-        const outcome resident = train(graph, with, directory / "resident");
-        with.replay.reset();
-        CHECK(train(graph, with, directory / "plain") == resident);
-    }
-}
-
-TEST_CASE("a query log is refused for batches that do not name resident nodes") {
-    const temporary_directory directory;
-    toy_graph graph(60, 3, 2, 100, 3);
-    set_up with;
-    with.replay = query_log_options{.capacity = 10, .per_list = 2, .epoch_queries = 200};
-    CHECK(gneiss::test::code_of([&] { (void)train(graph, with, directory / "rows"); }) == errc::invalid_argument);
-}
-
 TEST_CASE("a deterministic staleness gives the same bits at any thread count and buffer size") {
     const temporary_directory directory;
     toy_graph graph(150, 5, 2, 1500, 5);
@@ -558,7 +521,7 @@ TEST_CASE("frozen nodes and relations keep their bits with their state, nothing 
     CHECK_THROWS_WITH_AS((void)train(graph, with, directory / "rows"), doctest::Contains("train without one"), error);
 }
 
-TEST_CASE("rows, relations and queries of another width or partitioning than the model's are refused at construction") {
+TEST_CASE("rows and relations of another width than the model's are refused at construction") {
     const temporary_directory directory;
     toy_graph graph(60, 3, 2, 100, 3);
     const row_partitioning rows_of{60, 3};
@@ -571,27 +534,17 @@ TEST_CASE("rows, relations and queries of another width or partitioning than the
     partition_buffer buffer(rows, {.resident_partitions = 2}, budget);
     edge_buffer edges(graph.source(), {.partitions = 3}, budget);
     embedding_table eight(2, {8, 0}), four(2, {4, 0});
-    const query_log_options log{.capacity = 10, .per_list = 2, .epoch_queries = 200};
-    query_log good(log, 8, rows_of), wide(log, 9, rows_of), other(log, 8, {60, 1});
-    const auto code = [&](const char* loss, std::size_t dim, embedding_table& relations, query_log* queries) {
-        any_link_model model = make_link_model("distmult", loss, dim);
+    const auto code = [&](std::size_t dim, embedding_table& relations) {
+        any_link_model model = make_link_model("distmult", "softmax", dim);
         return test::code_of([&] {
-            embedding_trainer({.negatives = {.per_chunk = 10, .chunks = 1, .name_resident = true}},
-                {.model = model,
-                    .optimizer = sgd{},
-                    .rows = buffer,
-                    .edges = edges,
-                    .relations = relations,
-                    .queries = queries},
-                executor, budget);
+            embedding_trainer({.negatives = {.per_chunk = 10, .chunks = 1}},
+                {.model = model, .optimizer = sgd{}, .rows = buffer, .edges = edges, .relations = relations}, executor,
+                budget);
         });
     };
-    CHECK_FALSE(code("softmax", 8, eight, &good));
-    CHECK(code("softmax", 4, four, nullptr) == errc::invalid_argument);
-    CHECK(code("softmax", 8, four, nullptr) == errc::invalid_argument);
-    CHECK(code("softmax", 8, eight, &wide) == errc::invalid_argument);
-    CHECK(code("softmax", 8, eight, &other) == errc::invalid_argument);
-    CHECK(code("logistic", 8, eight, &good) == errc::invalid_argument);
+    CHECK_FALSE(code(8, eight));
+    CHECK(code(4, four) == errc::invalid_argument);
+    CHECK(code(8, four) == errc::invalid_argument);
 }
 
 } // namespace test_train_embedding_trainer

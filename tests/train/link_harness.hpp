@@ -61,9 +61,8 @@ struct set_up {
     std::uint64_t edge_memory = memory_budget::unlimited; ///< the budget of the edge buffer
     trace_recorder* trace = nullptr;
     frozen_parts frozen{};
-    std::optional<query_log_options> replay{}; ///< trains with a query log; `training.negatives` names resident nodes
-    bool forgets_steps = false;                ///< resumes as if no step had been made
-    std::uint64_t* written_bytes = nullptr;    ///< gets the bytes of rows that training wrote
+    bool forgets_steps = false;             ///< resumes as if no step had been made
+    std::uint64_t* written_bytes = nullptr; ///< gets the bytes of rows that training wrote
     embedding_trainer_options training{.negatives = {.chunks = 10, .degree_fraction = .5}};
 };
 
@@ -105,7 +104,6 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
     const tbb_executor executor(with.threads);
     outcome result;
     resume_position at{};
-    std::vector<std::byte> saved_queries; // of the query log, as a checkpoint has them
     const auto order = make_order(with.order, graph.partitioning.partitions, with.order_slots, 7);
     while (at.epoch < with.epochs) { // once, unless stopped: then from the contents of a checkpoint
         memory_budget budget;
@@ -117,9 +115,6 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         std::optional<any_backend> elsewhere = compute ? compute(with, relations) : std::nullopt;
         embedding_trainer_options options = with.training;
         options.pipeline.trace = with.trace;
-        std::optional<query_log> queries;
-        if (with.replay) queries.emplace(*with.replay, with.dim, graph.partitioning);
-        if (queries && !saved_queries.empty()) queries->load(saved_queries);
         embedding_trainer training(options,
             {.model = model,
                 .optimizer = optimizer,
@@ -127,8 +122,7 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
                 .edges = edges,
                 .relations = relations,
                 .backend = elsewhere ? &*elsewhere : nullptr,
-                .frozen = with.frozen,
-                .queries = queries ? &*queries : nullptr},
+                .frozen = with.frozen},
             executor, budget);
         std::stop_source stop;
         std::atomic<std::uint64_t> applied{0};
@@ -144,7 +138,6 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         }
         if (with.forgets_steps) at.steps = 0;
         buffer.flush();
-        if (queries) saved_queries = queries->save();
     }
     if (with.written_bytes != nullptr) *with.written_bytes = rows->statistics().written_bytes - filled_bytes;
     auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));

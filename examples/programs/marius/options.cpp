@@ -23,10 +23,7 @@ void options::add_to(programs::command& to) {
     add_schedule(to, "linear");
     to.option("step-at", step_at, "optimizer steps when updates are applied, or on the batch's copy (as in the paper)")
         .choices({"update", "compute"});
-    to.option("replayed-queries", replayed_queries,
-          "queries of the last epoch against which each list of negatives also trains, for nodes that were not "
-          "resident then; 0: none")
-        .range(0, 1 << 20);
+    to.removed("replayed-queries", 0);
     to.option("async-relations", async_relations, "update relations as late as nodes; loses accuracy");
     to.option("batch-from", batch_from, "batches mix a state's buckets, or take them one by one")
         .choices({"state", "bucket"});
@@ -66,10 +63,6 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (*o.decoder == "complex" && *o.dim % 2 != 0)
         throw programs::usage_error("--dim " + std::to_string(*o.dim) + " is odd: ComplEx rows are pairs of floats");
     if (o.async_relations && o.device == "cuda") throw programs::usage_error("--async-relations is for --device cpu");
-    if (o.replayed_queries != 0 && o.device == "cuda")
-        throw programs::usage_error("--replayed-queries is for --device cpu");
-    if (o.replayed_queries != 0 && o.loss != "softmax" && o.loss != "marius")
-        throw programs::usage_error("--replayed-queries is for the losses softmax and marius, not for " + o.loss);
     if (!o.lr) o.lr = (*o.decoder == "dot" ? 0.05 : 0.2) * (o.warm_start ? trainers::warm_rate : 1);
     if (!o.batch) o.batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;
     // About ten million examples: many epochs for small graphs, few for huge ones.
@@ -97,7 +90,6 @@ gneiss::embedding_trainer_options options::training_options() const {
     result.batch_edges = *batch;
     result.batch_from = batch_from == "state" ? gneiss::batch_scope::state : gneiss::batch_scope::bucket;
     result.negatives = negative_options();
-    result.negatives.name_resident = replayed_queries != 0;
     result.step_at = step_at == "update" ? gneiss::step_place::update : gneiss::step_place::compute;
     result.async_relations = async_relations;
     result.pipeline = pipeline_options();
@@ -107,10 +99,6 @@ gneiss::embedding_trainer_options options::training_options() const {
 
 gneiss::any_link_model options::model() const {
     return gneiss::make_link_model(*decoder, loss, *dim, model_options(), static_cast<float>(margin));
-}
-
-gneiss::query_log_options options::query_log(const gneiss::dataset_manifest& graph) const {
-    return {.capacity = 16384, .per_list = replayed_queries, .epoch_queries = 2 * graph.train_edges, .seed = seed};
 }
 
 double options::learning_rate(std::uint64_t epoch, double plateau) const {

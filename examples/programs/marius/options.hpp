@@ -21,14 +21,11 @@ struct options : trainers::run_options, trainers::link_options, trainers::rate_o
     std::optional<double> lr;
     std::string step_at = "update";
     bool async_relations = false;
-    std::uint64_t replayed_queries = 0; ///< for each list of negatives; 0: no query log
 
     void add_to(programs::command& to);
 
     [[nodiscard]] gneiss::embedding_trainer_options training_options() const;
     [[nodiscard]] gneiss::any_link_model model() const;
-    /// Returns the options of the query log, for --replayed-queries.
-    [[nodiscard]] gneiss::query_log_options query_log(const gneiss::dataset_manifest& graph) const;
     /// Returns the learning rate of an epoch; `plateau` is the factor of validations so far.
     [[nodiscard]] double learning_rate(std::uint64_t epoch, double plateau = 1) const;
     /// Returns the optimizer with that learning rate.

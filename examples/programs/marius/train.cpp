@@ -80,10 +80,6 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
             trainers::link_model_bytes(o, std::min(*o.batch, edges.most), o.threads, model, plan.state_nodes()),
             charged_by::run);
         plan.memory.add("relations", 2 * relations + 4096, charged_by::run);
-        if (o.replayed_queries != 0)
-            plan.memory.add("query log",
-                gneiss::query_log::bytes_needed(o.query_log(graph), model.dim(), plan.partitioning.partitions),
-                charged_by::run);
         if (candidates != 0) plan.memory.add("candidates", candidates, charged_by::run);
         gneiss::embedding_trainer_options largest = sized(o.training_options(), plan), usual = largest;
         usual.state_edges = edges.median;
@@ -177,8 +173,6 @@ public:
             gneiss::edge_buffer_options{
                 .cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes, .trace = run.recorder()},
             budget_);
-        if (options_.replayed_queries != 0)
-            queries_.emplace(options_.query_log(data_.manifest()), model_.dim(), plan_.partitioning);
         if (context.device) backend_ = backend_on(*context.device, options_, plan_, relations_);
         gneiss::embedding_trainer_options training = sized(options_.training_options(), plan_);
         training.own_negatives = negatives.source;
@@ -192,8 +186,7 @@ public:
                 .backend = backend_ ? &*backend_ : nullptr,
                 .frozen = {.nodes = options_.freezes("nodes"),
                     .relations = options_.freezes("relations"),
-                    .weights = false},
-                .queries = queries_ ? &*queries_ : nullptr},
+                    .weights = false}},
             executor_, budget_);
         if (warm) {
             warm_steps_ = warm->steps();
@@ -201,7 +194,6 @@ public:
         }
         if (!run.saved) return;
         epoch_ = trainers::last_trained(run.saved->position);
-        if (queries_) queries_->load(run.saved->sections.at("queries"));
     }
 
     void warm_up() override {
@@ -223,7 +215,6 @@ public:
         c.generation = ++generation_;
         trainers::put_rows(c, *rows_file_);
         c.sections["relations"] = trainers::to_bytes(relations_.data());
-        if (queries_) c.sections["queries"] = queries_->save();
         trainers::put_progress(c, progress);
         gneiss::save_checkpoint(checkpoint_ / trainers::checkpoint_name, c);
         rows_->committed();
@@ -317,7 +308,6 @@ private:
     std::unique_ptr<gneiss::bucket_reader> reader_;
     std::unique_ptr<gneiss::edge_buffer> edges_;
     std::optional<gneiss::any_backend> backend_;
-    std::optional<gneiss::query_log> queries_; ///< absent without --replayed-queries
     std::unique_ptr<gneiss::embedding_trainer> training_;
 };
 

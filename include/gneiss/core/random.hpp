@@ -32,7 +32,7 @@ enum class random_domain : std::uint32_t {
     evaluate = 11,        ///< sampled evaluation
     retry = 12,           ///< fault injection
     project = 13,         ///< random projection of features
-    replay = 14,          ///< old queries that negatives train against
+    replay = 14,          ///< reserved: earlier versions drew from it
     user = 1024,          ///< first value available to programs
 };
 

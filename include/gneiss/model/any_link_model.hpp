@@ -25,21 +25,19 @@ namespace gneiss {
 
 /// Model of link prediction, as `link_model`: members, costs and errors as there.
 template <class M>
-concept link_batch_model =
-    requires(M& m, const M& c, std::size_t n, const link_batch& batch, matrix_view<const float> rows,
-        matrix_view<float> out, gneiss::sparse_gradients& gradients, const executor_ref& executor, query_log* log,
-        side corrupt_side, std::span<const relation_id> ids, std::span<const float> row) {
-        { c.dim() } -> std::convertible_to<std::size_t>;
-        { c.relation_floats() } -> std::convertible_to<std::size_t>;
-        { c.relation_rows(n) } -> std::convertible_to<std::size_t>;
-        { c.options() } -> std::same_as<const link_model_options&>;
-        { c.has_log_sum() } -> std::convertible_to<bool>;
-        { m.forward_backward(batch, rows, rows, out, gradients, executor, log) } -> std::same_as<link_statistics>;
-        c.queries(corrupt_side, rows, ids, rows, out);
-        c.scores(rows, rows, out);
-        { c.score(row, row) } -> std::convertible_to<float>;
-        { c.scorer(rows) } -> std::same_as<link_scorer>;
-    };
+concept link_batch_model = requires(M& m, const M& c, std::size_t n, const link_batch& batch,
+    matrix_view<const float> rows, matrix_view<float> out, gneiss::sparse_gradients& gradients,
+    const executor_ref& executor, side corrupt_side, std::span<const relation_id> ids, std::span<const float> row) {
+    { c.dim() } -> std::convertible_to<std::size_t>;
+    { c.relation_floats() } -> std::convertible_to<std::size_t>;
+    { c.relation_rows(n) } -> std::convertible_to<std::size_t>;
+    { c.options() } -> std::same_as<const link_model_options&>;
+    { m.forward_backward(batch, rows, rows, out, gradients, executor) } -> std::same_as<link_statistics>;
+    c.queries(corrupt_side, rows, ids, rows, out);
+    c.scores(rows, rows, out);
+    { c.score(row, row) } -> std::convertible_to<float>;
+    { c.scorer(rows) } -> std::same_as<link_scorer>;
+};
 
 /// A `link_model` whose types are chosen at run time, at one virtual call per batch. Members, costs and errors as
 /// there.
@@ -64,14 +62,12 @@ public:
     [[nodiscard]] std::size_t relation_rows(std::size_t relations) const { return self_->relation_rows(relations); }
     /// Returns the options of the model.
     [[nodiscard]] const link_model_options& options() const { return self_->options(); }
-    /// True if the loss has a log-sum, as a query log needs.
-    [[nodiscard]] bool has_log_sum() const { return self_->has_log_sum(); }
 
     /// Computes the loss of a batch and its gradients; see `link_model::forward_backward`.
     link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
         matrix_view<const float> relations, matrix_view<float> sparse_gradients,
-        gneiss::sparse_gradients& relation_gradients, executor_ref executor, query_log* log = nullptr) {
-        return self_->forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor, log);
+        gneiss::sparse_gradients& relation_gradients, executor_ref executor) {
+        return self_->forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor);
     }
     /// Computes queries of (known end, relation) pairs.
     void queries(side corrupt_side, matrix_view<const float> known, std::span<const relation_id> ids,
@@ -97,9 +93,8 @@ private:
         [[nodiscard]] virtual std::size_t relation_floats() const = 0;
         [[nodiscard]] virtual std::size_t relation_rows(std::size_t) const = 0;
         [[nodiscard]] virtual const link_model_options& options() const = 0;
-        [[nodiscard]] virtual bool has_log_sum() const = 0;
         virtual link_statistics forward_backward(const link_batch&, matrix_view<const float>, matrix_view<const float>,
-            matrix_view<float>, gneiss::sparse_gradients&, const executor_ref&, query_log*) = 0;
+            matrix_view<float>, gneiss::sparse_gradients&, const executor_ref&) = 0;
         virtual void queries(side, matrix_view<const float>, std::span<const relation_id>, matrix_view<const float>,
             matrix_view<float>) const = 0;
         virtual void scores(matrix_view<const float>, matrix_view<const float>, matrix_view<float>) const = 0;
@@ -116,11 +111,10 @@ private:
         std::size_t relation_floats() const override { return model.relation_floats(); }
         std::size_t relation_rows(std::size_t relations) const override { return model.relation_rows(relations); }
         const link_model_options& options() const override { return model.options(); }
-        bool has_log_sum() const override { return model.has_log_sum(); }
         link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
             matrix_view<const float> relations, matrix_view<float> sparse_gradients,
-            gneiss::sparse_gradients& relation_gradients, const executor_ref& executor, query_log* log) override {
-            return model.forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor, log);
+            gneiss::sparse_gradients& relation_gradients, const executor_ref& executor) override {
+            return model.forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor);
         }
         void queries(side corrupt_side, matrix_view<const float> known, std::span<const relation_id> ids,
             matrix_view<const float> relations, matrix_view<float> out) const override {

@@ -19,7 +19,6 @@
 #include <gneiss/model/detail/candidate_scores.hpp>
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/link_scorer.hpp>
-#include <gneiss/model/query_log.hpp>
 #include <gneiss/model/regularizer.hpp>
 #include <gneiss/model/statistics.hpp>
 #include <gneiss/sample/link_batch.hpp>
@@ -83,19 +82,6 @@ public:
 
     [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
     [[nodiscard]] const link_model_options& options() const noexcept { return options_; }
-    /// True if the loss has a log-sum, as a query log needs.
-    [[nodiscard]] bool has_log_sum() const noexcept {
-        if constexpr (requires {
-                          { loss_.has_log_sum() } -> std::convertible_to<bool>;
-                      })
-            return loss_.has_log_sum();
-        else if constexpr (requires {
-                               { Loss::has_log_sum } -> std::convertible_to<bool>;
-                           })
-            return Loss::has_log_sum;
-        else
-            return false;
-    }
     /// Returns the floats of a relation's row; 0: edges have no relation parameters.
     [[nodiscard]] std::size_t relation_floats() const noexcept { return Decoder::relation_floats(dim_); }
     /// Returns the rows of the relation table for a graph with `relations` relations.
@@ -107,21 +93,15 @@ public:
     ///
     /// `rows` [U, dim] are the values of batch.nodes in order, `relations` [relation_rows, relation_floats] the whole
     /// table; strides may exceed the columns. Writes every row of `sparse_gradients` [U, dim], and to
-    /// `relation_gradients` the gradients of the relation rows that occur, ascending. With `log`, negatives also get
-    /// the gradients of its queries, and it keeps some of the batch's: for losses with a log-sum.
+    /// `relation_gradients` the gradients of the relation rows that occur, ascending.
     /// Throws `not_finite`, naming the batch, if the loss is NaN or infinite (gradients are then unspecified);
     /// `invalid_argument` or `out_of_range` for shapes or relations that do not fit.
     template <executor E>
     link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
         matrix_view<const float> relations, matrix_view<float> sparse_gradients,
-        gneiss::sparse_gradients& relation_gradients, const E& executor, query_log* log = nullptr) {
+        gneiss::sparse_gradients& relation_gradients, const E& executor) {
         check(batch, rows, relations, sparse_gradients);
-        work all = divide(batch);
-        all.log = log;
-        if (log != nullptr) {
-            check_log(*log);
-            log->begin(batch, all.query_count());
-        }
+        const work all = divide(batch);
         outcomes_.assign(all.tasks(), {});
         executor.run(all.tasks(), [&](std::size_t task) {
             scratch_.with([] { return std::make_unique<scratch>(); },
@@ -138,7 +118,6 @@ public:
             sum_relations(all, relations, relation_gradients, per_query, per_positive, executor);
         if (!std::isfinite(total.penalty))
             throw error(errc::not_finite, "the penalty of " + to_string(batch.key) + " is not a finite number");
-        if (log != nullptr) log->end();
         return total;
     }
 
@@ -187,7 +166,6 @@ private:
         float* answer_gradients = nullptr;   ///< [S · B, dim] of the answer
         float* relation_gradients = nullptr; ///< [S · B, relation_floats]
         float* negative_gradients = nullptr; ///< [tasks, negatives_per_list, dim]
-        query_log* log = nullptr;            ///< null: none
 
         [[nodiscard]] std::size_t query_count() const noexcept { return batch.sides.size() * batch.positives(); }
         [[nodiscard]] std::size_t tasks() const noexcept { return batch.chunks * batch.sides.size() * pieces; }
@@ -196,8 +174,6 @@ private:
     struct scratch {
         reusable_buffer<float> negatives, queries, query_gradients, scores;
         typename candidates::scratch similarity;
-        std::vector<query_log::column_run> runs; // of replayed lists
-        std::vector<std::uint64_t> replayed;     // positions in the log, by row of a tile
     };
     void check(const link_batch& batch, matrix_view<const float> rows, matrix_view<const float> relations,
         matrix_view<float> sparse_gradients) const {
@@ -209,14 +185,6 @@ private:
             throw error(errc::invalid_argument, "relation rows have the wrong length");
         if (!batch.relations.empty() && batch.relations.back() >= relations.rows() / (options_.reciprocal ? 2 : 1))
             throw error(errc::out_of_range, "a relation of " + to_string(batch.key) + " has no row");
-    }
-
-    void check_log(const query_log& log) const {
-        if (log.dim() != dim_)
-            throw error(errc::invalid_argument,
-                "a log of queries of " + std::to_string(log.dim()) + " floats, and the model has " +
-                    std::to_string(dim_));
-        if (!has_log_sum()) throw error(errc::invalid_argument, "a query log needs a loss with a log-sum");
     }
 
     [[nodiscard]] side query_side(side corrupt_side) const noexcept {
@@ -266,44 +234,6 @@ private:
             ask_tile(all, s, at, std::min(options_.tuning.tile_rows, end - at), rows, relations, negatives,
                 negative_gradients, use, outcome);
         score_.finish(negatives, negative_gradients, use.similarity);
-        if (all.log != nullptr && all.log->replays())
-            replay(*all.log, batch, list, piece, all.pieces, columns, negatives, negative_gradients, use);
-    }
-
-    /// Weighs the gradients of a list's negatives by the resident share of the nodes, and adds those of queries of the
-    /// log: the task's part of them, at the weight of the queries that the rest of the nodes missed.
-    void replay(const query_log& log, const link_batch& batch, std::size_t list, std::size_t piece, std::size_t pieces,
-        std::span<const std::uint32_t> columns, matrix_view<const float> negatives,
-        matrix_view<float> negative_gradients, scratch& use) const {
-        const std::size_t n = negatives.rows(), drawn = log.options().per_list;
-        const float live = log.live_share();
-        for (std::size_t k = 0; k < n * dim_; ++k) negative_gradients.data()[k] *= live;
-        const std::size_t chunk = list / batch.sides.size();
-        const std::size_t positives = batch.chunk_begin(chunk + 1) - batch.chunk_begin(chunk);
-        const float weight = static_cast<float>(positives) / static_cast<float>(drawn);
-        log.runs_of(batch, columns, use.runs);
-        score_.begin(negatives, use.similarity);
-        const std::size_t end = (piece + 1) * drawn / pieces;
-        for (std::size_t at = piece * drawn / pieces; at < end;) {
-            const std::size_t size = std::min(options_.tuning.tile_rows, end - at);
-            const matrix_view<float> queries(use.queries.at_least(size * dim_), size, dim_);
-            const matrix_view<float> query_gradients(use.query_gradients.at_least(size * dim_), size, dim_);
-            const matrix_view<float> scores(use.scores.at_least(size * n), size, n);
-            use.replayed.resize(size);
-            for (std::size_t i = 0; i < size; ++i) {
-                use.replayed[i] = log.draw(list, at + i);
-                std::ranges::copy(log.query(use.replayed[i]), queries[i].begin());
-            }
-            score_.forward(queries, negatives, scores, use.similarity);
-            const auto lost = [&](std::size_t i, std::span<const float> of, std::span<float> gradient) {
-                log.differentiate(use.replayed[i], use.runs, weight, of, gradient);
-                return 0.0F;
-            };
-            score_.differentiate(queries, scores, use.similarity, lost);
-            score_.backward(queries, negatives, scores, query_gradients, negative_gradients, use.similarity);
-            at += size;
-        }
-        score_.finish(negatives, negative_gradients, use.similarity);
     }
 
     void ask_tile(const work& all, std::size_t s, std::size_t first, std::size_t size, matrix_view<const float> rows,
@@ -331,18 +261,14 @@ private:
                     masked = minus_infinity;
                 }
         const auto lost = [&](std::size_t i, std::span<const float> of, std::span<float> gradient) {
-            float positive = score_.one(queries[i], rows[answers[first + i]]), correction = 0;
+            float positive = score_.one(queries[i], rows[answers[first + i]]);
             if (!batch.corrections.empty()) {
                 std::copy(of.begin(), of.end(), gradient.begin());
-                correction = correct(batch.corrections[s * batch.positives() + first + i], gradient);
-                positive += correction;
+                positive += correct(batch.corrections[s * batch.positives() + first + i], gradient);
                 of = gradient;
             }
             const loss_and_gradient<float> one = loss_(positive, of, gradient);
             outcome.loss += one.loss;
-            if (all.log != nullptr) // log-sum = loss + positive, for losses that have one
-                all.log->keep(s * batch.positives() + first + i, queries[i],
-                    static_cast<float>(one.loss) + positive - correction);
             return one.grad_positive;
         };
         const float* positive_gradients = score_.differentiate(queries, scores, use.similarity, lost);

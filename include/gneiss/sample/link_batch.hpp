@@ -59,7 +59,6 @@ struct link_batch {
     std::span<const std::uint64_t> mask_offsets;         ///< [|sides| · B + 1] into mask_columns; empty: nothing masked
     std::span<const std::uint32_t> mask_columns;         ///< columns that are known true answers
     std::span<const negative_correction> corrections;    ///< [|sides| · B]; empty: no correction
-    std::span<const id_range> resident;                  ///< nodes of the state; empty: all, or not asked for
     std::span<const std::uint32_t> sides;                ///< [1 or 2] values of `side`: the end that is queried
     std::uint32_t chunks = 1;                            ///< runs of positives that share negatives
     std::uint32_t negatives_per_list = 0;                ///< negatives of a chunk and side
@@ -110,8 +109,7 @@ struct link_batch {
             batch.get<std::uint32_t>("relation_of"), batch.get<std::uint32_t>("relation_offsets"),
             batch.get<std::uint32_t>("relation_occurrences"), batch.get<std::uint32_t>("negatives"),
             batch.get<std::uint64_t>("mask_offsets"), batch.get<std::uint32_t>("mask_columns"),
-            batch.get<negative_correction>("corrections"), batch.get<id_range>("resident"),
-            batch.get<std::uint32_t>("sides"), shape[0], shape[1]};
+            batch.get<negative_correction>("corrections"), batch.get<std::uint32_t>("sides"), shape[0], shape[1]};
         result.check();
         return result;
     }

@@ -145,9 +145,6 @@ public:
         if (options().filtered) mask(positives, of, known);
         corrections_.clear();
         if (corrects(resident)) correct(positives, of, resident);
-        listed_ = options().name_resident && resident.ranges().size() < resident.partitions()
-            ? resident.ranges()
-            : std::span<const id_range>{};
         return link_batch::of(pack(batch, of, arena));
     }
 
@@ -270,8 +267,7 @@ private:
             words(nodes_.distinct()) + words(nodes_.distinct() + 1) + words(ids_.size()) + words(2 * of.positives) +
             2 * words(of.positives) + words(ids_.size()) + words(related_.distinct()) + words(related_.distinct() + 1) +
             2 * words(of.positives) + words(2 * mask_offsets_.size()) + words(mask_columns_.size()) +
-            mini_batch::array_bytes(corrections_.size(), sizeof(negative_correction)) +
-            mini_batch::array_bytes(listed_.size(), sizeof(id_range));
+            mini_batch::array_bytes(corrections_.size(), sizeof(negative_correction));
         mini_batch result = mini_batch::format(arena.reserve(bytes), batch);
         const auto shape_words = result.add<std::uint32_t>("shape", 2);
         shape_words[0] = static_cast<std::uint32_t>(of.chunks);
@@ -296,7 +292,6 @@ private:
         copy(mask_offsets_, result.add<std::uint64_t>("mask_offsets", mask_offsets_.size()));
         copy(mask_columns_, result.add<std::uint32_t>("mask_columns", mask_columns_.size()));
         copy(corrections_, result.add<negative_correction>("corrections", corrections_.size()));
-        copy(listed_, result.add<id_range>("resident", listed_.size()));
         return result;
     }
 
@@ -310,7 +305,6 @@ private:
     std::vector<std::uint32_t> sides_, ids_, relations_, rank_of_, mask_columns_;
     std::vector<std::uint64_t> columns_, mask_offsets_;
     std::vector<negative_correction> corrections_;
-    std::span<const id_range> listed_; // of the batch's state
     key_grouping nodes_, related_;
 };
 

@@ -35,9 +35,8 @@ struct negative_options {
     /// correct for non-resident partitions, by `log_q_correction_of`; unset: no, and in `link_trainer` if the loss has
     /// a log-sum
     std::optional<bool> log_q_correction{};
-    bool by_relation = false;   ///< order a batch's positives by relation, so that a chunk has few of them
-    bool name_resident = false; ///< list them in `link_batch::resident`: for a `query_log`
-    bool all = false;           ///< use every resident node instead of a draw; one chunk. For small graphs
+    bool by_relation = false; ///< order a batch's positives by relation, so that a chunk has few of them
+    bool all = false;         ///< use every resident node instead of a draw; one chunk. For small graphs
     corrupted_sides sides = corrupted_sides::both; ///< ends that negatives replace
 
     friend bool operator==(const negative_options&, const negative_options&) = default;

@@ -107,8 +107,7 @@ static_assert(loss_head<target_head>);
 
 /// Options of `link_head`.
 struct link_head_options {
-    bool frozen = false;      ///< leaves relations as they are
-    query_log* log = nullptr; ///< gives negatives the gradients of old queries; outlives the head; null: none
+    bool frozen = false; ///< leaves relations as they are
 };
 
 /// The loss of a link model: a decoder compares outputs of batch.links. Steps relations here unless batches carry their
@@ -128,8 +127,8 @@ public:
         training_batch& b, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref executor) {
         const matrix_view<const float> relations =
             b.relations.rows() == 0 ? std::as_const(relations_).values() : b.relations;
-        b.statistics.add(model_.forward_backward(
-            *b.links, outputs, relations, gradients, b.relation_gradients, executor, options_.log));
+        b.statistics.add(
+            model_.forward_backward(*b.links, outputs, relations, gradients, b.relation_gradients, executor));
         if (!shared_ || !steps(b)) return;
         const matrix_view<const float> rows = b.relation_gradients.rows();
         for (std::size_t i = 0; i < rows.rows(); ++i) {

@@ -14,7 +14,6 @@
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/optimizer.hpp>
-#include <gneiss/model/query_log.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/train/any_slots.hpp>
@@ -57,9 +56,6 @@ struct embedding_parts {
     embedding_table& relations;     ///< rows of relations
     any_backend* backend = nullptr; ///< computes batches in place of the CPU, with the same relations
     frozen_parts frozen{};          ///< nodes or relations that are not trained; `weights` is an error: there are none
-    /// Old queries against which negatives train that missed them; null: none. Needs `negative_options::name_resident`,
-    /// a loss with a log-sum, and the CPU.
-    query_log* queries = nullptr;
 };
 
 /// Trains node embeddings and relations for link prediction through a partition buffer: `train_loop` with the slots of

@@ -295,6 +295,10 @@ command& command::judges_memory() {
     judges_memory_ = true;
     return *this;
 }
+command& command::removed(const std::string& name, json value) {
+    removed_[name] = std::move(value);
+    return *this;
+}
 command& command::example(std::string line) {
     examples_.push_back(std::move(line));
     return *this;
@@ -456,6 +460,12 @@ void command::read_file(const std::string& path) {
         if (std::ranges::find(only_typed, item.key) != std::end(only_typed))
             throw usage_error(fmt::format("{}: '{}' is a flag of the command line only", place, item.key));
         if (f == nullptr) f = find_former(item.key);
+        if (const auto gone = removed_.find(item.key); f == nullptr && gone != removed_.end()) {
+            if (to_words(gone->second) == item.values) continue;
+            throw usage_error(fmt::format(
+                "{}: {} was removed, and runs with another value than {} need the version that trained them", place,
+                item.key, compact(gone->second)));
+        }
         if (f != nullptr && is_of_files(*f)) throw usage_error(place + ": a file of flags cannot name another");
         if (f == nullptr) {
             std::vector<std::string> names;
@@ -500,6 +510,7 @@ std::string command::to_toml() const {
 
 std::string command::hash() const {
     std::map<std::string, std::string> canonical;
+    for (const auto& [name, value] : removed_) canonical[name] = compact(value);
     for (const auto& f : flags_)
         if (const json value = f->value(); f->changes_result() && !(f->added_later_ && value.is_null()))
             canonical[f->name_] = compact(value);

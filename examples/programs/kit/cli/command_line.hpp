@@ -124,6 +124,10 @@ public:
         return add(added, name, std::move(help), kind::positional);
     }
 
+    /// Keeps the place of a flag that earlier versions had: their runs, whose files name it with that value, keep their
+    /// hash. Files with another value are refused, as is `--name`.
+    command& removed(const std::string& name, nlohmann::ordered_json value);
+
     /// Names the flags of the short help, `--help`, besides required ones; without this call it shows all flags.
     /// `--help-all` always does. `help` throws `std::logic_error` for a name that no flag has.
     command& common(std::vector<std::string> names);
@@ -141,8 +145,8 @@ public:
     [[nodiscard]] nlohmann::ordered_json configuration() const;
     /// Returns the configuration as a file for `--config`, without transient flags.
     [[nodiscard]] std::string to_toml() const;
-    /// Returns a hash of name and value of all flags except transient and neutral ones: runs with equal hashes compute
-    /// the same. 16 hexadecimal digits.
+    /// Returns a hash of name and value of all flags, removed ones too, except transient and neutral ones: runs with
+    /// equal hashes compute the same. 16 hexadecimal digits.
     [[nodiscard]] std::string hash() const;
     /// Returns one entry "lr: 0.1, was 0.2" for each value, except transient and neutral flags, that differs from
     /// `before`.
@@ -199,6 +203,7 @@ private:
     std::string program_, name_, description_, group_;
     std::optional<std::filesystem::path> config_path_, run_config_path_;
     std::vector<std::unique_ptr<flag>> flags_;
+    std::map<std::string, nlohmann::ordered_json> removed_;
     std::vector<std::string> common_, examples_;
     bool judges_memory_ = false;
     std::function<exit_code(command&)> body_;

@@ -29,8 +29,7 @@ GNEISS_INLINE embedding_trainer::embedding_trainer(const embedding_trainer_optio
       backend_(parts.backend != nullptr
               ? *parts.backend
               : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>,
-                    link_head(parts.model, relations_, {.frozen = parts.frozen.relations, .log = parts.queries}),
-                    executor)),
+                    link_head(parts.model, relations_, {.frozen = parts.frozen.relations}), executor)),
       loop_(train_loop_options{.pipeline = options.pipeline,
                 .batches_in_flight = options.batches_in_flight,
                 .replicas = options.replicas.count,
@@ -45,11 +44,6 @@ GNEISS_INLINE embedding_trainer::embedding_trainer(const embedding_trainer_optio
         throw error(errc::invalid_argument, "frozen weights are for an encoder, and embeddings train without one");
     if (parts.backend != nullptr && parts.frozen.any())
         throw error(errc::invalid_argument, "frozen parts are for the CPU: a device steps all of them");
-    if (parts.backend != nullptr && parts.queries != nullptr)
-        throw error(errc::invalid_argument, "old queries are replayed on the CPU: not with a device");
-    if (parts.queries != nullptr && !options.negatives.name_resident)
-        throw error(errc::invalid_argument,
-            "a query log needs negative_options::name_resident: batches that name resident nodes");
     if (parts.backend != nullptr && options.async_relations)
         throw error(errc::invalid_argument, "asynchronous relations are stepped on the host: not with a device");
 }
@@ -67,11 +61,6 @@ GNEISS_INLINE embedding_table& embedding_trainer::checked(const embedding_parts&
     need_floats(model.dim(), parts.rows.dim(), "rows of nodes");
     if (model.relation_floats() != 0)
         need_floats(model.relation_floats(), parts.relations.layout().dim, "rows of relations");
-    if (parts.queries == nullptr) return parts.relations;
-    need_floats(model.dim(), parts.queries->dim(), "queries of the log");
-    check_same_partitions(
-        parts.queries->partitioning(), "queries of the log", parts.rows.file().partitioning(), "rows of nodes");
-    if (!model.has_log_sum()) throw error(errc::invalid_argument, "a query log needs a loss with a log-sum");
     return parts.relations;
 }
 
