@@ -142,7 +142,7 @@ TEST_CASE(
             "--topology disk --feature-cache static --pipeline overlap --superbatch 5 --neighbor-reads scan "
             "--io-engine threads",
             "--topology disk --feature-cache belady --carry off --cache-split 0 --neighbor-rank visits",
-            "--topology mmap --feature-cache static"}) {
+            "--topology mmap --feature-cache static", "--preset pyg+ --gather-threads 3"}) {
         CAPTURE(options);
         (void)shop.train(task + "--direction in --no-eval --memory 256MiB --force --out run " + options);
         CHECK(shop.predictions("run") == expected);

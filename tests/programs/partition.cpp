@@ -138,6 +138,18 @@ TEST_CASE("every partitioner gives the same parts from memory and disk, on any t
         std::set<std::string>{"a", "text", "m.npy", "d.npy", "s.npy", "random.npy", "stdout.txt", "stderr.txt"});
 }
 
+TEST_CASE("grem takes its first chunk from --seed-partitioner, which is multilevel by default") {
+    const workshop shop;
+    planted(shop);
+    const std::string grem = "partition a --partitioner grem --partitions 7 --seed 5 ";
+    (void)shop.made(grem + "--out usual.npy");
+    (void)shop.made(grem + "--seed-partitioner multilevel --out named.npy");
+    CHECK(shop.read("usual.npy") == shop.read("named.npy"));
+    shop.refuses(2, grem + "--seed-partitioner gap --out new", {"--seed-partitioner", "multilevel"});
+    shop.refuses(2, "partition a --partitioner gap --partitions 7 --seed-partitioner multilevel --out new",
+        {"--seed-partitioner", "gap"});
+}
+
 TEST_CASE("gap keeps its default cap of every label exactly, and training nodes go first on request") {
     const workshop shop;
     planted(shop);
