@@ -250,6 +250,7 @@ TEST_CASE("states need not be sets of partitions: large-batch sampling with one 
     CHECK(several.epochs[1].loss < several.epochs[0].loss);
 }
 
+namespace {
 namespace replicas {
 
 /// Sums the gradients of replicas on separate threads, in their order.
@@ -447,6 +448,7 @@ set_up one_state(std::uint64_t batch) {
 }
 
 } // namespace replicas
+} // namespace
 
 TEST_CASE("replicas on threads, one of whose producers leaves mid-state, train the bits of replicas in one process") {
     const graph_data data = graph_data::planted(300, 2); // 100 training nodes in one state
