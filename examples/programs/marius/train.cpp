@@ -235,7 +235,7 @@ public:
         if (training_) {
             training_.reset();
             rows_.reset();
-            const gneiss::checkpoint saved = gneiss::load_checkpoint(best_ / trainers::checkpoint_name);
+            const gneiss::checkpoint saved = gneiss::load_checkpoint(best_ / trainers::checkpoint_name, plan_.budget);
             trainers::from_bytes(saved.sections.at("relations"), relations_.data(), "relations");
             rows_file_ = trainers::open_rows(engines_, best_, plan_.partitioning, saved);
             rows_ = std::make_unique<gneiss::partition_buffer>(
