@@ -20,6 +20,7 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/targets.hpp>
 #include <gneiss/storage/embedding/resident_embeddings.hpp>
+#include <gneiss/train/detail/nonzero_rows.hpp>
 #include <gneiss/train/node_targets.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/training_optimizers.hpp>
@@ -158,18 +159,9 @@ private:
         return !options_.frozen && b.relations.rows() == 0;
     }
     void step_sums(std::uint64_t step, const any_row_optimizer& by, executor_ref executor) {
-        const std::size_t dim = relations_.layout().dim;
-        used_.resize(0, dim);
-        std::vector<std::uint32_t> ids;
-        for (std::size_t r = 0; r * dim < sums_.size(); ++r)
-            if (std::ranges::any_of(std::span(sums_).subspan(r * dim, dim), [](float g) { return g != 0; }))
-                ids.push_back(static_cast<std::uint32_t>(r));
-        used_.resize(ids.size(), dim);
-        std::ranges::copy(ids, used_.ids().begin());
-        for (std::size_t i = 0; i < ids.size(); ++i)
-            std::ranges::copy(std::span(sums_).subspan(ids[i] * dim, dim), used_.rows()[i].begin());
-        if (!ids.empty()) by.step_rows_at(relations_.table(), used_.ids(), std::as_const(used_).rows(), step, executor);
-        std::ranges::fill(sums_, 0.0F);
+        detail::take_nonzero_rows(sums_, relations_.layout().dim, used_);
+        if (!used_.ids().empty())
+            by.step_rows_at(relations_.table(), used_.ids(), std::as_const(used_).rows(), step, executor);
     }
 
     any_link_model& model_;

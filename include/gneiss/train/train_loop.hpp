@@ -280,8 +280,10 @@ private:
     [[nodiscard]] bool needs_later_batches() const noexcept { return options_.pipeline.deterministic; }
 
     void produce(training_batch& b) {
-        b.statistics = {};
-        if (b.absent) return b.work.reset();
+        if (b.absent) {
+            b.statistics = {};
+            return b.work.reset();
+        }
         const bool bounded = !needs_later_batches() && !batches_.in_order();
         b.drawn = draw(b, bounded ? options_.sample_bytes : 0);
         b.features = b.work->features;

@@ -31,6 +31,7 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/link_model.hpp>
 #include <gneiss/model/optimizer.hpp>
+#include <gneiss/train/detail/nonzero_rows.hpp>
 #include <gneiss/train/device_setup.hpp>
 
 namespace gneiss::cuda {
@@ -177,22 +178,18 @@ public:
     /// Updates the relations whose sum is not zero, then zeroes the sums; waits for it.
     void step_sums(stream& in, const step_state* at) {
         const std::size_t dim = table_view_.columns, stride = round_up<std::size_t>(dim, 4);
-        std::vector<std::uint32_t> ids;
-        std::vector<float> rows;
-        for (std::size_t r = 0; r * dim < sums_.size(); ++r) {
-            const std::span<float> sum = std::span(sums_).subspan(r * dim, dim);
-            if (std::ranges::all_of(sum, [](float g) { return g == 0; })) continue;
-            ids.push_back(static_cast<std::uint32_t>(r));
-            rows.insert(rows.end(), sum.begin(), sum.end());
-            rows.resize(ids.size() * stride);
-        }
-        std::ranges::fill(sums_, 0.0F);
+        sparse_gradients used;
+        gneiss::detail::take_nonzero_rows(sums_, dim, used);
+        const std::span<const std::uint32_t> ids = used.ids();
         if (ids.empty() || !step_) return;
+        std::vector<float> rows(ids.size() * stride);
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            std::ranges::copy(used.rows()[i], rows.begin() + static_cast<std::ptrdiff_t>(i * stride));
         const auto count = static_cast<std::uint32_t>(ids.size());
         const std::size_t most = relations_.rows();
         auto* const ids_at = reinterpret_cast<std::uint32_t*>(used_.data() + most * stride);
         copy_async(std::span(used_.data(), rows.size()), std::span<const float>(rows), in);
-        copy_async(std::span(ids_at, ids.size()), std::span<const std::uint32_t>(ids), in);
+        copy_async(std::span(ids_at, ids.size()), ids, in);
         copy_async(std::span(ids_at + most, 1), std::span<const std::uint32_t>(&count, 1), in);
         step_->update(in,
             {{used_.data(), static_cast<std::uint32_t>(dim), stride}, ids_at, ids_at + most,
