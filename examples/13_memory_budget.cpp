@@ -18,7 +18,7 @@ int main() {
 
     //! [budget]
     memory_budget budget(32 << 20);
-    const memory_charge mine = budget.charge("what the program holds itself", 8 << 20);
+    const memory_charge mine = budget.charge({"what the program holds itself", 8 << 20});
     //! [budget]
     std::uint32_t slots = 8;
     for (; slots >= 2; --slots) {

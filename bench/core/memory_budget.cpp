@@ -16,9 +16,9 @@ constexpr std::uint64_t bytes = 4096, limit = std::uint64_t{1} << 40;
 void charge(benchmark::State& state) {
     memory_budget budget(limit);
     std::vector<memory_charge> others;
-    for (std::int64_t i = 0; i < state.range(0); ++i) others.push_back(budget.charge("other", bytes));
+    for (std::int64_t i = 0; i < state.range(0); ++i) others.push_back(budget.charge({"other", bytes}));
     for (auto _ : state) {
-        const memory_charge one = budget.charge("one", bytes);
+        const memory_charge one = budget.charge({"one", bytes});
         benchmark::DoNotOptimize(&one);
     }
     state.SetItemsProcessed(state.iterations());

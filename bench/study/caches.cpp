@@ -92,7 +92,7 @@ public:
     std::vector<gneiss::node_id> by_degree{}, by_visits{};
 
     [[nodiscard]] result run(policy p, std::uint64_t slots, std::uint64_t superbatch) const {
-        const auto charge = budget_.charge("simulation", bytes_of(p, slots));
+        const auto charge = budget_.charge({"simulation", bytes_of(p, slots)});
         result created{.of = p, .slots = slots, .superbatch = uses_superbatches(p) ? superbatch : 0};
         created.counts = std::visit(
             [&](auto& rows) { return counts(rows, p, static_cast<std::size_t>(slots), superbatch); }, trace_.rows);
@@ -283,7 +283,7 @@ programs::exit_code caches(caches_flags flags) {
         flags.threads != 0 ? programs::narrow<unsigned>(flags.threads, "threads") : programs::usable_cpus());
     gneiss::memory_budget budget(flags.memory ? flags.memory->bytes : programs::available_memory() / 2);
     const auto program =
-        budget.charge("program", (std::uint64_t{16} << 20) + seeds.size() * 2 * sizeof(gneiss::node_id));
+        budget.charge({"program", (std::uint64_t{16} << 20) + seeds.size() * 2 * sizeof(gneiss::node_id)});
     std::filesystem::path scratch = flags.out.value_or(seen.name);
     scratch += ".trace";
     if (std::filesystem::exists(scratch))
@@ -299,7 +299,7 @@ programs::exit_code caches(caches_flags flags) {
     simulator simulate(trace, seen.nodes, seen.row_bytes, budget, executor);
     const std::uint64_t most = std::max(seen.slots.back(), seen.at);
     const auto ranks =
-        budget.charge("ranks", 3 * sizeof(gneiss::node_id) * seen.nodes); // scores, all ids, and kept ones
+        budget.charge({"ranks", 3 * sizeof(gneiss::node_id) * seen.nodes}); // scores, all ids, and kept ones
     simulate.by_visits = ranked(std::exchange(trace.visits, {}), most);
     simulate.by_degree = ranked(programs::occurrences(lists.files), most);
     std::uint64_t done = 0;

@@ -236,7 +236,7 @@ programs::exit_code drop(const drop_flags& flags) {
         throw programs::usage_error(
             fmt::format("{} needs features, classes, training and test nodes", flags.dataset.string()));
     gneiss::memory_budget budget(programs::available_memory());
-    const auto charge = budget.charge("the graph, and rows of neighborhoods", bytes_of(data, flags));
+    const auto charge = budget.charge({"the graph, and rows of neighborhoods", bytes_of(data, flags)});
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
     const gneiss::tbb_executor executor(

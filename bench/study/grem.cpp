@@ -59,7 +59,7 @@ programs::exit_code grem(const grem_flags& flags) {
     programs::check_dataset(flags.dataset);
     const gneiss::dataset data(flags.dataset);
     gneiss::memory_budget budget(programs::available_memory());
-    const auto chunks = budget.charge("edges in chunks", 48 * data.manifest().train_edges);
+    const auto chunks = budget.charge({"edges in chunks", 48 * data.manifest().train_edges});
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
     const gneiss::tbb_executor executor(

@@ -208,7 +208,7 @@ programs::exit_code macro(macro_flags flags) {
         flags.threads != 0 ? programs::narrow<unsigned>(flags.threads, "threads") : programs::usable_cpus());
     gneiss::memory_budget budget(flags.memory ? flags.memory->bytes : programs::available_memory() / 2);
     const auto program =
-        budget.charge("program", (std::uint64_t{16} << 20) + seeds.size() * 2 * sizeof(gneiss::node_id));
+        budget.charge({"program", (std::uint64_t{16} << 20) + seeds.size() * 2 * sizeof(gneiss::node_id)});
 
     sampling options = read_sampling(flags.fanout, flags.direction, "neighbor");
     options.profiled = 1;
@@ -236,8 +236,8 @@ programs::exit_code macro(macro_flags flags) {
     }
 
     // Partitions by row, once without and once with hubs; scores of hubs; labels of training nodes.
-    const auto parts = budget.charge("parts, hubs and training nodes",
-        (3 * sizeof(gneiss::partition_id16) + 2 * sizeof(float) + sizeof(gneiss::class_id)) * graph.nodes);
+    const auto parts = budget.charge({"parts, hubs and training nodes",
+        (3 * sizeof(gneiss::partition_id16) + 2 * sizeof(float) + sizeof(gneiss::class_id)) * graph.nodes});
     programs::graph_stream from = programs::open_graph(data, budget, "auto", place, executor, interrupts.token(),
         [&](std::string_view phase, std::uint64_t done, std::uint64_t all) {
             live.update([&] { return fmt::format("{} {} of {}", phase, done, all); });

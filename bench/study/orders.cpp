@@ -117,10 +117,10 @@ programs::exit_code orders(const orders_flags& flags) {
     const gneiss::dataset data(flags.dataset);
     const gneiss::bucket_store store = data.buckets();
     gneiss::memory_budget budget(programs::available_memory());
-    const auto in_memory = budget.charge("edges", store.edges() * sizeof(gneiss::edge));
-    const auto tallies = budget.charge("tallies of nodes", 16 * data.manifest().nodes);
+    const auto in_memory = budget.charge({"edges", store.edges() * sizeof(gneiss::edge)});
+    const auto tallies = budget.charge({"tallies of nodes", 16 * data.manifest().nodes});
     const std::uint64_t most = std::ranges::max(flags.partitions);
-    const auto places = budget.charge("places of buckets", 16 * most * most);
+    const auto places = budget.charge({"places of buckets", 16 * most * most});
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
     std::vector<seen_order> seen;

@@ -96,8 +96,8 @@ sampled_trace sample_trace(const gneiss::dataset& data, const gneiss::csc_files&
     gneiss::neighbor_options hops;
     hops.fanout = options.fanout;
     const auto samples =
-        budget.charge("samples", programs::sample_memory(data.manifest(), options.kind, hops, options.batch));
-    const auto counts = budget.charge("visits", nodes * sizeof(std::uint32_t));
+        budget.charge({"samples", programs::sample_memory(data.manifest(), options.kind, hops, options.batch)});
+    const auto counts = budget.charge({"visits", nodes * sizeof(std::uint32_t)});
 
     std::unique_ptr<gneiss::memory_csc> whole;
     std::unique_ptr<gneiss::disk_csc> part;
@@ -135,7 +135,7 @@ sampled_trace sample_trace(const gneiss::dataset& data, const gneiss::csc_files&
     const std::uint64_t memory =
         3 * sizeof(node_id) * (seen / options.profiled + seen / options.profiled / 4 + 1) * options.batches;
     if (memory <= budget.available() / 2) {
-        result.memory = budget.charge("trace", memory);
+        result.memory = budget.charge({"trace", memory});
         sample("trace", 0, options.batches, [&](std::span<const node_id> rows) {
             std::get<gneiss::memory_trace>(result.rows).append(rows);
             count(rows);

@@ -208,7 +208,7 @@ TEST_CASE("rows of an evaluation that exceed memory are in the scratch directory
         bool fits = false;
         for (std::uint64_t left = 1 << 14; !fits; left += 1 << 14) { // the least memory
             REQUIRE(left < 64 << 20);
-            const memory_charge others = run.budget().charge("others", run.budget().available() - left);
+            const memory_charge others = run.budget().charge({"others", run.budget().available() - left});
             try {
                 const double accuracy = training.evaluate(node_split::test).accuracy();
                 CHECK(accuracy == expected);

@@ -168,7 +168,7 @@ TEST_CASE("a budget that holds no edge is refused with the requested bytes") {
     CHECK_NOTHROW(rank_all(p, true, memory_of_blocks(1, 4, 200)));
     const auto plan = plan_ranking({1000, 100, true, 2}, 64U << 20);
     std::uint64_t sum = 0;
-    for (const memory_part& part : plan.parts) sum += part.bytes;
+    for (const memory_need& part : plan.parts) sum += part.bytes;
     CHECK(sum <= 64U << 20);
 }
 

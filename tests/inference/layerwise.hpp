@@ -149,7 +149,7 @@ inline std::vector<streamed_budget> streamed_budgets(const model& m, const store
     const std::uint64_t least = std::max(
         least_memory(m, graph, in, options), detail::list_degrees::memory_bytes(graph.rows) + 2 * edges.either);
     std::uint64_t bytes = 0, before = 0, step = 10 * percent; // in thousandths
-    for (const memory_part& part : plan_layerwise(m.encode, in, graph.store, options, memory_budget::unlimited).parts)
+    for (const memory_need& part : plan_layerwise(m.encode, in, graph.store, options, memory_budget::unlimited).parts)
         bytes += part.bytes;
     std::vector<streamed_budget> budgets;
     std::vector<bool> kept; // by the plan before

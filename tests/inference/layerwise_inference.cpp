@@ -398,7 +398,7 @@ TEST_CASE("with more memory a plan sums for more partitions and reads less") {
         targets = now.plan.targets;
         read = now.io.read_bytes;
         std::uint64_t sum = 0;
-        for (const memory_part& part : now.plan.parts) sum += part.bytes;
+        for (const memory_need& part : now.plan.parts) sum += part.bytes;
         CHECK(sum <= least + more);
     }
     CHECK(plan_layerwise(m.encode, source, graph.store, options, least * 1000).in_memory);
@@ -638,7 +638,7 @@ TEST_CASE("a streamed run with many groups and partitions takes the memory of it
         REQUIRE(result->plan.streamed);
         CHECK(result->plan.groups == budget.groups);
         std::uint64_t planned = 0;
-        for (const memory_part& part : result->plan.parts) planned += part.bytes;
+        for (const memory_need& part : result->plan.parts) planned += part.bytes;
         MESSAGE(layers, ": ", budget.most_groups(), " groups, ", counted.peak, " of ", planned,
             " bytes, tables and sums ", result->plan.parts[3].bytes);
         CHECK(planned <= budget.memory);

@@ -233,7 +233,7 @@ TEST_CASE(
                     CHECK(same_bits(run.rows, memory.rows));
                     CHECK(run.edges == memory.edges);
                     std::uint64_t sum = 0;
-                    for (const memory_part& part : run.plan.parts) sum += part.bytes;
+                    for (const memory_need& part : run.plan.parts) sum += part.bytes;
                     CHECK(sum <= bytes);
                     keeps |= run.plan.keeps_own.front();
                     differs |= std::ranges::max(run.plan.layer_targets) > run.plan.targets;

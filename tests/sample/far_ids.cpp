@@ -115,7 +115,7 @@ TEST_CASE("bytes and blocks of more than 2^31 elements are those of exact arithm
         {.edges = std::size_t{1} << 40, .dim = 400, .filtered = true, .concurrency = 64}, std::uint64_t{1} << 50);
     CHECK(plan.edges_per_block == std::size_t{1} << 30); // slots of a block are 32-bit
     std::uint64_t sum = 0;
-    for (const memory_part& part : plan.parts) sum += part.bytes;
+    for (const memory_need& part : plan.parts) sum += part.bytes;
     CHECK(sum <= std::uint64_t{1} << 50);
 }
 

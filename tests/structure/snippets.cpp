@@ -193,7 +193,7 @@ void tbb_executor_snippet(const std::vector<float>& values) {
 void memory_budget_snippet(std::uint64_t bytes) {
     //<
     memory_budget budget(std::uint64_t{8} << 30);
-    const memory_charge charge = budget.charge("edge buffer", bytes); // throws over_budget if it does not fit
+    const memory_charge charge = budget.charge({"edge buffer", bytes}); // throws over_budget if it does not fit
     //>
 }
 

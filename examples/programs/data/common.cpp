@@ -205,7 +205,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     options.task = output.chosen_task();
     constexpr std::uint64_t base = program_bytes, least = std::uint64_t{16} << 20;
     if (common.memory_bytes() < base + least + source_memory) {
-        std::vector<gneiss::memory_part> parts{{"program", base}, {"least buffers of an import", least}};
+        std::vector<gneiss::memory_need> parts{{"program", base}, {"least buffers of an import", least}};
         if (source_memory != 0) parts.push_back({"data of the source", source_memory});
         throw gneiss::over_budget(common.memory_bytes(), parts);
     }

@@ -45,7 +45,7 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
         throw programs::usage_error(
             fmt::format("--hubs {} of {} nodes selects no node: give more", programs::to_flag(flags.hubs), nodes));
     memory_budget budget(flags.common.memory_bytes());
-    const auto program = budget.charge("program", program_bytes);
+    const auto program = budget.charge({"program", program_bytes});
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.common.quiet);
     programs::phase_progress progress(live);

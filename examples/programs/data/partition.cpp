@@ -110,7 +110,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     const auto start = std::chrono::steady_clock::now();
     const dataset data(flags.dataset);
     memory_budget budget(flags.common.memory_bytes());
-    const auto program = budget.charge("program", program_bytes);
+    const auto program = budget.charge({"program", program_bytes});
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.common.quiet);
     if (job && !job->method.seeded && self.given("seed"))

@@ -167,13 +167,13 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     const executor_ref executor = flags.common.thread_count() == 1 ? executor_ref(one) : executor_ref(many);
 
     memory_budget budget(flags.common.memory_bytes());
-    const auto program = budget.charge("program", std::uint64_t{16} << 20);
+    const auto program = budget.charge({"program", std::uint64_t{16} << 20});
     const auto charge_samples = [&] {
         const std::uint64_t measurements = 2 * 4 * sizeof(double) * seeds.count; // growing lists
         const sampler_kind kind = flags.sampler == "dense" ? sampler_kind::dense : sampler_kind::neighbor;
-        return budget.charge("samples",
+        return budget.charge({"samples",
             measurements + seeds.width * sizeof(node_id) +
-                programs::sample_memory(data.manifest(), kind, {hops, flags.replace}, seeds.width));
+                programs::sample_memory(data.manifest(), kind, {hops, flags.replace}, seeds.width)});
     };
     double load_seconds = 0;
     measured created;
@@ -181,12 +181,12 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     if (flags.graph == "csr") {
         graph_bytes =
             csr<>::bytes_needed(data.manifest().nodes, store.edges(), {}) * (keeps == neighbor_direction::both ? 2 : 1);
-        const auto charge = budget.charge("graph", graph_bytes);
+        const auto charge = budget.charge({"graph", graph_bytes});
         const csr_graph<> graph = [&] {
             std::uint64_t largest = 0;
             for (const bucket_row& row : store.table()) largest = std::max(largest, row.edges);
             const auto reading =
-                budget.charge("edges of a bucket", largest * sizeof(edge) + store.largest_block(edge_direction::out));
+                budget.charge({"edges of a bucket", largest * sizeof(edge) + store.largest_block(edge_direction::out)});
             const auto side = [&](neighbor_direction d) {
                 if (keeps != d && keeps != neighbor_direction::both) return csr<>();
                 return csr<>::from_edges(data.manifest().nodes, d, {}, [&](auto&& sink) { store.for_each_edge(sink); });

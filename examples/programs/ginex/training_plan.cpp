@@ -106,8 +106,8 @@ profile take_profile(const options& settings, const topology& graph, const gneis
     if (both_caches) {
         // Accesses of rows and of lists, lengths, and the scores of --neighbor-rank ratio: freed before the caches are
         // made.
-        counts = budget.charge("counts of --cache-split's profile",
-            graph.nodes() * (*settings.adjacency_cache_score == "ratio" ? 16 : 12));
+        counts = budget.charge({"counts of --cache-split's profile",
+            graph.nodes() * (*settings.adjacency_cache_score == "ratio" ? 16 : 12)});
         counted = graph.counting();
         rows.resize(counted.visits.size());
     }

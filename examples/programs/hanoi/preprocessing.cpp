@@ -53,7 +53,7 @@ public:
           graph_(directory_ / trainers::partitioned_name),
           progress_(of.live),
           budget_(of.budget),
-          program_(budget_.charge("program", programs::program_memory())) {
+          program_(budget_.charge({"program", programs::program_memory()})) {
         (void)gneiss::make_directory(directory_);
         if (std::filesystem::exists(record_path())) {
             record_ = programs::parse_json_object(programs::read_file(record_path()));

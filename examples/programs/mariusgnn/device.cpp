@@ -20,7 +20,7 @@ gneiss::csr_graph<> whole_graph(const options& settings, const gneiss::bucket_st
         return gneiss::csr<>::from_edges(nodes, wanted, {}, [&](auto&& sink) { buckets.for_each_edge(sink); });
     };
     const gneiss::memory_charge both =
-        budget.charge("graph for the device", 2 * gneiss::csr<>::bytes_needed(nodes, buckets.edges(), {}));
+        budget.charge({"graph for the device", 2 * gneiss::csr<>::bytes_needed(nodes, buckets.edges(), {})});
     return {lists(gneiss::neighbor_direction::in), lists(gneiss::neighbor_direction::out)};
 }
 

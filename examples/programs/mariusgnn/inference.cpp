@@ -143,7 +143,7 @@ inferred_rows infer_resident(const inference_source& from, const resident_source
     result.rows = fits ? std::make_unique<gneiss::scratch_rows>(partitioning, columns)
                        : std::make_unique<gneiss::scratch_rows>(partitioning, columns, from.engines, from.scratch);
     result.charge = result.budget->charge(
-        "rows of the last layer", fits ? in_memory : gneiss::scratch_rows::file_memory_bytes(partitioning, columns));
+        {"rows of the last layer", fits ? in_memory : gneiss::scratch_rows::file_memory_bytes(partitioning, columns)});
     std::vector<gneiss::node_id> nodes;
     const auto all_of = [&](gneiss::partition_id p) {
         nodes.resize(static_cast<std::size_t>(partitioning.size(p)));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,13 +16,14 @@ namespace gneiss {
 /// Location of memory. Each kind has its own limit.
 enum class memory_kind : std::uint8_t { host, pinned, device };
 
-/// One entry of a memory plan.
-struct memory_part {
+/// Memory that a component takes. Components that charge a budget state theirs by a static member `need`, so that a
+/// plan, a refusal and the budget's charges show one name and one number for one thing.
+struct memory_need {
     std::string name;                     ///< name in plans and errors
     std::uint64_t bytes = 0;              ///< size
     memory_kind kind = memory_kind::host; ///< memory it is charged to
 
-    friend bool operator==(const memory_part&, const memory_part&) = default;
+    friend bool operator==(const memory_need&, const memory_need&) = default;
 };
 
 /// Formats `bytes` with a binary unit and three significant digits: "1.50 GiB".
@@ -44,7 +46,7 @@ struct memory_part {
 class over_budget : public error {
 public:
     /// Error for a limit, and everything charged with the refused request.
-    over_budget(std::uint64_t limit, std::vector<memory_part> parts)
+    over_budget(std::uint64_t limit, std::vector<memory_need> parts)
         : error(errc::over_budget, describe(limit, parts)),
           limit_(limit),
           parts_(std::move(parts)) {}
@@ -54,18 +56,18 @@ public:
     /// Returns the sum of all parts [bytes].
     [[nodiscard]] std::uint64_t needed() const noexcept { return sum(parts_); }
     /// Returns everything charged, then the refused request.
-    [[nodiscard]] const std::vector<memory_part>& parts() const noexcept { return parts_; }
+    [[nodiscard]] const std::vector<memory_need>& parts() const noexcept { return parts_; }
 
 private:
-    static std::uint64_t sum(const std::vector<memory_part>& parts) noexcept {
+    static std::uint64_t sum(const std::vector<memory_need>& parts) noexcept {
         std::uint64_t total = 0;
-        for (const memory_part& part : parts) total += part.bytes;
+        for (const memory_need& part : parts) total += part.bytes;
         return total;
     }
-    static std::string describe(std::uint64_t limit, const std::vector<memory_part>& parts) {
+    static std::string describe(std::uint64_t limit, const std::vector<memory_need>& parts) {
         std::string text = "needs " + format_bytes(sum(parts)) + " of memory, the budget is " + format_bytes(limit);
         const char* before = ": ";
-        for (const memory_part& part : parts) {
+        for (const memory_need& part : parts) {
             text += before + part.name + " " + format_bytes(part.bytes);
             before = " + ";
         }
@@ -73,7 +75,7 @@ private:
     }
 
     std::uint64_t limit_;
-    std::vector<memory_part> parts_;
+    std::vector<memory_need> parts_;
 };
 
 class memory_budget;
@@ -103,7 +105,7 @@ private:
 /// Memory limit that components charge before they allocate.
 ///
 ///     memory_budget budget(std::uint64_t{8} << 30);
-///     const memory_charge charge = budget.charge("edge buffer", bytes); // throws over_budget if it does not fit
+///     const memory_charge charge = budget.charge({"edge buffer", bytes}); // throws over_budget if it does not fit
 ///
 /// Thread-safe. O(parts) per call: charge buffers, not elements.
 ///
@@ -121,24 +123,29 @@ public:
     memory_budget(const memory_budget&) = delete;
     memory_budget& operator=(const memory_budget&) = delete;
 
-    /// Reserves `bytes` for `name`. If it does not fit, throws `over_budget` with everything charged so far.
-    memory_charge charge(std::string name, std::uint64_t bytes, memory_kind kind = memory_kind::host) {
+    /// Reserves the memory of `need`. If it does not fit, throws `over_budget` with everything charged so far.
+    memory_charge charge(memory_need need) {
         const std::scoped_lock lock(mutex_);
-        memory_part part{std::move(name), bytes, kind};
-        if (bytes > limit(kind) - used_of(kind)) {
-            std::vector<memory_part> asked = parts_of(kind);
-            asked.push_back(std::move(part));
-            throw over_budget(limit(kind), std::move(asked));
-        }
+        if (need.bytes > limit(need.kind) - used_of(need.kind)) refuse(std::move(need));
         std::size_t index = 0;
         while (index < parts_.size() && live_[index]) ++index;
         if (index == parts_.size()) {
             live_.push_back(false); // first: a surplus flag is harmless if the other allocation fails
             parts_.emplace_back();
         }
-        parts_[index] = std::move(part);
+        parts_[index] = std::move(need);
         live_[index] = true;
         return {*this, index};
+    }
+    /// Raises a charge of this budget to `bytes`; a larger one stays. If that does not fit, throws `over_budget`
+    /// with everything else charged and the refused need, and nothing changes.
+    void raise(const memory_charge& charge, std::uint64_t bytes) {
+        const std::scoped_lock lock(mutex_);
+        memory_need& part = parts_[charge.index_];
+        if (bytes <= part.bytes) return;
+        if (bytes - part.bytes > limit(part.kind) - used_of(part.kind))
+            refuse({part.name, bytes, part.kind}, charge.index_);
+        part.bytes = bytes;
     }
 
     /// Returns the limit of a kind of memory [bytes].
@@ -155,7 +162,7 @@ public:
         return limit(kind) - used(kind);
     }
     /// Current charges, in slot order.
-    [[nodiscard]] std::vector<memory_part> parts(memory_kind kind = memory_kind::host) const {
+    [[nodiscard]] std::vector<memory_need> parts(memory_kind kind = memory_kind::host) const {
         const std::scoped_lock lock(mutex_);
         return parts_of(kind);
     }
@@ -167,22 +174,30 @@ private:
         const std::scoped_lock lock(mutex_);
         live_[index] = false;
     }
+    /// Throws over_budget for a need and all charges but that of slot `except`.
+    [[noreturn]] void refuse(memory_need need, std::optional<std::size_t> except = std::nullopt) const {
+        const memory_kind kind = need.kind;
+        std::vector<memory_need> all = parts_of(kind, except);
+        all.push_back(std::move(need));
+        throw over_budget(limit(kind), std::move(all));
+    }
     [[nodiscard]] std::uint64_t used_of(memory_kind kind) const noexcept {
         std::uint64_t total = 0;
         for (std::size_t i = 0; i < parts_.size(); ++i)
             if (live_[i] && parts_[i].kind == kind) total += parts_[i].bytes;
         return total;
     }
-    [[nodiscard]] std::vector<memory_part> parts_of(memory_kind kind) const {
-        std::vector<memory_part> found;
+    [[nodiscard]] std::vector<memory_need> parts_of(
+        memory_kind kind, std::optional<std::size_t> except = std::nullopt) const {
+        std::vector<memory_need> found;
         for (std::size_t i = 0; i < parts_.size(); ++i)
-            if (live_[i] && parts_[i].kind == kind) found.push_back(parts_[i]);
+            if (live_[i] && parts_[i].kind == kind && except != i) found.push_back(parts_[i]);
         return found;
     }
 
     mutable std::mutex mutex_;
     std::uint64_t limits_[3];
-    std::vector<memory_part> parts_;
+    std::vector<memory_need> parts_;
     std::vector<bool> live_;
 };
 

@@ -73,7 +73,7 @@ struct link_trainer::parts {
           model_(std::move(trained)),
           relations_(make_relations(edges)),
           buffer_(rows.file(), {.resident_partitions = resident_, .prefetch = options_.prefetch}, run.budget()),
-          reader_charge_(run.budget().charge("bucket blocks", edges.reader_bytes())),
+          reader_charge_(run.budget().charge({"bucket blocks", edges.reader_bytes()})),
           source_(edges.open(run.engines())),
           edges_(source_.loader, {.cache_all = keeps_all(), .bytes = edge_bytes()}, run.budget()),
           trainer_({.batch_edges = options_.batch,
@@ -175,7 +175,7 @@ GNEISS_INLINE link_epoch link_trainer::train_epoch(
 GNEISS_INLINE link_metrics link_trainer::evaluate(std::span<const edge> edges, const edge_scan& known) {
     memory_budget& budget = parts_->run_.budget();
     const std::uint64_t memory = std::min<std::uint64_t>(std::uint64_t{1} << 30, budget.available());
-    const memory_charge ranking = budget.charge("evaluation", memory);
+    const memory_charge ranking = budget.charge({"evaluation", memory});
     return rank_edges(parts_->scorer(), parts_->buffer_, edges, known, parts_->run_.executor(), memory);
 }
 GNEISS_INLINE link_scorer link_trainer::scorer() const { return parts_->scorer(); }

@@ -44,7 +44,7 @@ private:
 struct ranking_plan {
     std::size_t edges_per_block = 0; ///< edges ranked at once; each block streams the table twice
     std::uint64_t answer_bytes = 0;  ///< available for the known answers of a block
-    std::vector<memory_part> parts;  ///< the sum is at most the given memory
+    std::vector<memory_need> parts;  ///< the sum is at most the given memory
 };
 
 /// Shape of a ranking.

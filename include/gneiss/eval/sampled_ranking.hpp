@@ -124,7 +124,7 @@ std::uint64_t sampled_block_edges(const candidate_sampling& sampling, std::size_
         2 * (dim * sizeof(float) + sizeof(float) + sizeof(rank_counts) + sizeof(row_request) + sizeof(link_query));
     const std::uint64_t per_set =
         2 * sampling.count * (dim * sizeof(float) + sizeof(node_id) + sizeof(row_request) + sizeof(degree_draw));
-    std::vector<memory_part> parts{
+    std::vector<memory_need> parts{
         {"ranking tiles", tiles}, {"candidates of a set", per_set}, {"queries of an edge", per_edge}};
     if (memory < tiles || memory - tiles < per_set + per_edge) throw over_budget(memory, std::move(parts));
     const std::uint64_t rest = memory - tiles;

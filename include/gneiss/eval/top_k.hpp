@@ -161,7 +161,7 @@ std::vector<std::vector<scored_node>> top_k_in_blocks(const link_scorer& score, 
     const std::uint64_t heap = sizeof(detail::best_heap) + 2 * k * sizeof(scored_node);
     const std::uint64_t per_query = 2 * dim * sizeof(float) + sizeof(detail::row_request) +
         detail::tile_shape::groups * heap + (leave_out ? known_answers::bytes_per_query : 0);
-    std::vector<memory_part> parts{{"ranking tiles", tiles}, {"a query and its answers", per_query}};
+    std::vector<memory_need> parts{{"ranking tiles", tiles}, {"a query and its answers", per_query}};
     if (memory < tiles || memory - tiles < per_query) throw over_budget(memory, std::move(parts));
     const std::uint64_t rest = memory - tiles;
     std::uint64_t fit = rest / per_query;

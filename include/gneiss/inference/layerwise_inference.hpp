@@ -99,7 +99,7 @@ template <class Backend>
     if (!options.streamed && grouped < streamed_floor(encode, input, graph.rows(), edges, options.hidden_rows))
         return {};
     std::vector<memory_charge> charges;
-    charges.push_back(budget.charge("list lengths", counting));
+    charges.push_back(budget.charge({"list lengths", counting}));
     std::optional<list_degrees> degrees;
     {
         block_reader reader(graph, options.engines);
@@ -124,7 +124,7 @@ template <class Backend>
     for (std::size_t l = 0; l < encode.layers(); ++l) uses_degrees |= encode.parts(l).source_degrees;
     if (!uses_degrees) free_memory(degrees->sources);
     charges.clear();
-    for (const memory_part& part : made->parts) charges.push_back(budget.charge(part.name, part.bytes));
+    for (const memory_need& part : made->parts) charges.push_back(budget.charge(part));
     layerwise_result result;
     result.plan = {.streamed = true, .parts = made->parts, .groups = {}, .bytes = made->bytes};
     for (const streamed_plan::layer& layer : made->layers) result.plan.groups.push_back(layer.groups);
@@ -167,7 +167,7 @@ layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_pa
         if (streamed) return std::move(*streamed);
     }
     std::vector<memory_charge> charges;
-    for (const memory_part& part : plan.parts) charges.push_back(budget.charge(part.name, part.bytes));
+    for (const memory_need& part : plan.parts) charges.push_back(budget.charge(part));
     layerwise_result result = detail::layerwise_run<Backend>(
         encode, weights, input, graph, options, executor, stop, progress, std::move(plan))
                                   .run();

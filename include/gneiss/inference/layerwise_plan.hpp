@@ -48,7 +48,7 @@ struct layerwise_plan {
     std::uint32_t targets = 1;      ///< partitions that are summed for at a time: the fewest of a layer
     bool streamed = false;          ///< inputs and edges are read once in sequence, see `streamed_run`
     std::vector<bool> rereads{};    ///< layers whose input rows are read for each group, and no messages are written
-    std::vector<memory_part> parts; ///< everything charged
+    std::vector<memory_need> parts; ///< everything charged
     std::vector<std::uint32_t> layer_targets{}; ///< unless streamed: such partitions by layer
     std::vector<bool> keeps_own{};              ///< unless streamed: layers whose own rows stay with the sums
     std::vector<std::uint32_t> groups{};        ///< if streamed: groups of targets, by layer
@@ -316,7 +316,7 @@ template <class Backend>
     };
     const auto total = [](const layerwise_plan& p) {
         std::uint64_t sum = 0;
-        for (const memory_part& part : p.parts) sum += part.bytes;
+        for (const memory_need& part : p.parts) sum += part.bytes;
         return sum;
     };
     layerwise_plan result = plan(true);

@@ -192,7 +192,7 @@ private:
 
 /// Plan of a streamed run.
 struct streamed_plan {
-    std::vector<memory_part> parts; ///< everything charged
+    std::vector<memory_need> parts; ///< everything charged
     /// Groups of a layer's targets.
     struct layer {
         std::uint64_t rows = 0;   ///< most targets of a group
@@ -346,7 +346,7 @@ template <class Backend>
         {"groups of targets", (source_degrees ? 13 : 9) * rows.nodes + 72 * std::uint64_t{list_degrees::most}},
         {"work of a layer", work}}};
     std::uint64_t fixed = 0;
-    for (const memory_part& part : plan.parts) fixed += part.bytes;
+    for (const memory_need& part : plan.parts) fixed += part.bytes;
     if (fixed >= memory) return {};
     const std::uint64_t left = memory - fixed;
     std::uint64_t entries = 0, before = 0; // tables of the layer's input

@@ -151,7 +151,7 @@ private:
     [[nodiscard]] bool reserve() {
         if (charge_) return true;
         try {
-            charge_.emplace(budget_.charge("neighbors of superbatches", options_.memory));
+            charge_.emplace(budget_.charge({"neighbors of superbatches", options_.memory}));
         } catch (const error& e) {
             if (e.code() != errc::over_budget || options_.way == gather_way::scan) throw;
             scans_ = false;

@@ -130,7 +130,7 @@ public:
           backend_(backend),
           optimizers_(std::move(optimizers)),
           reducer_(std::move(reducer)),
-          charge_(budget.charge("batches", options_.in_flight() * options_.batch_bytes + options_.row_bytes)),
+          charge_(budget.charge({"batches", options_.in_flight() * options_.batch_bytes + options_.row_bytes})),
           room_(needs_later_batches() ? 0 : options_.row_bytes),
           driver_(stages(), options_.pipeline, make_batches(), &embeddings, {options_.replicas, options_.replica}) {
         embeddings_.set_optimizer(optimizers_.rows);

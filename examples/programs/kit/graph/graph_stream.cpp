@@ -85,15 +85,15 @@ graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_
     const std::uint64_t graph = 8 * (buckets.rows().nodes + 2) + 8 * buckets.edges(),
                         reading = largest * sizeof(edge) + buckets.largest_block(edge_direction::out);
     if (where == "memory" || (where == "auto" && graph + reading <= budget.available())) {
-        memory_charge charge = budget.charge("graph", graph);
-        const auto while_reading = budget.charge("edges of a bucket", reading);
+        memory_charge charge = budget.charge({"graph", graph});
+        const auto while_reading = budget.charge({"edges of a bucket", reading});
         return {nullptr, owned_graph(read_graph(buckets, stop, progress)), true, 0, std::move(charge)};
     }
     placed_lists lists = place_lists(data, neighbor_direction::both, scratch);
     const csc_files& files = lists.files;
     { // refuses before the lists are built
         const auto least = budget.charge(
-            "reading lists of neighbors", adjacency_file_stream::memory(buckets.rows().nodes, buckets.edges()));
+            {"reading lists of neighbors", adjacency_file_stream::memory(buckets.rows().nodes, buckets.edges())});
     }
     make_lists(data, files, budget.available(), executor, stop,
         [&](std::uint64_t done, std::uint64_t total) { progress("lists", done, total); });

@@ -47,7 +47,7 @@ std::vector<class_id> training_labels(const dataset& data) {
 
 memory_charge charge_labels(const dataset& data, memory_budget& budget) {
     return budget.charge(
-        "labels", data.manifest().node_attributes.classes != 0 ? data.manifest().nodes * sizeof(class_id) : 0);
+        {"labels", data.manifest().node_attributes.classes != 0 ? data.manifest().nodes * sizeof(class_id) : 0});
 }
 
 /// Returns the bytes of a dataset's files.
@@ -210,7 +210,7 @@ placed_nodes place_nodes(
     check_parts(data, job.parts);
     const placed_nodes initial = initial_parts(data, job, with); // before anything is charged
     const double initial_seconds = seconds_since(start);
-    const auto refined = with.budget.charge("initial parts", initial.parts.size() * sizeof(partition_id16));
+    const auto refined = with.budget.charge({"initial parts", initial.parts.size() * sizeof(partition_id16)});
     const std::uint64_t nodes = data.manifest().nodes;
     const edge_index arcs = 2 * data.buckets().edges();
     const auto labels_charge = charge_labels(data, with.budget);
@@ -235,7 +235,7 @@ placed_nodes place_nodes(
     for (std::uint64_t edges = (nodes + arcs / 4) / 2;
         edges > 4096 && chosen.with_edges && chosen.memory(nodes, arcs, request) > left; edges /= 2)
         chosen = chosen.with_edges(edges); // coarser clusters if memory is short
-    const auto working = with.budget.charge("partitioner " + job.method.name, chosen.memory(nodes, arcs, request));
+    const auto working = with.budget.charge({"partitioner " + job.method.name, chosen.memory(nodes, arcs, request)});
     if (result.resumed_step != 0)
         with.progress.line().say(fmt::format("resuming after step {}, saved by an earlier run", result.resumed_step));
     graph_stream from = opened(data, with);
@@ -271,7 +271,7 @@ partition_result score_parts(
     check_parts(data, parts);
     const auto labels_charge = charge_labels(data, with.budget);
     const std::vector<class_id> labels = training_labels(data);
-    const auto charge = with.budget.charge("parts", data.manifest().nodes * sizeof(partition_id16));
+    const auto charge = with.budget.charge({"parts", data.manifest().nodes * sizeof(partition_id16)});
     const std::vector<partition_id16> given = read_assignment(data, file);
     const std::uint32_t used = given.empty() ? 1 : *std::ranges::max_element(given) + 1U;
     if (parts == 0) parts = used;
@@ -296,8 +296,8 @@ hub_result choose_hubs(const dataset& data, const hub_job& job, graph_work& with
     if (training == 0)
         throw usage_error(
             data.directory().string() + " has no training nodes: import it with --labels and --split, or --fractions");
-    const auto scores = with.budget.charge("two scores a node", 8 * nodes);
-    const auto few = with.budget.charge("training nodes and hubs", 4 * training + 20 * job.count);
+    const auto scores = with.budget.charge({"two scores a node", 8 * nodes});
+    const auto few = with.budget.charge({"training nodes and hubs", 4 * training + 20 * job.count});
     graph_stream from = opened(data, with);
     const std::uint64_t planned = with.budget.used();
     const std::vector<node_id> seeds = data.nodes_of(node_split::train);

@@ -21,7 +21,7 @@
 
 namespace trainers {
 
-using gneiss::memory_part;
+using gneiss::memory_need;
 
 namespace {
 
@@ -151,14 +151,14 @@ std::uint64_t training_plan::best_bytes() const {
 
 std::uint64_t memory_plan::bytes() const noexcept {
     std::uint64_t sum = 0;
-    for (const memory_part& part : parts_) sum += part.bytes;
+    for (const memory_need& part : parts_) sum += part.bytes;
     return sum;
 }
 
 std::vector<gneiss::memory_charge> memory_plan::charge_run(gneiss::memory_budget& budget) const {
     std::vector<gneiss::memory_charge> charges;
     for (std::size_t i = 0; i < parts_.size(); ++i)
-        if (by_[i] == charged_by::run) charges.push_back(budget.charge(parts_[i].name, parts_[i].bytes));
+        if (by_[i] == charged_by::run) charges.push_back(budget.charge(parts_[i]));
     return charges;
 }
 
@@ -226,7 +226,7 @@ void training_plan::add_batches_and_evaluation(
 programs::plan_record training_plan::record(const gneiss::bucket_store& buckets, std::uint64_t epoch) const {
     programs::plan_record result;
     result.budget_bytes = budget;
-    for (const memory_part& part : memory.parts()) result.parts.emplace_back(part.name, part.bytes);
+    for (const memory_need& part : memory.parts()) result.parts.emplace_back(part.name, part.bytes);
     if (!order) return result;
     const gneiss::epoch_plan states = order(epoch);
     const auto cost = gneiss::cost_of(
@@ -561,7 +561,7 @@ std::string describe(const training_plan& plan, const programs::plan_record& rec
     else
         text += fmt::format("nodes: {}{}\n", plan.partitioning.nodes, plan.in_memory ? ", in memory" : "");
     programs::table parts({{"memory", programs::align::left}, {"bytes"}});
-    for (const memory_part& part : plan.memory.parts()) parts.add({part.name, gneiss::format_bytes(part.bytes)});
+    for (const memory_need& part : plan.memory.parts()) parts.add({part.name, gneiss::format_bytes(part.bytes)});
     parts.add({"sum", gneiss::format_bytes(plan.memory_bytes())});
     parts.add({"budget", gneiss::format_bytes(plan.budget)});
     text += parts.str();

@@ -32,17 +32,18 @@ enum class charged_by : std::uint8_t { run, component };
 /// Memory of a run, part by part: shown by the table before a run, by its refusal and by the budget's charges.
 class memory_plan {
 public:
-    void add(std::string name, std::uint64_t bytes, charged_by by) {
-        parts_.push_back({std::move(name), bytes});
+    void add(gneiss::memory_need need, charged_by by) {
+        parts_.push_back(std::move(need));
         by_.push_back(by);
     }
-    [[nodiscard]] const std::vector<gneiss::memory_part>& parts() const noexcept { return parts_; }
+    void add(std::string name, std::uint64_t bytes, charged_by by) { add({std::move(name), bytes}, by); }
+    [[nodiscard]] const std::vector<gneiss::memory_need>& parts() const noexcept { return parts_; }
     [[nodiscard]] std::uint64_t bytes() const noexcept;
     /// Charges the parts of the run.
     [[nodiscard]] std::vector<gneiss::memory_charge> charge_run(gneiss::memory_budget& budget) const;
 
 private:
-    std::vector<gneiss::memory_part> parts_;
+    std::vector<gneiss::memory_need> parts_;
     std::vector<charged_by> by_; // [parts]
 };
 

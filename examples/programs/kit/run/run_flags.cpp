@@ -90,10 +90,10 @@ gneiss::tbb_executor run_flags::executor() const {
 std::uint64_t run_flags::memory_bytes() const { return memory ? memory->bytes : programs::available_memory() * 9 / 10; }
 
 std::uint64_t memory_left(const gneiss::memory_budget& budget, std::uint64_t memory) {
-    std::vector<gneiss::memory_part> parts = budget.parts();
+    std::vector<gneiss::memory_need> parts = budget.parts();
     parts.insert(parts.begin(), {"program", programs::program_memory()});
     std::uint64_t taken = 0;
-    for (const gneiss::memory_part& part : parts) taken += part.bytes;
+    for (const gneiss::memory_need& part : parts) taken += part.bytes;
     if (taken >= memory) throw gneiss::over_budget(memory, std::move(parts));
     return memory - taken;
 }

@@ -90,7 +90,7 @@ belady_outcome belady(
         starts.push_back(static_cast<std::uint32_t>(total));
     }
     const memory_charge charge =
-        budget.charge("change sets", belady_device_bytes(total, trace.batches(), options), memory_kind::device);
+        budget.charge({"change sets", belady_device_bytes(total, trace.batches(), options), memory_kind::device});
     thrust::device_vector<node_id> ids(total);
     std::vector<node_id> room;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {

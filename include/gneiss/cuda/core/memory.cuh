@@ -45,7 +45,7 @@ public:
         if (size > std::numeric_limits<std::size_t>::max() / sizeof(T))
             throw error(errc::out_of_range, name + ": " + std::to_string(size) + " elements");
         static_cast<void>(
-            charge_ = budget.charge(name, size * sizeof(T), Kind)); // nvcc applies the type's [[nodiscard]] here
+            charge_ = budget.charge({name, size * sizeof(T), Kind})); // nvcc applies the type's [[nodiscard]] here
         data_ = static_cast<T*>(allocate(Kind, name, size * sizeof(T)));
     }
     buffer(buffer&& other) noexcept

@@ -57,7 +57,7 @@ public:
           batch_rows_(std::max<std::size_t>(batch_rows, 1)),
           executor_(executor),
           charge_(
-              budget.charge("slots of rows on the device", slot_table::bytes_needed(below.rows(), capacity_, kind))),
+              budget.charge({"slots of rows on the device", slot_table::bytes_needed(below.rows(), capacity_, kind)})),
           held_(below.rows(), capacity_, kind),
           memory_(budget, "rows on the device", capacity_ * stride()),
           bus_(budget, "rows on their way to the device", stages, pinned_bytes(columns_, batch_rows_, 1)) {}

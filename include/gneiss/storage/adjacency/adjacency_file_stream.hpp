@@ -213,8 +213,8 @@ private:
             from.pause();
             capacity = static_cast<std::size_t>(std::max<std::uint64_t>(how.chunk_arcs, longest));
             if (capacity > how.chunk_arcs)
-                longest_charge = budget.charge("the longest list of neighbors, twice",
-                    2 * std::uint64_t{sizeof(node_id)} * (capacity - how.chunk_arcs));
+                longest_charge = budget.charge({"the longest list of neighbors, twice",
+                    2 * std::uint64_t{sizeof(node_id)} * (capacity - how.chunk_arcs)});
             capacity = static_cast<std::size_t>(std::min<std::uint64_t>(capacity, 2 * from.edges()));
             for (chunk& c : chunks) {
                 c.neighbors.resize(capacity);
@@ -236,7 +236,7 @@ private:
         [[nodiscard]] static memory_charge charge_for(
             const csc_files& files, const adjacency_file_stream_options& how, memory_budget& budget) {
             const csc_stamp stamp = csc_lists::read_stamp(files.in);
-            return budget.charge("reading lists of neighbors", memory(stamp.nodes, stamp.edges, how));
+            return budget.charge({"reading lists of neighbors", memory(stamp.nodes, stamp.edges, how)});
         }
 
         void stop() noexcept {

@@ -230,7 +230,7 @@ public:
     /// Throws `over_budget`; `invalid_argument` if no direction is given, if the two are swapped, or if they belong to
     /// different graphs.
     csc_sides(const csc_files& files, memory_budget& budget)
-        : charge_(budget.charge("offsets of neighbors", memory_of_lists(files))) {
+        : charge_(budget.charge({"offsets of neighbors", memory_of_lists(files)})) {
         if (!files.in.empty()) sides_[0].emplace(files.in);
         if (!files.out.empty()) sides_[1].emplace(files.out);
         const auto check = [](bool good, const char* what) {

@@ -99,7 +99,7 @@ public:
         : sides_(files, budget),
           engines_(std::move(engines)),
           options_(options),
-          charge_(budget.charge("reading neighbors", engine_bytes(options) * options.engines)) {
+          charge_(budget.charge({"reading neighbors", engine_bytes(options) * options.engines})) {
         if (options.request_bytes == 0 || options.request_bytes % csc_block_bytes != 0 || options.requests == 0 ||
             options.engines == 0 || options.wave == 0 || options.wave >> 31 != 0)
             throw error(

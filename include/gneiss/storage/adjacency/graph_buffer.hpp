@@ -72,7 +72,7 @@ public:
         : store_(store),
           keeps_(keeps),
           options_(options),
-          charge_(budget, "graph", bytes),
+          charge_(budget, {"graph", bytes}),
           first_edge_(static_cast<std::size_t>(store.layout().buckets()) + 1, 0),
           reader_(store, std::move(engines)) {
         for (std::size_t i = 0; i < store.table().size(); ++i)

@@ -104,7 +104,7 @@ public:
         for (std::size_t i = 0; i < 2; ++i) {
             if (sides_.side(i) == nullptr) continue;
             const csc_lists& lists = *sides_.side(i);
-            charges_[i] = budget.charge("neighbors", lists.edges() * sizeof(node_id));
+            charges_[i] = budget.charge({"neighbors", lists.edges() * sizeof(node_id)});
             loaded_[i] = huge_page_vector<node_id>(static_cast<std::size_t>(lists.edges()));
             const plain_file file = plain_file::open(lists.path());
             lists.checksums().read(file, 0, std::as_writable_bytes(std::span(loaded_[i])));

@@ -133,7 +133,8 @@ public:
     void load() {
         if (loaded()) return;
         const std::uint64_t most = std::max(lists_, entries_); // lists first, then neighbors
-        memory_charge charge = budget_->charge("neighbor cache", memory_bytes() + (most - entries_) * sizeof(node_id));
+        memory_charge charge =
+            budget_->charge({"neighbor cache", memory_bytes() + (most - entries_) * sizeof(node_id)});
         const plain_file file = plain_file::open(path_);
         std::vector<std::uint64_t> starts(static_cast<std::size_t>(lists_) + 1);
         auto neighbors = huge_page_vector<node_id>(static_cast<std::size_t>(most));

@@ -105,7 +105,7 @@ public:
         : source_(checked(std::move(source))),
           partitions_(partitions_of(source_, options)),
           cache_all_(options.cache_all),
-          charge_(budget, "edges", options.bytes),
+          charge_(budget, {"edges", options.bytes}),
           counted_(cache_all_ ? std::size_t{partitions_} * partitions_ : 0),
           cached_(counted_.size()),
           loader_([this](const buffer_state& s) { return load(s.edge_buckets); },

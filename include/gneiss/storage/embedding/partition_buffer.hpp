@@ -75,7 +75,7 @@ public:
           partitions_(file.partitioning().partitions),
           keep_(options.resident_partitions >= partitions_),
           memory_slots_(slots_of(options, partitions_)),
-          charge_(budget.charge("partition buffer", std::uint64_t{memory_slots_} * file.slot_bytes())),
+          charge_(budget.charge({"partition buffer", std::uint64_t{memory_slots_} * file.slot_bytes()})),
           reader_track_(open_track(options.trace, "partition reader")),
           writer_track_(open_track(options.trace, "partition writer")) {
         const std::size_t floats = file.slot_bytes() / sizeof(float);

@@ -152,7 +152,7 @@ public:
     /// Allocates the memory of an empty cache again. Throws over_budget.
     void acquire() {
         if (held_ || capacity_ == 0) return;
-        charge_ = budget_.charge("cached rows", bytes_needed(rows(), row_bytes_, capacity_, kind_));
+        charge_ = budget_.charge({"cached rows", bytes_needed(rows(), row_bytes_, capacity_, kind_)});
         memory_ = aligned_buffer<std::byte>(capacity_ * row_bytes_);
         advise_huge_pages(memory_.data(), memory_.size());
         held_.emplace(rows(), capacity_, kind_);

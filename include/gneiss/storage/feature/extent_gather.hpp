@@ -94,7 +94,7 @@ public:
           share_{options_.memory, row_bytes_},
           executor_(executor),
           budget_(budget),
-          charge_(budget.charge("dealing out rows", bytes_needed(below_.rows(), options_))) {
+          charge_(budget.charge({"dealing out rows", bytes_needed(below_.rows(), options_)})) {
         if (options_.memory < least_memory)
             throw error(
                 errc::invalid_argument, "dealing out rows needs at least " + format_bytes(least_memory) + " of memory");
@@ -296,7 +296,7 @@ private:
         const std::uint64_t batches = coming.batches;
         if (batches + own.size() > std::numeric_limits<std::uint32_t>::max())
             throw error(errc::out_of_range, "rows are dealt out to fewer than 2^32 batches and slots");
-        table_charge_ = budget_.charge("places of dealt rows", plan_.table_bytes());
+        table_charge_ = budget_.charge({"places of dealt rows", plan_.table_bytes()});
 
         external_sorter<std::uint64_t, by_key<std::identity>, executor_ref> order(
             options_.directory, share_.sort(), {}, executor_);
@@ -425,7 +425,7 @@ private:
             free_memory(order_);
             free_memory(other_);
             order_charge_ = {};
-            order_charge_ = budget_.charge("order of dealt rows", 2 * sizeof(std::uint64_t) * ids.size());
+            order_charge_ = budget_.charge({"order of dealt rows", 2 * sizeof(std::uint64_t) * ids.size()});
             order_.reserve(ids.size());
             other_.resize(ids.size());
         }

@@ -152,7 +152,7 @@ public:
     feature_buffer(const feature_store& store, engine_factory engines, std::uint64_t bytes, memory_budget& budget,
         trace_recorder* trace = nullptr)
         : store_(store),
-          charge_(budget, "features", bytes),
+          charge_(budget, {"features", bytes}),
           reader_(store, std::move(engines)),
           last_(store.rows().partitions) {
         loader_.emplace([this](const buffer_state& s) { return make(s); },

@@ -103,7 +103,7 @@ public:
                     errc::invalid_argument, "the checksums are of data that begins elsewhere", {.path = rows_.path});
             checksums->verify_header(file);
         }
-        charge_ = budget.charge("rows in memory", rows_.bytes());
+        charge_ = budget.charge({"rows in memory", rows_.bytes()});
         table_ = aligned_buffer<std::byte>(static_cast<std::size_t>(rows_.bytes()));
         advise_huge_pages(table_.data(), table_.size());
         constexpr std::size_t piece = 8 * checksum_block_bytes;

@@ -69,7 +69,7 @@ public:
         const std::size_t longest = round_up(rows_.row_bytes + mask_, file_.alignment()), // one row, at worst
             block_bytes = std::max({2 * options_.run_bytes, scatter_bytes, longest}),
                           blocks = std::max<std::size_t>(options_.staging_bytes / block_bytes, 2);
-        charge_ = budget.charge("row gather", blocks * block_bytes);
+        charge_ = budget.charge({"row gather", blocks * block_bytes});
         staging_ = aligned_buffer<std::byte>(blocks * block_bytes);
         advise_huge_pages(staging_.data(), staging_.size());
         for (std::size_t i = 0; i < blocks; ++i)
@@ -174,7 +174,7 @@ private:
             free_memory(order_);
             free_memory(other_);
             order_charge_ = {};
-            order_charge_ = budget_.charge("order of gathered rows", 2 * sizeof(std::uint64_t) * ids.size());
+            order_charge_ = budget_.charge({"order of gathered rows", 2 * sizeof(std::uint64_t) * ids.size()});
             order_.reserve(ids.size());
             other_.resize(ids.size());
         }
