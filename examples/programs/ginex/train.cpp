@@ -20,6 +20,7 @@
 #include "kit/run/engine.hpp"
 #include "kit/run/train.hpp"
 #include "stores.hpp"
+#include "train.hpp"
 #include "training_plan.hpp"
 
 namespace ginex {
@@ -399,6 +400,10 @@ private:
 };
 
 } // namespace
+
+trainers::run_result train(const options& flags, programs::progress& live, const std::stop_token& stop) {
+    return trainers::run_trainer<run>(flags, live, stop);
+}
 
 void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }
 

@@ -23,9 +23,11 @@
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/graph/node_file.hpp"
 #include "kit/report/run_directory.hpp"
+#include "kit/run/checkpoint.hpp"
 #include "kit/run/engine.hpp"
 #include "kit/run/train.hpp"
 #include "preprocessing.hpp"
+#include "train.hpp"
 #include "training_plan.hpp"
 
 namespace hanoi {
@@ -322,6 +324,10 @@ private:
 };
 
 } // namespace
+
+trainers::run_result train(const options& flags, programs::progress& live, const std::stop_token& stop) {
+    return trainers::run_trainer<run>(flags, live, stop);
+}
 
 void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }
 

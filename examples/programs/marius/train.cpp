@@ -18,6 +18,7 @@
 #include "kit/run/training_observer.hpp"
 #include "kit/run/warm_start.hpp"
 #include "options.hpp"
+#include "train.hpp"
 
 namespace marius {
 
@@ -397,6 +398,10 @@ private:
 };
 
 } // namespace
+
+trainers::run_result train(const options& flags, programs::progress& live, const std::stop_token& stop) {
+    return trainers::run_trainer<run>(flags, live, stop);
+}
 
 void add_train(programs::command_line& to) {
     trainers::add_train<run>(to, "Trains embeddings of a dataset's nodes and relations.");

@@ -34,6 +34,7 @@
 #include "kit/run/training_observer.hpp"
 #include "kit/run/warm_start.hpp"
 #include "network.hpp"
+#include "train.hpp"
 #include "trained_model.hpp"
 #include "training_plan.hpp"
 
@@ -672,6 +673,10 @@ private:
 };
 
 } // namespace
+
+trainers::run_result train(const options& flags, programs::progress& live, const std::stop_token& stop) {
+    return trainers::run_trainer<run>(flags, live, stop);
+}
 
 void add_train(programs::command_line& to) {
     trainers::add_train<run>(to, "Trains a GNN for link prediction or node classification.");

@@ -20,6 +20,7 @@
 #include "kit/run/device.hpp"
 #include "kit/run/open_run.hpp"
 #include "kit/run/run_loop.hpp"
+#include "kit/run/run_result.hpp"
 
 namespace trainers {
 
@@ -70,13 +71,6 @@ protected:
     run_context context_;
 };
 
-/// Result of a run.
-struct run_result {
-    std::filesystem::path run;
-    programs::run_record record{};
-    std::optional<nlohmann::ordered_json> finished{}; ///< its run.json, if it had finished before
-};
-
 /// Opens the run and trains it to its end or to a stop. Throws as `open_run`, and errors of training.
 [[nodiscard]] run_result train(prepared_run& prepared);
 
@@ -100,15 +94,16 @@ void report_dry_run(const prepared_run& prepared);
 /// Adds the command `train` to a program.
 template <class Trainer>
 void add_train(programs::command_line& to, std::string description) {
-    static typename Trainer::options flags; // target of command-line parsing
-    programs::command& command = to.add("train", std::move(description), [](programs::command&) {
+    const auto target = std::make_shared<typename Trainer::options>(); // of command-line parsing
+    programs::command& command = to.add("train", std::move(description), [target](programs::command&) {
+        const typename Trainer::options& flags = *target;
         const programs::interrupt_guard interrupts;
         programs::progress live(flags.quiet);
         if (!flags.dry_run) return report_result(run_trainer<Trainer>(flags, live, interrupts.token()), flags, live);
         report_dry_run(Trainer(flags, begin_context(Trainer::program, flags, live, interrupts.token())));
         return programs::exit_code::done;
     });
-    flags.add_to(command);
+    target->add_to(command);
 }
 
 } // namespace trainers

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stop_token>
+
+#include "kit/cli/terminal.hpp"
+#include "kit/run/run_result.hpp"
+#include "options.hpp"
+
+namespace marius {
+
+/// Trains embeddings of a dataset's nodes and relations.
+/// This is `gneiss-marius train` as a function, see `trainers::run_trainer`.
+[[nodiscard]] trainers::run_result train(
+    const options& flags, programs::progress& live, const std::stop_token& stop = {});
+
+} // namespace marius
