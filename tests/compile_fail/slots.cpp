@@ -8,6 +8,7 @@
 // error: sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sample/any_sampler.hpp
 // error: any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, see gneiss/sample/any_sampler.hpp
 // error: any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sample/any_sampler.hpp
+// error: inspected_batches: Batches must be gneiss::inspectable_batches, see gneiss/train/inspected_batches.hpp
 // error: cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp
 // error: cpu_embedding_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp
 // error: training_pipeline: Batch must be a gneiss::pipeline_item, see gneiss/train/concepts.hpp
@@ -27,15 +28,17 @@ using namespace gneiss;
 
 struct nothing {};
 using backend = cpu_encoder_backend<classification_head>;
+using batches_of_nodes = sampled_batches<node_task, no_topology, no_hops>;
 
 template class gneiss::train_loop<nothing, no_features, no_embeddings, backend>;
-template class gneiss::train_loop<inspected_batches, nothing, no_embeddings, backend>;
-template class gneiss::train_loop<inspected_batches, no_features, nothing, backend>;
-template class gneiss::train_loop<inspected_batches, no_features, no_embeddings, nothing>;
-template class gneiss::train_loop<inspected_batches, no_features, no_embeddings, backend, nothing>;
+template class gneiss::train_loop<batches_of_nodes, nothing, no_embeddings, backend>;
+template class gneiss::train_loop<batches_of_nodes, no_features, nothing, backend>;
+template class gneiss::train_loop<batches_of_nodes, no_features, no_embeddings, nothing>;
+template class gneiss::train_loop<batches_of_nodes, no_features, no_embeddings, backend, nothing>;
 template class gneiss::sampled_batches<nothing, buffered_topology, neighbor_sampler<>>;
 template class gneiss::sampled_batches<node_task, nothing, neighbor_sampler<>>;
 template class gneiss::sampled_batches<node_task, buffered_topology, nothing>;
+template class gneiss::inspected_batches<nothing>;
 template class gneiss::cpu_encoder_backend<nothing>;
 template class gneiss::cpu_embedding_backend<nothing>;
 template class gneiss::training_pipeline<nothing>;

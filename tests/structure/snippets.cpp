@@ -93,8 +93,9 @@ struct my_sum {
     my_sum& operator+=(const my_sum&) { return *this; }
 };
 const serial_executor serial;
-struct my_batches : inspected_batches {
-    explicit my_batches(parts given) : inspected_batches({}, std::move(given), serial) {}
+using batches_ahead = inspected_batches<sampled_batches<node_task, no_topology, any_sampler>>;
+struct my_batches : batches_ahead {
+    explicit my_batches(sampled_batches<node_task, no_topology, any_sampler>& from) : batches_ahead(from, {}, serial) {}
 };
 struct my_batch : driven_batch<my_sum, my_work, state_lease> {};
 
@@ -536,10 +537,19 @@ void memory_rows_snippet(std::uint64_t nodes, const ids_list& ids, matrix_view<f
 }
 
 // train/any_slots.hpp
-void any_slots_snippet(inspected_batches::parts arguments, any_features& features, any_embeddings& embeddings, any_backend& backend, const training_optimizers& optimizers, memory_budget& budget) {
+void any_slots_snippet(sampled_batches<node_task, no_topology, any_sampler>& arguments, any_features& features, any_embeddings& embeddings, any_backend& backend, const training_optimizers& optimizers, memory_budget& budget) {
     //<
     any_batches batches(std::in_place_type<my_batches>, arguments); // owns one; std::ref(batches) refers to one
     any_train_loop loop({}, batches, features, embeddings, backend, optimizers, budget);
+    //>
+}
+
+// train/inspected_batches.hpp
+void inspected_batches_snippet(node_task& task, const disk_csc& graph, const neighbor_options& options, std::uint64_t seed, const tbb_executor& executor) {
+    //<
+    graph_in_memory whole(graph);
+    sampled_batches drawn(task, whole, [&] { return neighbor_sampler<>(options, seed); }, executor);
+    inspected_batches batches(drawn, {.directory = "run", .epochs = 10}, executor);
     //>
 }
 

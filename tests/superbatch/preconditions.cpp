@@ -100,7 +100,7 @@ TEST_CASE("a superbatch without a cache has no change sets, and without requests
         superbatch_inspector::surroundings result{.sampler = {graph, make}, .batches = {}, .nodes = 0, .on = on};
         if (with_batches)
             result.batches = [](std::uint64_t epoch) {
-                return std::make_shared<const node_batches>(test::some_nodes(60, 60, 1), 3, 5, epoch, 0);
+                return node_batches(test::some_nodes(60, 60, 1), 3, 5, epoch, 0);
             };
         return result;
     };

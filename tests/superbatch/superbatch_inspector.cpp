@@ -72,8 +72,7 @@ struct inspection {
             superbatch_inspector::surroundings{.sampler = {graph, [this] { return seen_sampler{*this}; }},
                 .batches =
                     [](std::uint64_t epoch) {
-                        return std::make_shared<const node_batches>(
-                            gneiss::test::some_nodes(60, 60, 1), 3, 5, epoch, 0);
+                        return node_batches(gneiss::test::some_nodes(60, 60, 1), 3, 5, epoch, 0);
                     },
                 .before_sampling = [this] { change("before sampling", caches::sampling); },
                 .before_gathering = [this] { change("before gathering", caches::gathering); },

@@ -49,9 +49,9 @@ static_assert(
     std::is_same_v<slots_of<hanoi_loop>::batches, sampled_batches<node_task, buffered_topology, neighbor_sampler<>>>);
 static_assert(std::is_same_v<slots_of<hanoi_loop>::features, buffered_features>);
 static_assert(std::is_same_v<slots_of<hanoi_loop>::embeddings, no_embeddings>);
-static_assert(std::is_same_v<slots_of<ginex_loop>::batches, inspected_batches>);
-static_assert(std::is_same_v<slots_of<ginex_loop>::features, cached_features>);
-static_assert(std::is_same_v<slots_of<ginex_loop>::backend, cpu_encoder_backend<classification_head>>);
+static_assert(std::is_same_v<slots_of<ginex_loop<>>::batches, inspected_batches<ginex_batches<node_task>>>);
+static_assert(std::is_same_v<slots_of<ginex_loop<>>::features, cached_features>);
+static_assert(std::is_same_v<slots_of<ginex_loop<>>::backend, cpu_encoder_backend<classification_head>>);
 static_assert(std::is_same_v<slots_of<any_train_loop>::reducer, any_reducer>);
 static_assert(std::is_same_v<slots_of<hanoi_loop>::reducer, identity_reducer>);
 

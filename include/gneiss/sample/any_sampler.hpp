@@ -102,8 +102,7 @@ concept storable_sampler_of = sampler_of<S, View> &&
 ///     const drawn_sample drawn = sampler.read(batch, layers, executor);
 class any_sampler {
 public:
-    /// Samples `graph`, which must outlive this, with the result of `make()`, a `storable_sampler_of<S, G>`. No edge is
-    /// excluded.
+    /// Samples `graph`, which must outlive this, with the result of `make()`, a `storable_sampler_of<S, G>`.
     template <class G, std::copy_constructible Make>
         requires storable_sampler_of<std::invoke_result_t<const Make&>, G>
     any_sampler(const G& graph, Make make) : self_(std::make_unique<model<G, Make>>(graph, std::move(make))) {}
@@ -132,10 +131,11 @@ public:
     any_sampler& operator=(any_sampler&&) noexcept = default;
     ~any_sampler() = default;
 
-    /// Draws the sample of a batch into `arena`: a pure function of seed, key, seeds and graph. Errors of the sampler.
-    mini_batch sample(
-        const batch_key& key, std::span<const node_id> seeds, executor_ref executor, mini_batch_arena& arena) {
-        return self_->sample(key, seeds, executor, arena);
+    /// Draws the sample of a batch into `arena`, without the excluded edges: a pure function of seed, key, seeds,
+    /// excluded edges and graph. Errors of the sampler.
+    mini_batch sample(const batch_key& key, std::span<const node_id> seeds, executor_ref executor,
+        mini_batch_arena& arena, std::span<const excluded_edge<>> excluded = {}) {
+        return self_->sample(key, seeds, executor, arena, excluded);
     }
     /// Lays out the layers of such a sample, possibly drawn elsewhere. Throws errc::not_found or invalid_format for
     /// other bytes.
@@ -150,7 +150,7 @@ private:
         virtual ~interface() = default;
         virtual std::unique_ptr<interface> clone() const = 0;
         virtual mini_batch sample(const batch_key& key, std::span<const node_id> seeds, const executor_ref& executor,
-            mini_batch_arena& arena) = 0;
+            mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) = 0;
         virtual drawn_sample read(const mini_batch& from, layer_stack& layers, const executor_ref& executor) const = 0;
         virtual std::span<const node_id> nodes(const mini_batch& from) const = 0;
     };
@@ -165,8 +165,8 @@ private:
         model(const G& of_graph, Make factory) : graph(&of_graph), make(std::move(factory)), sampler(make()) {}
         std::unique_ptr<interface> clone() const override { return std::make_unique<model>(*graph, make); }
         mini_batch sample(const batch_key& key, std::span<const node_id> seeds, const executor_ref& executor,
-            mini_batch_arena& arena) override {
-            (void)sampler.sample(key, *graph, seeds, executor, arena, excluded_edges{});
+            mini_batch_arena& arena, excluded_edges excluded) override {
+            (void)sampler.sample(key, *graph, seeds, executor, arena, excluded);
             return mini_batch::attach(arena.reserve(arena.reserved())); // which keeps its size
         }
         drawn_sample read(const mini_batch& from, layer_stack& layers, const executor_ref& executor) const override {

@@ -31,6 +31,8 @@ public:
           key_(edge_shuffle_key(seed, epoch, state)),
           first_pass_(cut(0)) {}
 
+    /// Returns the nodes, in the order given.
+    [[nodiscard]] std::span<const node_id> nodes() const noexcept { return nodes_; }
     /// Returns the number of batches of a pass.
     [[nodiscard]] std::uint64_t size() const noexcept { return first_pass_.size(); }
 

@@ -24,10 +24,10 @@
 #include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/sample/any_sampler.hpp>
-#include <gneiss/sample/node_batches.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/storage/io/run_file.hpp>
 #include <gneiss/storage/io/trace_file.hpp>
+#include <gneiss/superbatch/seed_batches.hpp>
 #include <gneiss/superbatch/superbatch.hpp>
 #include <gneiss/superbatch/superbatch_sampler.hpp>
 
@@ -60,8 +60,8 @@ public:
         any_sampler sampler; ///< sampler of batches, with its graph
         /// draws the same samples, with one pass over the neighbors; null: `sampler` does
         superbatch_sampler* ahead = nullptr;
-        /// Returns the batches of an epoch, a function of its number. Called on the inspecting thread.
-        std::function<std::shared_ptr<const node_batches>(std::uint64_t epoch)> batches;
+        /// Returns the batches of an epoch, a function of its number. Called on the inspecting thread, which uses them.
+        std::function<seed_batches(std::uint64_t epoch)> batches;
         /// For `alternate`: caches take turns in memory. Called on the inspecting thread while nothing is gathered or
         /// drawn. The last `before_gathering` runs on the thread that halts, possibly without a preceding
         /// `before_sampling`.
@@ -281,8 +281,8 @@ private:
         return result;
     }
     [[nodiscard]] std::shared_ptr<superbatch> sample_now(const std::stop_token& stop) {
-        if (!batches_) batches_ = around_.batches(next_.first);
-        while (next_.second >= batches_->size()) {
+        if (!std::exchange(begun_, true)) batches_ = around_.batches(next_.first);
+        while (next_.second >= batches_.size()) {
             if (next_.first + 1 >= options_.epochs) return nullptr;
             batches_ = around_.batches(++next_.first);
             next_.second = 0;
@@ -290,16 +290,17 @@ private:
         auto result = std::make_shared<superbatch>(files_, number_++, next_.first, next_.second);
         run_file_writer samples(result->path("samples"), result->number_);
         trace_file_writer trace(result->path("trace"), result->number_);
-        const std::uint64_t end = next_.second + std::min(options_.batches, batches_->size() - next_.second);
+        const std::uint64_t end = next_.second + std::min(options_.batches, batches_.size() - next_.second);
         for (; result->last_ < end; ++result->last_) {
             if (stop.stop_requested()) return nullptr;
             superbatch_sampler* const ahead = around_.ahead;
             const bool held = ahead == nullptr || ahead->holds(next_.first, result->last_);
-            if (!held && !ahead->read(next_.first, *batches_, result->last_, end, stop)) return nullptr;
-            batches_->choose(result->last_, seeds_);
+            if (!held && !ahead->read(next_.first, batches_, result->last_, end, stop)) return nullptr;
+            const seed_set seeds = batches_.of(result->last_);
             const mini_batch batch = ahead != nullptr
-                ? ahead->sample(result->last_, seeds_, arena_)
-                : around_.sampler.sample({next_.first, {0, 0, result->last_}}, seeds_, around_.on, arena_);
+                ? ahead->sample(result->last_, seeds.nodes, arena_, seeds.excluded)
+                : around_.sampler.sample(
+                      {next_.first, {0, 0, result->last_}}, seeds.nodes, around_.on, arena_, seeds.excluded);
             const std::span<const node_id> ids = around_.sampler.nodes(batch);
             const bool full = options_.accesses != 0 && result->accesses_ + ids.size() > options_.accesses;
             if (full && result->last_ != result->first_) break; // drawn again for the next superbatch
@@ -308,7 +309,7 @@ private:
             result->accesses_ += ids.size();
         }
         next_.second = result->last_;
-        result->ends_epoch_ = result->last_ == batches_->size();
+        result->ends_epoch_ = result->last_ == batches_.size();
         samples.finish();
         trace.finish();
         result->bytes_ = samples.bytes() + trace.bytes();
@@ -366,8 +367,8 @@ private:
     // used by the inspecting thread
     place next_; // next batch to sample
     std::uint64_t number_ = 0;
-    std::shared_ptr<const node_batches> batches_;
-    std::vector<node_id> seeds_;
+    bool begun_ = false; // batches_ are those of an epoch
+    seed_batches batches_;
     mini_batch_arena arena_;
     std::vector<node_id> resident_; // in the cache after the last superbatch
 

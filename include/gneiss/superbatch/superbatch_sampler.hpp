@@ -19,13 +19,14 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/sample/any_sampler.hpp>
+#include <gneiss/sample/excluded_edge.hpp>
 #include <gneiss/sample/mini_batch.hpp>
-#include <gneiss/sample/node_batches.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/neighbor_pass.hpp>
 #include <gneiss/storage/feature/dealing_plan.hpp>
 #include <gneiss/storage/feature/gather_cost.hpp>
 #include <gneiss/storage/io/calibrate.hpp>
+#include <gneiss/superbatch/seed_batches.hpp>
 
 namespace gneiss {
 
@@ -97,7 +98,7 @@ public:
     }
     /// Reads the neighbors of the next batches, from `first` on, all before `end`. Returns false if a stop was
     /// requested. Throws errc::invalid_argument for no batch, or an end beyond the batches.
-    [[nodiscard]] bool read(std::uint64_t epoch, const node_batches& batches, std::uint64_t first, std::uint64_t end,
+    [[nodiscard]] bool read(std::uint64_t epoch, const seed_batches& batches, std::uint64_t first, std::uint64_t end,
         const std::stop_token& stop) {
         if (first >= end || end > batches.size())
             throw error(errc::invalid_argument,
@@ -119,13 +120,14 @@ public:
         count_ = count;
         return true;
     }
-    /// Draws the sample of batch `k` into `arena`. Throws errc::invalid_argument for a batch that the sampler does not
-    /// hold.
-    [[nodiscard]] mini_batch sample(std::uint64_t k, std::span<const node_id> seeds, mini_batch_arena& arena) {
+    /// Draws the sample of batch `k` into `arena`, without the excluded edges. Throws errc::invalid_argument for a batch
+    /// that the sampler does not hold.
+    [[nodiscard]] mini_batch sample(std::uint64_t k, std::span<const node_id> seeds, mini_batch_arena& arena,
+        std::span<const excluded_edge<>> excluded = {}) {
         if (!holds(epoch_, k))
             throw error(errc::invalid_argument, "batch " + std::to_string(k) + " is sampled before it is read");
         pass_.replay(static_cast<std::size_t>(k - first_));
-        return draw(k, seeds, arena);
+        return draw(k, {seeds, excluded}, arena);
     }
     /// Ends a superbatch: frees the memory and reports the choice.
     void finish() {
@@ -159,12 +161,12 @@ private:
         return scans_;
     }
 
-    [[nodiscard]] mini_batch draw(std::uint64_t k, std::span<const node_id> seeds, mini_batch_arena& arena) {
-        return sampler_.sample({epoch_, {0, 0, k}}, seeds, executor_, arena);
+    [[nodiscard]] mini_batch draw(std::uint64_t k, const seed_set& seeds, mini_batch_arena& arena) {
+        return sampler_.sample({epoch_, {0, 0, k}}, seeds.nodes, executor_, arena, seeds.excluded);
     }
 
     /// Reads the hops of the first batches of a group; lowers `count` to those that fit in memory, at least 1.
-    [[nodiscard]] bool read_group(const node_batches& batches, std::uint64_t& count, const std::stop_token& stop) {
+    [[nodiscard]] bool read_group(const seed_batches& batches, std::uint64_t& count, const std::stop_token& stop) {
         pass_.begin(static_cast<std::size_t>(count), hops_, options_.memory);
         neighbor_choice compared;
         std::uint64_t used = 0;
@@ -197,16 +199,16 @@ private:
 
     /// Collects the next hop of each batch.
     [[nodiscard]] bool collect(
-        const node_batches& batches, std::uint64_t& count, neighbor_choice& compared, const std::stop_token& stop) {
+        const seed_batches& batches, std::uint64_t& count, neighbor_choice& compared, const std::stop_token& stop) {
         const std::uint64_t stride = ceil_div(count, compared_batches);
         gather_cost alone;
         std::uint64_t profiled = 0;
         for (std::uint64_t b = 0; b < count; ++b) {
             if (stop.stop_requested()) return false;
-            batches.choose(first_ + b, seeds_);
+            const seed_set seeds = batches.of(first_ + b);
             pass_.collect(static_cast<std::size_t>(b));
             try {
-                (void)draw(first_ + b, seeds_, arena_);
+                (void)draw(first_ + b, seeds, arena_);
             } catch (const neighbor_pass::collected&) { // more hops than are read
             }
             if (pass_.full()) {
@@ -238,7 +240,6 @@ private:
     bool scans_ = true;                               // false: the rest of the superbatch is read at random
     std::uint64_t batch_bytes_;                       // memory of a batch, as seen last; 0: unknown
     neighbor_choice choice_;                          // of the superbatch
-    std::vector<node_id> seeds_;
     mini_batch_arena arena_;
 
     mutable std::mutex mutex_;

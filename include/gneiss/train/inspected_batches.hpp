@@ -3,127 +3,132 @@
 
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <stop_token>
+#include <string>
 #include <utility>
-#include <vector>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/ref.hpp>
-#include <gneiss/core/object_pool.hpp>
 #include <gneiss/sample/any_sampler.hpp>
-#include <gneiss/sample/node_batches.hpp>
+#include <gneiss/sample/seed_set.hpp>
 #include <gneiss/superbatch/superbatch_inspector.hpp>
-#include <gneiss/train/node_targets.hpp>
 #include <gneiss/train/slots.hpp>
 
 namespace gneiss {
 
-/// Batches of training nodes in a graph in any store, sampled ahead in superbatches by an inspector, or on demand.
+/// Batches whose samples can be drawn ahead of training, and stored: those of one state, in a graph that is the same in
+/// every epoch.
 ///
-/// Samples, and so losses and weights, equal those of `sampled_batches` with a `node_task` in memory, bit for bit, for
-/// any schedule. With superbatches `produce` reads what the inspector wrote, and batch.window is the batch's
-/// superbatch. A stop or an error does not wait for a superbatch in progress: the inspector is halted, and the few
-/// batches in flight are sampled individually. Caches that take turns then stay in the gather turn, as the last
-/// superbatch left them or empty.
-/// Memory: the samplers', charged by the caller, who knows their sizes from a profile.
-/// Source: Ginex, VLDB'22, section 3.1 and Figures 7 to 9.
+/// Meaning: `of_epoch(work, epoch, i)` returns the work of state i in another epoch, without holding the state.
+/// `cutter()` makes an object with `cut(batch)`, one per thread, which writes all of a batch of batch.work but its
+/// sample, and returns its seeds: a pure function of batch.key and the work. `sampler()` returns a sampler whose samples
+/// of those seeds are those of `produce`.
+/// Cost: `of_epoch` O(examples); `cut` O(batch), in memory that the cutter and the batch reuse; `cutter` and `sampler`
+/// once per run and epoch.
+/// Thread-safety: `of_epoch` and `cut` are called by the thread that draws ahead, while others use the producer.
+/// Errors: as in `batch_producer`.
+template <class B>
+concept inspectable_batches = batch_producer<B> && requires(
+    const B& c, const state_work& work, std::uint64_t epoch, std::uint32_t i, training_batch& batch) {
+    { c.of_epoch(work, epoch, i) } -> std::same_as<state_work>;
+    { c.cutter().cut(batch) } -> std::same_as<seed_set>;
+    { c.sampler() } -> std::same_as<any_sampler>;
+};
+
+/// Surroundings of `inspected_batches`; what they refer to outlives the batches.
+struct inspection_parts {
+    std::uint64_t nodes = 0; ///< nodes of the graph, for `superbatch_options::direct_table`
+    /// `alternate`: caches take turns in memory, as in `superbatch_inspector`
+    std::function<void()> before_sampling{}, before_gathering{};
+    superbatch_sampler* ahead = nullptr; ///< as in `superbatch_inspector`
+};
+
+/// Says what is missing: other batches than those below.
+template <class Batches>
 class inspected_batches {
+    static_assert(inspectable_batches<Batches>,
+        "inspected_batches: Batches must be gneiss::inspectable_batches, see gneiss/train/inspected_batches.hpp");
+
 public:
-    /// Options of the producer.
-    struct options {
-        std::uint64_t batch = 1000; ///< nodes
-        std::uint64_t seed = 0;
-        superbatch_options superbatches{}; ///< options of superbatches
-    };
-    /// Parts that outlive the batches, or are copied.
-    struct parts {
-        any_sampler sampler;                 ///< samples the whole graph, made with the options' seed
-        std::span<const class_id> labels;    ///< one per node
-        std::size_t classes = 0;             ///< upper bound of labels, exclusive
-        std::vector<node_id> training_nodes; ///< distinct
-        /// `alternate`: caches take turns in memory, as in `superbatch_inspector`
-        std::function<void()> before_sampling{}, before_gathering{};
-        node_targets targets{};              ///< instead of labels
-        superbatch_sampler* ahead = nullptr; ///< as in `superbatch_inspector`
-    };
+    /// Takes whatever batches are drawn with.
+    template <class... Arguments>
+    explicit inspected_batches(Batches& /*from*/, const Arguments&... /*arguments*/) {}
+};
+
+/// Batches of another producer, drawn ahead in superbatches by an inspector, or on demand.
+///
+///     graph_in_memory whole(graph);
+///     sampled_batches drawn(task, whole, [&] { return neighbor_sampler<>(options, seed); }, executor);
+///     inspected_batches batches(drawn, {.directory = "run", .epochs = 10}, executor);
+///
+/// Batches, and so losses and weights, equal those of `Batches` bit for bit, for any schedule. With superbatches
+/// `produce` cuts the batch again, a pure function of its key, and reads the sample that the inspector wrote;
+/// batch.window is the batch's superbatch. A stop or an error does not wait for a superbatch in progress: the inspector
+/// is halted, and the few batches in flight are produced individually. Caches that take turns then stay in the gather
+/// turn, as the last superbatch left them or empty.
+/// Memory: with superbatches, one batch without its rows and the work of an epoch more than `Batches`; charged by the
+/// caller, who knows the sizes from a profile.
+/// Errors: errc::invalid_argument for a plan of several states, with superbatches.
+/// Source: Ginex, VLDB'22, section 3.1 and Figures 7 to 9.
+template <inspectable_batches Batches>
+class inspected_batches<Batches> {
+public:
     /// Nanoseconds of each part of the work.
     struct times {
         std::atomic<std::int64_t> sample{0}, load{0}; ///< time of each part
     };
 
-    /// Throws errc::invalid_argument without a training node; with superbatches, as `superbatch_inspector::check`.
-    inspected_batches(options settings, parts given, executor_ref executor)
-        : options_(std::move(settings)),
-          parts_(std::move(given)),
+    /// Precondition: `from` outlives this. Throws, with superbatches, as `superbatch_inspector::check`.
+    inspected_batches(
+        Batches& from, superbatch_options superbatches, executor_ref executor, const inspection_parts& parts = {})
+        : batches_(from),
+          options_(std::move(superbatches)),
+          parts_(parts),
           executor_(executor) {
-        if (parts_.training_nodes.empty()) throw error(errc::invalid_argument, "the list of training nodes is empty");
-        if (superbatches()) superbatch_inspector::check(options_.superbatches);
+        if (ahead()) superbatch_inspector::check(options_);
     }
 
-    void begin_epoch(const epoch_start& start, const std::stop_token& /*stop*/) {
-        if (!superbatches()) return;
-        const bool ahead =
-            start.epoch < options_.superbatches.epochs; // an inspector ends with the last of these epochs
-        if (inspector_ && ahead && !inspector_->halted() &&
-            inspector_->position() == std::pair{start.epoch, start.from.index})
-            return;
-        end_inspection();
-        auto inspector = std::make_unique<superbatch_inspector>(options_.superbatches,
-            superbatch_inspector::surroundings{.sampler = parts_.sampler,
-                .ahead = parts_.ahead,
-                .batches = [this](std::uint64_t e) { return batches_of(e); },
-                .before_sampling = parts_.before_sampling,
-                .before_gathering = parts_.before_gathering,
-                .nodes = parts_.targets.columns != 0 ? parts_.targets.nodes : parts_.labels.size(),
-                .on = executor_},
-            superbatch_inspector::place{start.epoch, start.from.index});
-        const std::scoped_lock lock(mutex_);
-        inspector_ = std::move(inspector);
+    void begin_epoch(const epoch_start& start, const std::stop_token& stop) {
+        if (ahead()) {
+            if (start.states.size() > 1)
+                throw error(errc::invalid_argument,
+                    "superbatches are of one state, the plan has " + std::to_string(start.states.size()));
+            const bool known = start.epoch < options_.epochs; // an inspector ends with the last of these epochs
+            const std::pair next{start.epoch, start.from.index};
+            if (inspector_ && !(known && !inspector_->halted() && inspector_->position() == next)) end_inspection();
+        }
+        batches_.begin_epoch(start, stop);
     }
-    [[nodiscard]] state_work acquire(const epoch_start& start, std::uint32_t /*state*/) const {
-        auto batches = batches_of(start.epoch);
-        const std::uint64_t count = batches->size();
-        return {.view = std::move(batches), .features = {}, .batches = count};
+    [[nodiscard]] state_work acquire(const epoch_start& start, std::uint32_t i) {
+        state_work work = batches_.acquire(start, i);
+        if (ahead() && !inspector_) inspect(work, start);
+        return work;
     }
-    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+    [[nodiscard]] bool ready(std::uint32_t state) const { return batches_.ready(state); }
 
     void produce(training_batch& b, const std::stop_token& stop) {
-        samplers_.with([this] { return parts_.sampler; },
-            [&](any_sampler& mine) {
-                static_cast<const node_batches*>(b.work->view.get())->choose(b.key.number.index, b.seeds);
-                if (parts_.targets.columns != 0)
-                    parts_.targets.read_seeds(b);
-                else
-                    labels_of(b.seeds, parts_.labels, parts_.classes, b.labels);
-                const auto since = b.trace != nullptr ? trace_track::clock::now() : trace_track::clock::time_point{};
-                std::shared_ptr<superbatch> inspected = inspector_ ? inspector_->next(stop) : nullptr;
-                if (b.trace != nullptr) b.trace->add_wait("wait for superbatch", since, b.traced());
-                b.window = inspected; // null with an inspector: it is halted, for the rest of the run
-                std::optional<mini_batch> result;
-                if (inspected)
-                    timed(times_.load, [&] { result = inspector_->load(*inspected, b.sample_arena); });
-                else
-                    timed(times_.sample, [&] { result = mine.sample(b.key, b.seeds, executor_, b.sample_arena); });
-                if (result->key() != b.key)
-                    throw error(
-                        errc::corrupt, "holds the sample of another batch", {.path = options_.superbatches.directory});
-                const drawn_sample sample = mine.read(*result, b.layers, executor_);
-                b.nodes = sample.nodes;
-                b.statistics.sampled_edges = sample.edges;
-            });
+        const auto since = b.trace != nullptr ? trace_track::clock::now() : trace_track::clock::time_point{};
+        std::shared_ptr<superbatch> from = inspector_ ? inspector_->next(stop) : nullptr;
+        if (b.trace != nullptr) b.trace->add_wait("wait for superbatch", since, b.traced());
+        b.window = from; // null with an inspector: it is halted, for the rest of the run
+        if (from)
+            load(b, *from);
+        else
+            timed(times_.sample, [&] { batches_.produce(b, stop); });
     }
     void gathered(training_batch& b) {
         if (b.window) inspector_->gathered(static_cast<superbatch&>(*b.window), b.key.number.index); // of `produce`
+        batches_.gathered(b);
     }
-    [[nodiscard]] bool in_order() const noexcept { return superbatches(); }
-    [[nodiscard]] static bool repeats() noexcept { return false; }
-    void enter(phase /*next*/) noexcept {}
+    [[nodiscard]] bool in_order() const { return ahead() || batches_.in_order(); }
+    [[nodiscard]] bool repeats() const { return !ahead() && batches_.repeats(); }
+    void enter(phase next) { batches_.enter(next); }
 
     /// Returns statistics of the inspector.
     [[nodiscard]] superbatch_statistics inspected() const {
@@ -136,6 +141,14 @@ public:
     [[nodiscard]] const times& spent() const noexcept { return times_; }
 
 private:
+    using batch_cutter = decltype(std::declval<const Batches&>().cutter());
+
+    /// Cuts the batches of epochs ahead, on the inspecting thread.
+    struct cutting_ahead {
+        batch_cutter cutter;
+        training_batch batch{};
+    };
+
     template <class Work>
     static void timed(std::atomic<std::int64_t>& to, Work&& work) {
         const auto since = std::chrono::steady_clock::now();
@@ -144,27 +157,70 @@ private:
             std::chrono::nanoseconds(std::chrono::steady_clock::now() - since).count(), std::memory_order_relaxed);
     }
 
-    [[nodiscard]] bool superbatches() const noexcept {
-        return options_.superbatches.schedule != superbatch_schedule::conventional;
+    /// True with superbatches.
+    [[nodiscard]] bool ahead() const noexcept { return options_.schedule != superbatch_schedule::conventional; }
+
+    void load(training_batch& b, superbatch& from) {
+        (void)cutter_->cut(b);
+        std::optional<mini_batch> stored;
+        timed(times_.load, [&] { stored = inspector_->load(from, b.sample_arena); });
+        if (stored->key() != b.key)
+            throw error(errc::corrupt, "holds the sample of another batch", {.path = options_.directory});
+        const drawn_sample sample = sampler_->read(*stored, b.layers, executor_);
+        b.nodes = sample.nodes;
+        b.statistics.sampled_edges = sample.edges;
+        b.coverage.clear();
     }
-    [[nodiscard]] std::shared_ptr<const node_batches> batches_of(std::uint64_t epoch) const {
-        return std::make_shared<const node_batches>(parts_.training_nodes, options_.batch, options_.seed, epoch, 0);
+
+    void inspect(const state_work& work, const epoch_start& start) {
+        cutter_.emplace(batches_.cutter());
+        sampler_.emplace(batches_.sampler());
+        auto by = std::make_shared<cutting_ahead>(batches_.cutter());
+        by->batch.work = std::make_shared<const state_work>(batches_.of_epoch(work, start.epoch, 0));
+        auto inspector = std::make_unique<superbatch_inspector>(options_,
+            superbatch_inspector::surroundings{.sampler = *sampler_,
+                .ahead = parts_.ahead,
+                .batches = [this, by, held = start.epoch](
+                               std::uint64_t epoch) mutable { return seeds_of(by, std::exchange(held, epoch), epoch); },
+                .before_sampling = parts_.before_sampling,
+                .before_gathering = parts_.before_gathering,
+                .nodes = parts_.nodes,
+                .on = executor_},
+            superbatch_inspector::place{start.epoch, start.from.index});
+        const std::scoped_lock lock(mutex_);
+        inspector_ = std::move(inspector);
+    }
+    /// Returns the seeds of an epoch; `by` holds the work of epoch `held`.
+    [[nodiscard]] seed_batches seeds_of(
+        const std::shared_ptr<cutting_ahead>& by, std::uint64_t held, std::uint64_t epoch) const {
+        if (epoch != held)
+            by->batch.work = std::make_shared<const state_work>(batches_.of_epoch(*by->batch.work, epoch, 0));
+        return {by->batch.work->batches, [by, epoch](std::uint64_t k) {
+                    by->batch.key = {epoch, {0, 0, k}};
+                    return by->cutter.cut(by->batch);
+                }};
     }
     void end_inspection() {
         const std::scoped_lock lock(mutex_);
-        if (inspector_) ended_ += inspector_->statistics();
+        ended_ += inspector_->statistics();
         inspector_.reset();
     }
 
-    options options_;
-    parts parts_;
+    Batches& batches_;
+    superbatch_options options_;
+    inspection_parts parts_;
     executor_ref executor_;
     superbatch_statistics ended_; // from earlier inspectors
     times times_;
     mutable std::mutex mutex_;
-    object_pool<any_sampler> samplers_;
+    std::optional<batch_cutter> cutter_;              // of the thread that produces
+    std::optional<any_sampler> sampler_;              // reads what is stored
     std::unique_ptr<superbatch_inspector> inspector_; // last: its thread uses the rest
 };
-static_assert(batch_producer<inspected_batches>);
+
+/// Deduces the batches from the producer.
+template <class Batches>
+inspected_batches(Batches&, superbatch_options, executor_ref, const inspection_parts& = {})
+    -> inspected_batches<Batches>;
 
 } // namespace gneiss

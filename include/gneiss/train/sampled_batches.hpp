@@ -122,6 +122,8 @@ public:
     }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     void enter(phase /*next*/) noexcept {}
+    /// Returns the graph.
+    [[nodiscard]] const G& graph() const noexcept { return *graph_; }
 
 private:
     std::shared_ptr<const G> graph_;
@@ -130,7 +132,7 @@ private:
 /// Sampler that `sampled_batches` takes for a topology.
 template <class S, class Topology>
 concept batch_sampler_of = std::same_as<S, no_hops> || std::same_as<S, any_graph_sampler> ||
-    sampler_of<S, typename Topology::view> || device_sampler_of<S, typename Topology::view>;
+    std::same_as<S, any_sampler> || sampler_of<S, typename Topology::view> || device_sampler_of<S, typename Topology::view>;
 
 /// Says what is missing: other types than the batches below take.
 template <class Task, class Topology, class Sampler>
@@ -152,13 +154,22 @@ public:
 ///
 ///     sampled_batches batches(task, topology, [&] { return dense_sampler<>(options, seed); }, executor);
 ///
-/// `Sampler`: a `sampler_of` or `device_sampler_of` the topology's view, or `any_graph_sampler`.
+/// `Sampler`: a `sampler_of` or `device_sampler_of` the topology's view, `any_graph_sampler`, or `any_sampler`, which
+/// has its graph and needs `no_topology`.
+/// Batches of a graph that is the same in every state, that of `any_sampler` or `graph_in_memory`, can be drawn ahead:
+/// see `inspected_batches`.
 /// Memory: a sampler and a cutter for each producing thread, charged by `samplers`.
 /// Thread-safety: as in `batch_producer`.
 template <train_task Task, topology Topology, batch_sampler_of<Topology> Sampler>
 class sampled_batches<Task, Topology, Sampler> {
+    using task_cutter = decltype(std::declval<const Task&>().cutter());
     static constexpr bool samples = !std::same_as<Sampler, no_hops>;
     static constexpr bool erased = std::same_as<Sampler, any_graph_sampler>;
+    static constexpr bool with_graph = std::same_as<Sampler, any_sampler>;
+    static constexpr bool same_graph = with_graph || requires(const Topology& t) {
+        { t.graph() } -> std::same_as<const typename Topology::view&>;
+        requires storable_sampler_of<Sampler, typename Topology::view>;
+    };
 
 public:
     /// \param make       makes a sampler
@@ -198,7 +209,7 @@ public:
                     if (!kept) b.seeds.assign(seeds.nodes.begin(), seeds.nodes.end());
                     b.nodes = kept ? seeds.nodes : std::span<const node_id>(b.seeds);
                 } else {
-                    const drawn_sample drawn = draw(mine->sampler, b, *of.graph, seeds);
+                    const drawn_sample drawn = draw(mine->sampler, b, of, seeds);
                     b.nodes = drawn.nodes;
                     b.statistics.sampled_edges = drawn.edges;
                 }
@@ -213,6 +224,40 @@ public:
     [[nodiscard]] static bool repeats() noexcept { return Task::repeats; }
     void enter(phase next) { topology_.enter(next); }
 
+    /// Cuts the task's part of batches, and returns their seeds; one per thread.
+    class cutter_type {
+    public:
+        /// Cuts by the cutter of a task.
+        explicit cutter_type(task_cutter by) : by_(std::move(by)) {}
+        seed_set cut(training_batch& b) { return by_.cut(b, *static_cast<const view*>(b.work->view.get())->examples); }
+
+    private:
+        task_cutter by_;
+    };
+    /// Returns a cutter.
+    [[nodiscard]] cutter_type cutter() const { return cutter_type(task_.cutter()); }
+    /// Returns the work of the same state, number `i` of its plan, in another epoch, without holding the state.
+    [[nodiscard]] state_work of_epoch(const state_work& work, std::uint64_t epoch, std::uint32_t i) const
+        requires same_graph && requires(const Task& t, const typename Task::view& v) {
+            { t.of_epoch(v, epoch, i) } -> std::same_as<std::shared_ptr<const typename Task::view>>;
+        }
+    {
+        const view& from = *static_cast<const view*>(work.view.get());
+        auto examples = task_.of_epoch(*from.examples, epoch, i);
+        const std::uint64_t batches = Task::batches(*examples);
+        view result{std::move(examples), from.graph, {}};
+        return {.view = std::make_shared<const view>(std::move(result)), .features = {}, .batches = batches};
+    }
+    /// Returns a sampler of the graph that draws the samples of the batches.
+    [[nodiscard]] any_sampler sampler() const
+        requires same_graph
+    {
+        if constexpr (with_graph)
+            return make_();
+        else
+            return {topology_.graph(), make_};
+    }
+
 private:
     struct view {
         std::shared_ptr<const typename Task::view> examples;
@@ -220,21 +265,24 @@ private:
         std::optional<neighbor_coverage> coverage; ///< none: not corrected
     };
     struct worker {
-        worker(decltype(std::declval<const Task&>().cutter()) by, const std::function<Sampler()>& make)
+        worker(task_cutter by, const std::function<Sampler()>& make)
             : cutter(std::move(by)),
               sampler(make()) {}
-        decltype(std::declval<const Task&>().cutter()) cutter;
+        task_cutter cutter;
         Sampler sampler;
     };
 
-    drawn_sample draw(Sampler& by, training_batch& b, const typename Topology::view& graph, const seed_set& seeds) {
-        if constexpr (device_sampler_of<Sampler, typename Topology::view>)
-            return by.sample(b.key, b.slot, graph, seeds.nodes);
+    drawn_sample draw(Sampler& by, training_batch& b, const view& of, const seed_set& seeds) {
+        if constexpr (with_graph)
+            return by.read(
+                by.sample(b.key, seeds.nodes, executor_, b.sample_arena, seeds.excluded), b.layers, executor_);
+        else if constexpr (device_sampler_of<Sampler, typename Topology::view>)
+            return by.sample(b.key, b.slot, *of.graph, seeds.nodes);
         else if constexpr (erased)
-            return by.draw(b.key, graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded, b.layers);
+            return by.draw(b.key, *of.graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded, b.layers);
         else
-            return lay_out(
-                by.sample(b.key, graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded), b.layers, executor_);
+            return lay_out(by.sample(b.key, *of.graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded),
+                b.layers, executor_);
     }
 
     Task& task_;

@@ -25,12 +25,18 @@
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>
 #include <gneiss/train/inspected_batches.hpp>
+#include <gneiss/train/sampled_batches.hpp>
+#include <gneiss/train/tasks.hpp>
 
 namespace gneiss {
 
+/// Batches of a task in a graph in any store.
+template <class Task>
+using ginex_batches = sampled_batches<Task, no_topology, any_sampler>;
 /// Ginex' slots (VLDB'22): batches from superbatches, features through a cache that change sets control.
-using ginex_loop =
-    train_loop<inspected_batches, cached_features, no_embeddings, cpu_encoder_backend<classification_head>>;
+template <class Task = node_task, class Head = classification_head>
+using ginex_loop = train_loop<inspected_batches<ginex_batches<Task>>, cached_features, no_embeddings,
+    cpu_encoder_backend<Head>>;
 
 /// Input features: rows of a source, or all of them in memory, dense or sparse.
 using feature_input = std::variant<feature_rows, std::shared_ptr<const resident_features>>;
@@ -128,7 +134,8 @@ private:
         return superbatches(o) ? 1 : std::max<std::size_t>(o.sample_workers, 1);
     }
 
-    [[nodiscard]] static inspected_batches::options batch_options(
+    [[nodiscard]] static node_task make_task(const superbatch_trainer_options& options, superbatch_parts& parts);
+    [[nodiscard]] static superbatch_options inspection_options(
         const superbatch_trainer_options& options, const superbatch_parts& parts);
     [[nodiscard]] any_features make_features(
         const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor);
@@ -136,7 +143,10 @@ private:
         const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor);
 
     memory_budget no_budget_; // the caller charges
-    inspected_batches batches_;
+    node_task task_;
+    no_topology topology_; // the sampler has the graph
+    ginex_batches<node_task> sampled_;
+    inspected_batches<ginex_batches<node_task>> batches_;
     std::unique_ptr<cached_features> cached_;
     any_features features_;
     any_embeddings embeddings_;

@@ -18,19 +18,13 @@
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/node_batches.hpp>
+#include <gneiss/sample/seed_set.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/train/node_targets.hpp>
 #include <gneiss/train/slots.hpp>
 
 namespace gneiss {
-
-/// Nodes whose outputs a batch needs, and edges that their sample excludes. Views of memory of the batch, or of the
-/// cutter until it cuts another.
-struct seed_set {
-    std::span<const node_id> nodes;              ///< distinct
-    std::span<const excluded_edge<>> excluded{}; ///< edges that the sample leaves out
-};
 
 /// Cuts the examples of a state into batches, without the sampled neighborhood.
 ///
@@ -109,6 +103,15 @@ public:
         if (exclude_from_ != nullptr)
             for (const edge_bucket& b : s.edge_buckets) result.first_edge.push_back(exclude_from_->first_edge(b));
         return std::make_shared<const view>(std::move(result));
+    }
+    /// Returns the view of the same state, number `i` of its plan, in another epoch. It does not hold the state: it
+    /// shares the memory of the edges, which stay in memory once if the buffer keeps all of them (`cache_all`).
+    [[nodiscard]] std::shared_ptr<const view> of_epoch(const view& v, std::uint64_t epoch, std::uint32_t i) const {
+        auto result = std::make_shared<view>(v);
+        result->links.edges = std::make_shared<const state_edges>(*v.links.edges);
+        result->links.batches = state_batches(v.links.edges->sizes(), options_.batch,
+            edge_shuffle_key(options_.seed, epoch, i), options_.batch_from);
+        return result;
     }
     /// Returns the number of batches of a state.
     [[nodiscard]] static std::uint64_t batches(const view& v) noexcept { return v.links.size(); }
@@ -206,6 +209,11 @@ public:
                     "node " + std::to_string(v) + " trains in state " + std::to_string(i) +
                         ", where it is not resident");
         return std::make_shared<const view>(std::move(nodes), options_.batch, options_.seed, start.epoch, i);
+    }
+    /// Returns the view of the same state, number `i` of its plan, in another epoch.
+    [[nodiscard]] std::shared_ptr<const view> of_epoch(const view& v, std::uint64_t epoch, std::uint32_t i) const {
+        return std::make_shared<const view>(
+            std::vector(v.nodes().begin(), v.nodes().end()), options_.batch, options_.seed, epoch, i);
     }
     /// Returns the number of batches of a state.
     [[nodiscard]] static std::uint64_t batches(const view& v) noexcept { return v.size(); }

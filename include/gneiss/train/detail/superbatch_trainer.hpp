@@ -20,11 +20,13 @@ namespace gneiss {
 
 GNEISS_INLINE superbatch_trainer::superbatch_trainer(
     const superbatch_trainer_options& options, superbatch_parts parts, executor_ref executor)
-    : batches_(batch_options(options, parts),
-          {std::move(parts.sampler), parts.labels, parts.encode.outputs(), std::move(parts.training_nodes),
-              std::move(parts.before_sampling), std::move(parts.before_gathering),
-              parts.targets ? parts.targets->targets : node_targets{}, parts.ahead},
-          executor),
+    : task_(make_task(options, parts)),
+      sampled_(task_, topology_, [sampler = parts.sampler] { return sampler; }, executor),
+      batches_(sampled_, inspection_options(options, parts), executor,
+          {.nodes = parts.targets ? parts.targets->targets.nodes : parts.labels.size(),
+              .before_sampling = parts.before_sampling,
+              .before_gathering = parts.before_gathering,
+              .ahead = parts.ahead}),
       features_(make_features(options, parts, executor)),
       embeddings_(std::in_place_type<no_embeddings>),
       backend_(make_backend(options, parts, executor)),
@@ -48,12 +50,12 @@ GNEISS_INLINE superbatch_trainer::~superbatch_trainer() = default;
 
 GNEISS_INLINE training_epoch superbatch_trainer::run(
     const resume_position& from, const training_observer& observer, const std::stop_token& stop) {
-    return loop_.run(epoch_plan(1), from, observer, stop);
+    return loop_.run({buffer_state{.resident = {0}, .edge_buckets = {}}}, from, observer, stop);
 }
 
 GNEISS_INLINE training_epoch superbatch_trainer::run(
     std::uint64_t epoch, batch_number from, const training_observer& observer, const std::stop_token& stop) {
-    return loop_.run(epoch_plan(1), epoch, from, observer, stop);
+    return loop_.run({buffer_state{.resident = {0}, .edge_buckets = {}}}, epoch, from, observer, stop);
 }
 
 GNEISS_INLINE void superbatch_trainer::set_optimizer(const dense_optimizer& optimizer) {
@@ -82,7 +84,18 @@ GNEISS_INLINE superbatch_times superbatch_trainer::times() const {
     return result;
 }
 
-GNEISS_INLINE inspected_batches::options superbatch_trainer::batch_options(
+GNEISS_INLINE node_task superbatch_trainer::make_task(
+    const superbatch_trainer_options& options, superbatch_parts& parts) {
+    if (parts.training_nodes.empty()) throw error(errc::invalid_argument, "the list of training nodes is empty");
+    const node_task::options of{options.batch, options.seed};
+    const auto nodes = [all = std::move(parts.training_nodes)](
+                           std::uint32_t /*state*/, std::vector<node_id>& out) { out = all; };
+    if (parts.targets)
+        return {of, parts.targets->targets, row_partitioning{parts.targets->targets.nodes, 1}, nodes};
+    return {of, parts.labels, parts.encode.outputs(), row_partitioning{parts.labels.size(), 1}, nodes};
+}
+
+GNEISS_INLINE superbatch_options superbatch_trainer::inspection_options(
     const superbatch_trainer_options& options, const superbatch_parts& parts) {
     const auto* rows = std::get_if<feature_rows>(&parts.features);
     const bool changes = rows != nullptr && rows->cache != nullptr && rows->policy == nullptr;
@@ -90,10 +103,10 @@ GNEISS_INLINE inspected_batches::options superbatch_trainer::batch_options(
     if (rows != nullptr && rows->extents != nullptr && !changes)
         throw error(
             errc::invalid_argument, "rows are dealt out to the batches of superbatches, by the change sets of a cache");
-    inspected_batches::options result{options.batch, options.seed, options.superbatches};
-    result.superbatches.cache_capacity = changes ? rows->cache->capacity() : 0;
-    result.superbatches.keep_requests = rows != nullptr && rows->extents != nullptr;
-    result.superbatches.trace = options.trace;
+    superbatch_options result = options.superbatches;
+    result.cache_capacity = changes ? rows->cache->capacity() : 0;
+    result.keep_requests = rows != nullptr && rows->extents != nullptr;
+    result.trace = options.trace;
     return result;
 }
 
