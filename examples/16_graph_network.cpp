@@ -52,8 +52,8 @@ int main() {
     const engine_factory engines = [] { return any_engine(threads_engine{}); };
     constexpr auto both = neighbor_direction::both;
     memory_budget budget(256 << 20);
-    graph_buffer graphs(edges, engines, both, graph_buffer::bytes_needed(states, edges, both), budget);
-    feature_buffer rows(features, engines, feature_buffer::bytes_needed(states, features), budget);
+    graph_buffer graphs(edges, engines, both, graph_buffer::need(states, edges, both).bytes, budget);
+    feature_buffer rows(features, engines, feature_buffer::need(states, features).bytes, budget);
     const graph_inputs inputs{.features = &rows, .graph = graphs};
     //! [buffers]
 

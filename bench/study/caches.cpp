@@ -133,8 +133,9 @@ private:
         switch (p) {
         case policy::belady:
         case policy::belady_afresh:
-            return gneiss::belady_bytes(
-                       trace_.accesses, 0, {.capacity = static_cast<std::size_t>(slots), .nodes = nodes_}) +
+            return gneiss::belady_need(
+                       trace_.accesses, 0, {.capacity = static_cast<std::size_t>(slots), .nodes = nodes_})
+                       .bytes +
                 (cache + sizeof(gneiss::node_id)) * slots + batch;
         case policy::by_degree:
         case policy::by_visits: return (cache + sizeof(gneiss::node_id)) * slots + batch;

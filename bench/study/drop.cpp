@@ -83,7 +83,7 @@ struct labeled_graph {
         const gneiss::epoch_plan states{std::move(all)};
         buffer.emplace(
             *store, [] { return gneiss::any_engine(gneiss::threads_engine{}); },
-            gneiss::feature_buffer::bytes_needed(states, *store), budget);
+            gneiss::feature_buffer::need(states, *store).bytes, budget);
         buffer->begin_epoch(states);
         rows = buffer->acquire(0, stop);
     }

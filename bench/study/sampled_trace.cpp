@@ -51,7 +51,7 @@ private:
 };
 
 std::uint64_t bytes_of_lists(const gneiss::csc_files& files) {
-    std::uint64_t bytes = gneiss::memory_of_lists(files);
+    std::uint64_t bytes = gneiss::csc_lists::need(files).bytes;
     for (const auto& path : {files.in, files.out})
         if (!path.empty()) bytes += gneiss::csc_lists::read_stamp(path).edges * sizeof(node_id);
     return bytes;

@@ -77,7 +77,7 @@ struct set_up {
         rows->commit();
         buffer.emplace(*rows, partition_buffer_options{.resident_partitions = 1, .prefetch = 0}, budget);
         graph.emplace(*store, engines, neighbor_direction::both,
-            graph_buffer::bytes_needed(states, *store, neighbor_direction::both), budget);
+            graph_buffer::need(states, *store, neighbor_direction::both).bytes, budget);
         reader.emplace(*store, engines);
         edges.emplace(reader->source(), edge_buffer_options{.partitions = 1, .cache_all = true}, budget);
         encode.emplace(weights, parse_layers(links ? layers : "sage:64,sage:16"), input_columns{.dense = dim});

@@ -398,7 +398,7 @@ TEST_CASE("graph_buffer: a merge without memory leaves no read in flight for ano
             [&] {
                 memory_budget budget;
                 graph_buffer graphs(store, engines, neighbor_direction::both,
-                    graph_buffer::bytes_needed(states, store, neighbor_direction::both, options), budget, options);
+                    graph_buffer::need(states, store, neighbor_direction::both, options).bytes, budget, options);
                 graphs.begin_epoch(states);
                 for (std::uint32_t s = 0; s < states.size(); ++s) {
                     try {

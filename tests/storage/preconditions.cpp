@@ -62,8 +62,8 @@ TEST_CASE("edge buffers refuse loaders without functions, plans of other partiti
     const auto source = edges.open({});
     CHECK(code_of([&] { (void)edge_buffer({.size = {}, .load = source.loader.load}, {.partitions = 2}, budget); }) ==
         errc::invalid_argument);
-    CHECK(code_of([&] { (void)edge_buffer::bytes_needed(two_states, edge_loader{}); }) == errc::invalid_argument);
-    CHECK(code_of([&] { (void)edge_buffer::bytes_needed(beyond, source.loader); }) == errc::invalid_argument);
+    CHECK(code_of([&] { (void)edge_buffer::need(two_states, edge_loader{}).bytes; }) == errc::invalid_argument);
+    CHECK(code_of([&] { (void)edge_buffer::need(beyond, source.loader).bytes; }) == errc::invalid_argument);
     CHECK(code_of([&] { (void)source.loader.size({0, 7}); }) == errc::out_of_range);
     CHECK(code_of([&] { (void)bucketed_edges(some_edges, {.partitions = ~0U}); }) == errc::unsupported);
     edge_buffer buffer(source.loader, {}, budget);
@@ -77,7 +77,7 @@ TEST_CASE(
     memory_budget budget;
     CHECK(code_of([&] { (void)store.extent({0, 2}); }) == errc::out_of_range);
     CHECK(code_of([&] { (void)store.read({2, 0}, edge_direction::out); }) == errc::out_of_range);
-    CHECK(code_of([&] { (void)graph_buffer::bytes_needed(beyond, store, neighbor_direction::in); }) ==
+    CHECK(code_of([&] { (void)graph_buffer::need(beyond, store, neighbor_direction::in).bytes; }) ==
         errc::invalid_argument);
     for (const graph_form form : {graph_form::blocks, graph_form::csr}) {
         graph_buffer buffer(store, threads(), neighbor_direction::both, 0, budget, {.form = form});
@@ -147,7 +147,7 @@ TEST_CASE("feature buffers refuse plans of other partitions, states out of order
         CHECK(code_of([&] { (void)store.range(2, feature_part::values); }) == errc::out_of_range);
         CHECK(code_of([&] { (void)store.first_entry(3); }) == (sparse ? errc::out_of_range : errc::invalid_argument));
         CHECK(code_of([&] { store.check(9, {}, {}); }) == (sparse ? errc::out_of_range : errc::invalid_argument));
-        CHECK(code_of([&] { (void)feature_buffer::bytes_needed(beyond, store); }) == errc::invalid_argument);
+        CHECK(code_of([&] { (void)feature_buffer::need(beyond, store).bytes; }) == errc::invalid_argument);
         CHECK(code_of([&] { (void)resident_features(store, {}); }) == errc::invalid_argument);
         feature_buffer buffer(store, threads(), 0, budget);
         check_order(buffer);

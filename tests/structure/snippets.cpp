@@ -476,7 +476,7 @@ void edge_buffer_snippet(bucket_reader& reader, const epoch_plan& plan, memory_b
     const auto train_on = [](const state_edges&) {};
     //<
     const edge_loader source = reader.source();   // a bucket_reader
-    edge_buffer edges(source, {.bytes = edge_buffer::bytes_needed(plan, source)}, budget);
+    edge_buffer edges(source, {.bytes = edge_buffer::need(plan, source).bytes}, budget);
     edges.begin_epoch(plan);
     for (std::uint32_t i = 0; i < plan.size(); ++i) train_on(*edges.acquire(i));
     //>
@@ -521,7 +521,7 @@ void cached_rows_snippet(const engine_factory& engines, const stored_rows& rows,
 void feature_buffer_snippet(const dataset& data, const engine_factory& engines, const epoch_plan& plan, memory_budget& budget, const tbb_executor& executor, const ids_list& ids, matrix_view<float> out) {
     //<
     const feature_store store(data.features().files(), data.rows());   // a dataset
-    feature_buffer features(store, engines, feature_buffer::bytes_needed(plan, store), budget);
+    feature_buffer features(store, engines, feature_buffer::need(plan, store).bytes, budget);
     features.begin_epoch(plan);
     for (std::uint32_t i = 0; i < plan.size(); ++i) features.acquire(i)->gather(executor, ids, out);
     //>

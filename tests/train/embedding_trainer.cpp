@@ -345,7 +345,7 @@ TEST_CASE("a budget for the edges of one state trains the same bits; a smaller o
     std::uint64_t one = 0;
     const auto order = make_order(with.order, 6, 3, 7);
     for (std::uint64_t epoch = 0; epoch < with.epochs; ++epoch)
-        for (const buffer_state& s : order(epoch)) one = std::max(one, edge_buffer::bytes_needed({s}, graph.source()));
+        for (const buffer_state& s : order(epoch)) one = std::max(one, edge_buffer::need({s}, graph.source()).bytes);
     with.edge_memory = one;
     CHECK(train(graph, with, directory / "one") == whole);
     with.edge_memory = one - 1;

@@ -260,8 +260,8 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& optio
             epoch_plan two = plan_of(e).states;
             two.push_back(plan_of(e + 1).states.front());
             graph_bytes =
-                std::max(graph_bytes, graph_buffer::bytes_needed(two, data.store, all.direction(), options.graph));
-            feature_bytes = std::max(feature_bytes, feature_buffer::bytes_needed(two, *all.features));
+                std::max(graph_bytes, graph_buffer::need(two, data.store, all.direction(), options.graph).bytes);
+            feature_bytes = std::max(feature_bytes, feature_buffer::need(two, *all.features).bytes);
         }
         feature_buffer features(*all.features, with.engines, feature_bytes, budget);
         graph_buffer graph(data.store, with.engines, all.direction(), graph_bytes, budget, options.graph);
@@ -612,7 +612,7 @@ TEST_CASE("a batch over the memory of batches runs alone: any capacity trains th
                 memory_budget budget;
                 trainer all(data, with);
                 graph_buffer graph(data.store, with.engines, all.direction(),
-                    graph_buffer::bytes_needed(all.order()(0), data.store, all.direction()), budget);
+                    graph_buffer::need(all.order()(0), data.store, all.direction()).bytes, budget);
                 bucket_reader reader(data.store, with.engines);
                 edge_buffer edges(reader.source(), {}, budget);
                 const epoch_plan states = all.order()(0);
@@ -668,7 +668,7 @@ TEST_CASE("batches are profiled in a state that has the largest: those of a stat
         const epoch_plan states(sizes.size(), whole);
         memory_budget budget;
         graph_buffer graph(data.store, with.engines, all.direction(),
-            graph_buffer::bytes_needed(states, data.store, all.direction()), budget);
+            graph_buffer::need(states, data.store, all.direction()).bytes, budget);
         std::uint64_t largest = 0;
         for (const std::uint64_t nodes : sizes)
             if (nodes != 0) largest = std::max(largest, ceil_div(nodes, ceil_div(nodes, with.training.batch)));
@@ -701,8 +701,8 @@ TEST_CASE("features read row by row train the bits of resident ones; what is rea
             memory_budget budget;
             const tbb_executor executor(1);
             graph_buffer graph(data.store, with.engines, all.direction(),
-                graph_buffer::bytes_needed(states, data.store, all.direction()), budget);
-            feature_buffer features(store, with.engines, feature_buffer::bytes_needed(states, store), budget);
+                graph_buffer::need(states, data.store, all.direction()).bytes, budget);
+            feature_buffer features(store, with.engines, feature_buffer::need(states, store).bytes, budget);
             const feature_files::array& values = store.file(feature_part::values);
             any_row_source source(std::in_place_type<disk_rows>, with.engines,
                 stored_rows{values.path, values.checksums.data_offset(), data.rows.nodes, store.row_bytes()},

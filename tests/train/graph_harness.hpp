@@ -226,8 +226,8 @@ struct trainer {
         std::uint64_t graph_bytes = 0, feature_bytes = 0;
         for (std::uint64_t e = 0; e < with.epochs; ++e) {
             const epoch_plan one = fixed != nullptr ? *fixed : orders(e);
-            graph_bytes = std::max(graph_bytes, graph_buffer::bytes_needed(one, data.store, direction()));
-            if (features) feature_bytes = std::max(feature_bytes, feature_buffer::bytes_needed(one, *features));
+            graph_bytes = std::max(graph_bytes, graph_buffer::need(one, data.store, direction()).bytes);
+            if (features) feature_bytes = std::max(feature_bytes, feature_buffer::need(one, *features).bytes);
         }
         std::optional<partition_buffer> row_buffer;
         if (rows)

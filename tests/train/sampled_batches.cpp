@@ -54,9 +54,9 @@ struct node_training {
         : all(data, with),
           on(with.threads),
           states(all.order()(0)),
-          features(*all.features, with.engines, feature_buffer::bytes_needed(states, *all.features), budget),
+          features(*all.features, with.engines, feature_buffer::need(states, *all.features).bytes, budget),
           graph(data.store, with.engines, all.direction(),
-              graph_buffer::bytes_needed(states, data.store, all.direction()), budget),
+              graph_buffer::need(states, data.store, all.direction()).bytes, budget),
           task({with.training.batch, with.training.seed}, data.labels, all.encode->outputs(), data.rows,
               [this](std::uint32_t s, std::vector<node_id>& out) { training_nodes(all.data, states)(s, out); }) {}
 
@@ -131,7 +131,7 @@ TEST_CASE(
     node_training parts(data, with);
     parts.states = {{.resident = {0, 1, 2, 3}}};
     graph_buffer whole(data.store, with.engines, neighbor_direction::in,
-        graph_buffer::bytes_needed(parts.states, data.store, neighbor_direction::in), parts.budget);
+        graph_buffer::need(parts.states, data.store, neighbor_direction::in).bytes, parts.budget);
     whole.begin_epoch(parts.states, 0);
     const auto graph = whole.acquire(0);
     mini_batch_arena arena;

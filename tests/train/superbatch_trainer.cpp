@@ -184,9 +184,9 @@ outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t ep
     buffer_state all;
     for (partition_id p = 0; p < data.rows.partitions; ++p) all.resident.push_back(p);
     const epoch_plan whole{all};
-    feature_buffer rows(features, threads(), feature_buffer::bytes_needed(whole, features), budget);
+    feature_buffer rows(features, threads(), feature_buffer::need(whole, features).bytes, budget);
     graph_buffer graph(data.store, threads(), neighbor_direction::in,
-        graph_buffer::bytes_needed(whole, data.store, neighbor_direction::in), budget);
+        graph_buffer::need(whole, data.store, neighbor_direction::in).bytes, budget);
     const gnn_task task =
         classified_nodes{data.labels, [&](std::uint32_t, std::vector<node_id>& out) { out = data.train; }};
     gnn_trainer training(
@@ -319,8 +319,8 @@ struct trainer {
         if (with.cache == "memory") {
             store.emplace(data.features, row_partitioning{data.rows.nodes, 1});
             const epoch_plan all{buffer_state{.resident = {0}, .edge_buckets = {}}};
-            buffer = std::make_unique<feature_buffer>(
-                *store, with.engines, feature_buffer::bytes_needed(all, *store), budget);
+            buffer =
+                std::make_unique<feature_buffer>(*store, with.engines, feature_buffer::need(all, *store).bytes, budget);
             buffer->begin_epoch(all);
             return std::shared_ptr<const resident_features>(buffer->acquire(0));
         }

@@ -78,9 +78,9 @@ struct parts {
         : all(data, with),
           on(with.threads),
           states(all.order()(0)),
-          features(*all.features, with.engines, feature_buffer::bytes_needed(states, *all.features), budget),
+          features(*all.features, with.engines, feature_buffer::need(states, *all.features).bytes, budget),
           graph(data.store, with.engines, all.direction(),
-              graph_buffer::bytes_needed(states, data.store, all.direction()), budget),
+              graph_buffer::need(states, data.store, all.direction()).bytes, budget),
           task({with.training.batch, with.training.seed}, data.labels, all.encode->outputs(), data.rows,
               [this](std::uint32_t s, std::vector<node_id>& out) { training_nodes(all.data, states)(s, out); }) {
         if (all.rows)

@@ -46,7 +46,7 @@ private:
     resident(const bucket_store& store, const epoch_plan& states, const graph_buffer_options& options)
         : buffer(
               store, [] { return any_engine(threads_engine()); }, in,
-              graph_buffer::bytes_needed(states, store, in, options), budget, options) {
+              graph_buffer::need(states, store, in, options).bytes, budget, options) {
         buffer.begin_epoch(states);
         graph = buffer.acquire(0);
     }
@@ -100,7 +100,7 @@ void swap(benchmark::State& state, graph_form form) {
     }
     memory_budget budget;
     graph_buffer buffer(store, [] { return any_engine(threads_engine()); }, in,
-        graph_buffer::bytes_needed(states, store, in, {.form = form}), budget, {.form = form});
+        graph_buffer::need(states, store, in, {.form = form}).bytes, budget, {.form = form});
     std::size_t at = 0;
     const auto go_to = [&](std::size_t s) {
         buffer.begin_epoch({states[s]});

@@ -52,7 +52,7 @@ void edge_buffer_raw_io_queue(benchmark::State& state) {
     any_engine engine = engine_of(state.range(0));
     file from(engine, store.path(edge_direction::out), {.direct = true});
     io_queue queue(engine);
-    auto to = aligned_buffer<std::byte>::zeroed(static_cast<std::size_t>(bucket_reader::bytes_needed(store)));
+    auto to = aligned_buffer<std::byte>::zeroed(static_cast<std::size_t>(bucket_reader::need(store).bytes));
     for (auto _ : state)
         for (const buffer_state& s : states)
             for (const edge_bucket& b : s.edge_buckets) {

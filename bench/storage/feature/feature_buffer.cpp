@@ -84,7 +84,7 @@ void feature_buffer_beta_16_4_direct(benchmark::State& state) {
     const epoch_plan states = beta_order(partitioning.partitions, 4, 1)(0);
     memory_budget budget;
     feature_buffer buffer(
-        store, [&] { return engine_of(state.range(0)); }, feature_buffer::bytes_needed(states, store), budget);
+        store, [&] { return engine_of(state.range(0)); }, feature_buffer::need(states, store).bytes, budget);
     for (auto _ : state) {
         buffer.begin_epoch(states);
         for (std::uint32_t s = 0; s < states.size(); ++s) benchmark::DoNotOptimize(buffer.acquire(s)->columns());
@@ -134,7 +134,7 @@ void features_gather(benchmark::State& state) {
     const feature_store& store = stored_features::shared().store();
     const epoch_plan states = in_memory_order(partitioning.partitions)(0);
     memory_budget budget;
-    feature_buffer buffer(store, [] { return engine_of(1); }, feature_buffer::bytes_needed(states, store), budget);
+    feature_buffer buffer(store, [] { return engine_of(1); }, feature_buffer::need(states, store).bytes, budget);
     buffer.begin_epoch(states);
     const auto features = buffer.acquire(0);
     const std::vector<node_id> ids = some_nodes();

@@ -198,7 +198,7 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
         created = measure(flags, hops, graph, seeds, executor);
     } else {
         const epoch_plan all = in_memory_order(store.rows().partitions)(0);
-        graph_bytes = graph_buffer::bytes_needed(all, store, keeps);
+        graph_bytes = graph_buffer::need(all, store, keeps).bytes;
         graph_buffer buffer(store, [] { return any_engine(threads_engine()); }, keeps, graph_bytes, budget);
         buffer.begin_epoch(all);
         const auto graph = buffer.acquire(0);

@@ -17,7 +17,7 @@
 namespace ginex {
 
 std::uint64_t memory_of_lists(const options& settings, const gneiss::csc_files& files) {
-    std::uint64_t bytes = gneiss::memory_of_lists(files);
+    std::uint64_t bytes = gneiss::csc_lists::need(files).bytes;
     if (*settings.topology == "memory")
         for (const auto& path : {files.in, files.out})
             if (!path.empty()) bytes += gneiss::csc_lists::read_stamp(path).edges * sizeof(gneiss::node_id);
@@ -118,7 +118,7 @@ features::features(const options& how, const gneiss::node_features& from, const 
         store_.emplace(files, gneiss::row_partitioning{files.rows, 1});
         const gneiss::epoch_plan whole{gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}};
         whole_ = std::make_unique<gneiss::feature_buffer>(
-            *store_, engines, gneiss::feature_buffer::bytes_needed(whole, *store_), budget);
+            *store_, engines, gneiss::feature_buffer::need(whole, *store_).bytes, budget);
         whole_->begin_epoch(whole);
         all_ = whole_->acquire(0);
         return;

@@ -57,8 +57,9 @@ struct change_set_memory {
 change_set_memory memory_of_change_sets(std::uint64_t accesses, std::uint64_t slots, std::uint64_t nodes) {
     const std::uint64_t distinct = std::min(accesses, nodes);
     const auto with = [&](std::uint64_t table) {
-        return gneiss::belady_bytes(
-            accesses, distinct, {.capacity = static_cast<std::size_t>(slots), .nodes = table, .resident = {}});
+        return gneiss::belady_need(
+            accesses, distinct, {.capacity = static_cast<std::size_t>(slots), .nodes = table, .resident = {}})
+            .bytes;
     };
     const std::uint64_t direct = with(nodes), hashed = with(0);
     return {std::min(direct, hashed), direct <= hashed};
@@ -77,8 +78,9 @@ double run_file_bytes(const profile& seen, std::uint64_t slots, std::uint64_t me
     std::size_t count = seen.asked.batches();
     const auto bytes = [&] {
         const auto accesses = static_cast<std::uint64_t>(static_cast<double>(count) * seen.nodes);
-        return gneiss::belady_bytes(
-            accesses, accesses, {.capacity = static_cast<std::size_t>(slots), .nodes = 0, .resident = {}});
+        return gneiss::belady_need(
+            accesses, accesses, {.capacity = static_cast<std::size_t>(slots), .nodes = 0, .resident = {}})
+            .bytes;
     };
     while (count > 1 && bytes() > memory) --count;
     gneiss::trace_part part(seen.asked, 0, count);
@@ -228,10 +230,10 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     add("weights", net.weights.size_bytes() + 4096, charged_by::run);
     add("lists of neighbors", seen.list_bytes, charged_by::component);
     if (*settings.topology == "disk")
-        add("reading neighbors", gneiss::disk_csc::engine_bytes(reading_of(settings)), charged_by::component);
+        add("reading neighbors", gneiss::disk_csc::need(reading_of(settings)).bytes, charged_by::component);
     if (*settings.feature_cache == "memory")
         add("features",
-            gneiss::feature_buffer::bytes_needed({gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}}, store),
+            gneiss::feature_buffer::need({gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}}, store).bytes,
             charged_by::component);
     else if (*settings.feature_cache != "mmap")
         add("row gather", result.staging_bytes + result.batch_nodes * 28, charged_by::component);
@@ -259,7 +261,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         const std::uint64_t memory =
             std::max(std::min(epoch * (std::uint64_t{576} << 10), most), std::uint64_t{1} << 20);
         const std::uint64_t whole =
-            gneiss::extent_rows::bytes_needed(graph.nodes, {.memory = memory}) + 16 * result.batch_nodes;
+            gneiss::extent_rows::need(graph.nodes, {.memory = memory}).bytes + 16 * result.batch_nodes;
         if (*settings.gather == "scan" || plan.memory_bytes() + whole + margin <= plan.budget) {
             result.dealing_bytes = memory;
             add("dealing out rows", whole, charged_by::component);

@@ -62,10 +62,10 @@ planned_graph measured(const options& settings, const gneiss::dataset& data, con
         .pinned = settings.pinned(data),
         .graph_bytes =
             [=](const gneiss::epoch_plan& states) {
-                return gneiss::graph_buffer::bytes_needed(states, *buckets, keeps, macro_graph);
+                return gneiss::graph_buffer::need(states, *buckets, keeps, macro_graph).bytes;
             },
         .feature_bytes =
-            [=](const gneiss::epoch_plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); },
+            [=](const gneiss::epoch_plan& states) { return gneiss::feature_buffer::need(states, *store).bytes; },
         .shape = [=](std::uint32_t slots) { return sizes->of(slots); },
         .reads =
             [=](const gneiss::epoch_plan& states) { return trainers::reads_of(states, keeps, *buckets, &*store); }};
@@ -335,7 +335,7 @@ trainers::seen_batches profile_of(const options& settings, const gneiss::dataset
     const trainers::node_classification classes(data);
     gneiss::memory_budget budget;
     gneiss::graph_buffer graph(buckets, by.engines, settings.neighbors(),
-        gneiss::graph_buffer::bytes_needed(first, buckets, settings.neighbors(), macro_graph), budget, macro_graph);
+        gneiss::graph_buffer::need(first, buckets, settings.neighbors(), macro_graph).bytes, budget, macro_graph);
     gneiss::mapped_array<gneiss::partition_id> homes;
     if (settings.pinned(data) != 0) homes = data.hub_partitions();
     const gneiss::gnn_task task = classes.truth.task(

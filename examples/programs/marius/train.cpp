@@ -74,7 +74,7 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
         plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
         plan.memory.add("edges", plan.edge_bytes, charged_by::component);
         plan.memory.add("tables", plan.table_bytes, charged_by::run);
-        plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
+        plan.memory.add("bucket blocks", gneiss::bucket_reader::need(buckets).bytes, charged_by::run);
         const trainers::state_edges edges = trainers::edges_of_states(o, plan, graph, buckets, *sizes);
         plan.state_edges = edges.most;
         plan.memory.add("model",
@@ -130,7 +130,7 @@ trainers::seen_batches profile_of(const options& o, const training_plan& plan, c
     gneiss::memory_budget budget;
     const gneiss::edge_loader sizes{.size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
     gneiss::edge_buffer edges(
-        reader.source(), gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::bytes_needed(first, sizes)}, budget);
+        reader.source(), gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::need(first, sizes).bytes}, budget);
     const auto seen = gneiss::embedding_trainer::profile(o.training_options(), edges, buckets.rows(), first,
         trainers::profiled_batches, gneiss::tbb_executor(o.threads), stop);
     return seen.batches == 0 ? std::nullopt : std::optional(seen);

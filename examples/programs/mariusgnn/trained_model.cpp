@@ -82,12 +82,12 @@ inferred_rows trained_model::infer_resident(
     const gneiss::graph_buffer_options form = graph_form_of(how, plan);
     if (embedding_file_) open_rows(plan.slots);
     gneiss::graph_buffer neighbors(graph->buckets(), engine_.make, how.neighbors(),
-        gneiss::graph_buffer::bytes_needed(states, graph->buckets(), how.neighbors(), form), budget, form);
+        gneiss::graph_buffer::need(states, graph->buckets(), how.neighbors(), form).bytes, budget, form);
     std::optional<gneiss::feature_store> store;
     std::optional<gneiss::feature_buffer> features;
     if (graph->features() != nullptr) {
         store.emplace(graph->features()->files(), partitioning);
-        features.emplace(*store, engine_.make, gneiss::feature_buffer::bytes_needed(states, *store), budget);
+        features.emplace(*store, engine_.make, gneiss::feature_buffer::need(states, *store).bytes, budget);
     }
     inferred_rows result =
         mariusgnn::infer_resident(source(executor, trainers::memory_left(budget, memory) / 4 * 3, stop),

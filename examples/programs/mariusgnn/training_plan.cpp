@@ -58,7 +58,7 @@ std::uint64_t gnn_memory(const options& o, const training_plan& plan, const gnei
     const gneiss::graph_buffer_options form = graph_form_of(o, plan);
     if (plan.partitioning.partitions == buckets.rows().partitions)
         return most_of_epochs(o, plan, [&](const gneiss::epoch_plan& states) {
-            return gneiss::graph_buffer::bytes_needed(states, buckets, keeps, form);
+            return gneiss::graph_buffer::need(states, buckets, keeps, form).bytes;
         });
     // Re-bucketed later: assumes evenly spread edges, with a margin.
     std::uint64_t bytes = 0, sides = 0; // size of all blocks
@@ -267,7 +267,7 @@ private:
         plan.memory.add("tables", plan.table_bytes, charged_by::run);
         if (o_.links()) {
             plan.memory.add("edges", plan.edge_bytes, charged_by::component);
-            plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
+            plan.memory.add("bucket blocks", gneiss::bucket_reader::need(buckets).bytes, charged_by::run);
             plan.memory.add("decoder",
                 trainers::link_model_bytes(o_, *o_.batch, o_.threads, *of_.net.links, graph.nodes), charged_by::run);
         } else { // labels and splits of all nodes; training, validation and test nodes
@@ -343,7 +343,7 @@ void take_order(const options& settings, training_plan& plan, const run_graph& g
     at_least(plan.graph_bytes, gnn_memory(settings, plan, buckets));
     if (store)
         at_least(plan.feature_bytes, most_of_epochs(settings, plan, [&](const gneiss::epoch_plan& states) {
-            return gneiss::feature_buffer::bytes_needed(states, *store);
+            return gneiss::feature_buffer::need(states, *store).bytes;
         }));
     if (settings.links())
         at_least(plan.edge_bytes, trainers::edge_memory(settings, plan, graph.data().manifest(), buckets));
@@ -369,7 +369,7 @@ trainers::seen_batches profile_of(const options& o, const planning& of, const tr
     const gneiss::tbb_executor executor(o.threads);
     const gneiss::graph_buffer_options form = graph_form_of(o, plan);
     gneiss::graph_buffer graph(buckets, of.draws->engines, o.neighbors(),
-        gneiss::graph_buffer::bytes_needed(first, buckets, o.neighbors(), form), budget, form);
+        gneiss::graph_buffer::need(first, buckets, o.neighbors(), form).bytes, budget, form);
     const auto draw = [&](const gneiss::gnn_task& task) {
         return gneiss::gnn_trainer::profile(o.training_options(), task, of.net.encode, graph, states,
             trainers::profiled_batches, executor, of.draws->stop);
@@ -380,7 +380,7 @@ trainers::seen_batches profile_of(const options& o, const planning& of, const tr
             .size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
         gneiss::bucket_reader reader(buckets, of.draws->engines);
         gneiss::edge_buffer edges(reader.source(),
-            gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::bytes_needed(first, sizes)}, budget);
+            gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::need(first, sizes).bytes}, budget);
         network drawn(o, of.graph.data().manifest()); // batches are drawn without it
         seen = draw(gneiss::predicted_links{*drawn.links, drawn.relations, edges});
     } else {

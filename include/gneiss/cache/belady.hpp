@@ -16,6 +16,7 @@
 #include <gneiss/cache/detail/next_use.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/types.hpp>
 
 namespace gneiss {
@@ -27,12 +28,12 @@ struct belady_options {
     std::span<const node_id> resident{}; ///< rows already in the cache, carried over; distinct, at most `capacity`
 };
 
-/// Maximum memory of a `belady_policy` [bytes], plus 20 per row of the largest batch and 100 per batch.
+/// Maximum memory of a `belady_policy`, plus 20 bytes per row of the largest batch and 100 per batch; not charged.
 /// \param rows  distinct rows of the trace, at most; used only with the hash table
-[[nodiscard]] constexpr std::uint64_t belady_bytes(
-    std::uint64_t accesses, std::uint64_t rows, const belady_options& options) noexcept {
+[[nodiscard]] inline memory_need belady_need(
+    std::uint64_t accesses, std::uint64_t rows, const belady_options& options) {
     const std::uint64_t table = options.nodes != 0 ? 4 * options.nodes : 36 * rows; // old and new table during growth
-    return 4 * accesses + table + 48 * std::uint64_t{options.capacity};
+    return {"change sets", 4 * accesses + table + 48 * std::uint64_t{options.capacity}};
 }
 
 /// Belady's optimal cache for a superbatch, whose batches are all known. No policy, with or without bypass, reads fewer
@@ -53,7 +54,7 @@ struct belady_options {
 ///
 /// Cost: O(accesses), and O(log) per row evicted from the middle of a list. The pass is parallel and takes some 5 to 10
 /// ns per access on one thread; the rest takes some 20 (bench/cache). Memory: 4 bytes per access, 16 to 48 per slot,
-/// and during construction 4 per node, or 12 to 24 per distinct row when hashed: `belady_bytes`. Results do not depend
+/// and during construction 4 per node, or 12 to 24 per distinct row when hashed: `belady_need`. Results do not depend
 /// on the executor.
 /// Thread-safety: one call of `next` at a time.
 /// Errors: errc::out_of_range for 2³² accesses or a row beyond `nodes`; errc::invalid_argument for more resident rows

@@ -73,7 +73,7 @@ struct link_trainer::parts {
           model_(std::move(trained)),
           relations_(make_relations(edges)),
           buffer_(rows.file(), {.resident_partitions = resident_, .prefetch = options_.prefetch}, run.budget()),
-          reader_charge_(run.budget().charge({"bucket blocks", edges.reader_bytes()})),
+          reader_charge_(run.budget().charge(edges.reader_need())),
           source_(edges.open(run.engines())),
           edges_(source_.loader, {.cache_all = keeps_all(), .bytes = edge_bytes()}, run.budget()),
           trainer_({.batch_edges = options_.batch,
@@ -130,7 +130,7 @@ struct link_trainer::parts {
     [[nodiscard]] std::uint64_t edge_bytes() const {
         std::uint64_t most = 0;
         for (std::uint64_t epoch = 0; epoch < 16; ++epoch)
-            most = std::max(most, edge_buffer::bytes_needed(plan(epoch), source_.loader, {.cache_all = keeps_all()}));
+            most = std::max(most, edge_buffer::need(plan(epoch), source_.loader, {.cache_all = keeps_all()}).bytes);
         return most;
     }
     [[nodiscard]] link_scorer scorer() const { return model_.scorer(relations_.values()); }

@@ -47,7 +47,7 @@ struct node_classifier::parts {
           encode_(weights_, layers(), columns()),
           store_(features_.files(), buckets_.rows()),
           graph_buffer_(buckets_, run.engines(), options_.direction, bytes([&](const epoch_plan& plan) {
-              return graph_buffer::bytes_needed(plan, buckets_, options_.direction, form());
+              return graph_buffer::need(plan, buckets_, options_.direction, form()).bytes;
           }),
               run.budget(), form()) {
         if (encode_.outputs() != classes())
@@ -80,7 +80,7 @@ struct node_classifier::parts {
     [[nodiscard]] graph_inputs inputs() {
         if (!options_.own_cache) {
             const std::uint64_t most =
-                bytes([&](const epoch_plan& plan) { return feature_buffer::bytes_needed(plan, store_); });
+                bytes([&](const epoch_plan& plan) { return feature_buffer::need(plan, store_).bytes; });
             feature_buffer_.emplace(store_, run_.engines(), most, run_.budget());
             buffer_bytes_ += most;
             return {.features = &*feature_buffer_, .graph = graph_buffer_};

@@ -94,12 +94,12 @@ template <class Backend>
     const layerwise_progress& progress, const layerwise_edges& edges, const layerwise_plan& plan, io_stats& counted) {
     const std::uint64_t memory = std::min(options.memory, budget.available());
     const std::uint64_t grouped = grouped_bytes(encode, input, graph.rows(), edges, plan, options, graph);
-    const std::uint64_t counting = list_degrees::memory_bytes(graph.rows()) + 2 * edges.either;
-    if (!options.streamed.value_or(true) || input.columns.sparse != 0 || counting > memory) return {};
+    const memory_need counting = list_degrees::need(graph.rows(), edges.either);
+    if (!options.streamed.value_or(true) || input.columns.sparse != 0 || counting.bytes > memory) return {};
     if (!options.streamed && grouped < streamed_floor(encode, input, graph.rows(), edges, options.hidden_rows))
         return {};
     std::vector<memory_charge> charges;
-    charges.push_back(budget.charge({"list lengths", counting}));
+    charges.push_back(budget.charge(counting));
     std::optional<list_degrees> degrees;
     {
         block_reader reader(graph, options.engines);

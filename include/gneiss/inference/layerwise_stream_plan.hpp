@@ -39,9 +39,9 @@ struct list_degrees {
     std::vector<std::uint64_t> target_entries; ///< [most + 1] entries of all nodes with that length
     std::vector<std::uint64_t> target_counts;  ///< [most + 1] nodes with that length
 
-    /// Returns the memory of counting [bytes].
-    [[nodiscard]] static std::uint64_t memory_bytes(const row_partitioning& rows) {
-        return 6 * rows.nodes + 4 * rows.capacity() + 24 * (std::uint64_t{most} + 1);
+    /// Returns the memory of counting, with blocks of two pairs of partitions of at most `block` bytes.
+    [[nodiscard]] static memory_need need(const row_partitioning& rows, std::uint64_t block) {
+        return {"list lengths", 6 * rows.nodes + 4 * rows.capacity() + 24 * (std::uint64_t{most} + 1) + 2 * block};
     }
 
     /// Counts by one pass over the edges of a direction. Memory: the largest pair of blocks in addition.

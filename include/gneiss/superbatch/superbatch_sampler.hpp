@@ -92,6 +92,11 @@ public:
     superbatch_sampler(const superbatch_sampler&) = delete;
     superbatch_sampler& operator=(const superbatch_sampler&) = delete;
 
+    /// Returns the memory of the neighbors that a pass reads.
+    [[nodiscard]] static memory_need need(const superbatch_sampler_options& options) {
+        return {"neighbors of superbatches", options.memory};
+    }
+
     /// True if batch `k` of an epoch can be sampled now.
     [[nodiscard]] bool holds(std::uint64_t epoch, std::uint64_t k) const noexcept {
         return epoch == epoch_ && k >= first_ && k - first_ < count_;
@@ -153,7 +158,7 @@ private:
     [[nodiscard]] bool reserve() {
         if (charge_) return true;
         try {
-            charge_.emplace(budget_.charge({"neighbors of superbatches", options_.memory}));
+            charge_.emplace(budget_.charge(need(options_)));
         } catch (const error& e) {
             if (e.code() != errc::over_budget || options_.way == gather_way::scan) throw;
             scans_ = false;

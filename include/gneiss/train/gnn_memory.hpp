@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/model/layer_memory.hpp>
 #include <gneiss/model/layer_options.hpp>
@@ -93,6 +94,15 @@ struct gnn_memory {
     batch_memory batch{};      ///< bounds of a batch
     std::uint64_t sampler = 0; ///< scratch of each sampling thread
     std::uint64_t encoder = 0; ///< memory of the computing thread
+
+    /// Returns the memory of the sampling threads.
+    [[nodiscard]] memory_need samplers(std::size_t threads) const {
+        return {"samplers", std::max<std::size_t>(threads, 1) * sampler};
+    }
+    /// Returns the memory of an encoder that has at most `most` bytes; 0: no bound.
+    [[nodiscard]] memory_need encoders(std::uint64_t most = 0) const {
+        return {"encoder", most != 0 ? std::min(most, encoder) : encoder};
+    }
 };
 
 namespace detail {

@@ -182,10 +182,10 @@ private:
     /// Returns the memory of the encoder [bytes].
     [[nodiscard]] static std::uint64_t encoder_memory(
         const gnn_trainer_options& options, const gnn_memory& bound) noexcept {
-        return options.encoder_memory != 0 ? std::min(options.encoder_memory, bound.encoder) : bound.encoder;
+        return bound.encoders(options.encoder_memory).bytes;
     }
-    /// Returns the memory of the largest batch while its stored features are gathered, in addition to the rows [bytes].
-    [[nodiscard]] static std::uint64_t gather_memory(
+    /// Returns the memory of the largest batch while its stored features are gathered, in addition to the rows.
+    [[nodiscard]] static memory_need gather_need(
         const gnn_trainer_options& options, const graph_inputs& inputs, const gnn_memory& bound);
     /// Checks that the parts fit, then bounds their memory.
     [[nodiscard]] static gnn_memory checked_memory(const gnn_trainer_options& options, const gnn_parts& parts);

@@ -52,6 +52,8 @@ struct train_loop_options {
     [[nodiscard]] std::size_t in_flight() const noexcept {
         return gneiss::batches_in_flight(pipeline, batches_in_flight);
     }
+    /// Returns the memory that the loop charges.
+    [[nodiscard]] memory_need need() const { return {"batches", in_flight() * batch_bytes + row_bytes}; }
     /// Returns these options with charges for batches of at most `most`, and `rows` bytes for all their rows; 0: enough
     /// for `batches_with_rows`. With `sample`, a batch of more than that runs alone, in memory up to `most`.
     /// Deterministic runs are charged for `most`. Sets batch_bytes, sample_bytes and row_bytes, and adds to
@@ -94,11 +96,11 @@ static_assert(gradient_reducer<identity_reducer>);
 ///
 /// For a given plan and seed, staleness 0 gives the same bits at any thread count, buffer size, engine and store.
 /// Marius, MariusGNN, Ginex and Hanoi are this loop with their slots (docs/architecture/modules.md).
-/// Memory: charges of the slots, plus `in_flight` · `batch_bytes` + `row_bytes`: 0 bytes with default options, whatever
-/// the batches take; see `train_loop_options::charging`. A batch over `sample_bytes`, `row_bytes` or `compute_bytes`
-/// waits until all before it are applied and runs alone, with `spare_bytes` in addition, which are freed after it:
-/// bounds change no result. Thread-safety: one driving thread.
-/// Source: Marius, OSDI'21, §3 and Algorithm 2.
+/// Memory: charges of the slots, plus `train_loop_options::need`, `in_flight` · `batch_bytes` + `row_bytes`: 0 bytes
+/// with default options, whatever the batches take; see `train_loop_options::charging`. A batch over `sample_bytes`,
+/// `row_bytes` or `compute_bytes` waits until all before it are applied and runs alone, with `spare_bytes` in addition,
+/// which are freed after it: bounds change no result. Thread-safety: one driving thread. Source: Marius, OSDI'21, §3
+/// and Algorithm 2.
 ///
 /// From examples/22_own_task.cpp:
 /// \snippet 22_own_task.cpp loop
@@ -130,7 +132,7 @@ public:
           backend_(backend),
           optimizers_(std::move(optimizers)),
           reducer_(std::move(reducer)),
-          charge_(budget.charge({"batches", options_.in_flight() * options_.batch_bytes + options_.row_bytes})),
+          charge_(budget.charge(options_.need())),
           room_(needs_later_batches() ? 0 : options_.row_bytes),
           driver_(stages(), options_.pipeline, make_batches(), &embeddings, {options_.replicas, options_.replica}) {
         embeddings_.set_optimizer(optimizers_.rows);

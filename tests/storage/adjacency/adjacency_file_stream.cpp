@@ -131,7 +131,8 @@ TEST_CASE("chunks keep their size limit except for a longer list, and memory its
     for (node_id v = 0; v < 3000; ++v)
         longest = std::max<std::uint64_t>(longest, data.graph.in().degree(v) + data.graph.out().degree(v));
     REQUIRE(longest > 8000);
-    CHECK(budget.used() == adjacency_file_stream::memory(3000, 60000, options) + 8 * (longest - options.chunk_arcs));
+    CHECK(
+        budget.used() == adjacency_file_stream::need(3000, 60000, options).bytes + 8 * (longest - options.chunk_arcs));
     std::size_t single = 0;
     for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next()) {
         CHECK(chunk.size() <= 50);
@@ -141,9 +142,10 @@ TEST_CASE("chunks keep their size limit except for a longer list, and memory its
         }
     }
     CHECK(single > 0);
-    memory_budget tight(adjacency_file_stream::memory(3000, 60000, options) + 8 * (longest - options.chunk_arcs) - 1);
+    memory_budget tight(
+        adjacency_file_stream::need(3000, 60000, options).bytes + 8 * (longest - options.chunk_arcs) - 1);
     CHECK_THROWS_AS(adjacency_file_stream(data.files, threads(), tight, options), over_budget);
-    memory_budget tighter(adjacency_file_stream::memory(3000, 60000, options) - 1);
+    memory_budget tighter(adjacency_file_stream::need(3000, 60000, options).bytes - 1);
     CHECK_THROWS_AS(adjacency_file_stream(data.files, threads(), tighter, options), over_budget);
 }
 

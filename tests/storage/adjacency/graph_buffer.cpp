@@ -117,8 +117,8 @@ TEST_CASE("the graph of a state equals the CSR of the edges among its partitions
                 if (short_of_memory) {
                     bytes = 0;
                     for (const buffer_state& s : states)
-                        bytes = std::max(
-                            bytes, graph_buffer::bytes_needed({s}, data.store, neighbor_direction::both, form));
+                        bytes =
+                            std::max(bytes, graph_buffer::need({s}, data.store, neighbor_direction::both, form).bytes);
                 }
                 graph_buffer buffer(data.store, threads(), neighbor_direction::both, bytes, budget, form);
                 buffer.begin_epoch(states);
@@ -165,7 +165,7 @@ TEST_CASE("a swap reads the new blocks only, batches of two states overlap, and 
     for (const auto keeps : {neighbor_direction::in, neighbor_direction::both}) {
         const epoch_plan states = beta_order(8, 3, 3)(0);
         memory_budget budget;
-        const std::uint64_t bytes = graph_buffer::bytes_needed(states, data.store, keeps);
+        const std::uint64_t bytes = graph_buffer::need(states, data.store, keeps).bytes;
         graph_buffer buffer(data.store, threads(), keeps, bytes, budget);
         CHECK(budget.used() == bytes);
         buffer.begin_epoch(states);
@@ -195,7 +195,7 @@ TEST_CASE("a swap reads the new blocks only, batches of two states overlap, and 
     memory_budget budget;
     const epoch_plan states = in_memory_order(8)(0);
     graph_buffer buffer(data.store, threads(), neighbor_direction::out,
-        graph_buffer::bytes_needed(states, data.store, neighbor_direction::out), budget);
+        graph_buffer::need(states, data.store, neighbor_direction::out).bytes, budget);
     for (std::uint64_t epoch = 0, first = 0; epoch < 3; ++epoch) {
         buffer.begin_epoch(states);
         CHECK(buffer.acquire(0)->edges() == 5000);
@@ -209,8 +209,8 @@ TEST_CASE("macro-batches merge new blocks and copy pinned ones; an unchanged sta
     const epoch_plan states{{{0, 1, 2}, {}}, {{0, 3, 4}, {}}, {{0, 1, 5}, {}}};
     const graph_buffer_options merged{graph_form::csr, {}};
     for (const auto keeps : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
-        const std::uint64_t bytes = graph_buffer::bytes_needed(states, data.store, keeps, merged);
-        CHECK(bytes < graph_buffer::bytes_needed(states, data.store, keeps, both_forms[1]));
+        const std::uint64_t bytes = graph_buffer::need(states, data.store, keeps, merged).bytes;
+        CHECK(bytes < graph_buffer::need(states, data.store, keeps, both_forms[1]).bytes);
         memory_budget budget;
         graph_buffer buffer(data.store, threads(), keeps, bytes, budget, merged);
         CHECK(budget.used() == bytes);
@@ -241,8 +241,8 @@ TEST_CASE("macro-batches merge new blocks and copy pinned ones; an unchanged sta
 TEST_CASE("a direction that is not stored, a budget that is too small and a damaged block are errors") {
     stored data(100, 3, 1, 1000);
     const epoch_plan states = in_memory_order(3)(0);
-    const std::uint64_t bytes = graph_buffer::bytes_needed(states, data.store, neighbor_direction::in);
-    CHECK(bytes < graph_buffer::bytes_needed(states, data.store, neighbor_direction::both));
+    const std::uint64_t bytes = graph_buffer::need(states, data.store, neighbor_direction::in).bytes;
+    CHECK(bytes < graph_buffer::need(states, data.store, neighbor_direction::both).bytes);
     memory_budget small(bytes - 1), budget;
     CHECK_THROWS_AS(graph_buffer(data.store, threads(), neighbor_direction::in, bytes, small), over_budget);
     {
@@ -300,7 +300,7 @@ TEST_CASE("a released graph is read again, as blocks or merged") {
         memory_budget budget;
         const graph_buffer_options options{.form = form};
         graph_buffer buffer(data.store, threads(), neighbor_direction::in,
-            graph_buffer::bytes_needed(states, data.store, neighbor_direction::in, options), budget, options);
+            graph_buffer::need(states, data.store, neighbor_direction::in, options).bytes, budget, options);
         buffer.release(); // no epoch has begun
         const epoch_plan one{states[0]};
         std::uint64_t first = 0;

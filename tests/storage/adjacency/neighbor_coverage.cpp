@@ -84,7 +84,7 @@ TEST_CASE("a self loop counts once in the coverage of both directions, as sample
                     const graph_buffer_options options{.form = form};
                     auto buffer = std::make_unique<graph_buffer>(
                         store, [] { return any_engine(threads_engine(2)); }, direction,
-                        graph_buffer::bytes_needed(states, store, direction, options), budget, options);
+                        graph_buffer::need(states, store, direction, options).bytes, budget, options);
                     buffer->begin_epoch(states);
                     return buffer;
                 };

@@ -132,14 +132,14 @@ TEST_CASE("buckets are read in the given order, several in flight, within the re
     for (const std::uint64_t offset : seen.offsets) begun.push_back(offset / unit);
     CHECK(begun == order);
     CHECK(seen.in_flight == 8);
-    CHECK(static_cast<std::uint64_t>(seen.last - seen.first) <= bucket_reader::bytes_needed(graph.store));
+    CHECK(static_cast<std::uint64_t>(seen.last - seen.first) <= bucket_reader::need(graph.store).bytes);
     CHECK(reader.statistics().reads == order.size());
 }
 
 TEST_CASE("the reader needs memory for the largest bucket, or for 16 buckets up to 1 MiB") {
     const bucketed_graph graph(30, 20'000);
     const std::uint64_t largest = graph.store.largest_block(edge_direction::out) + 2 * page_alignment;
-    CHECK(bucket_reader::bytes_needed(graph.store) == std::min(16 * largest, std::uint64_t{1} << 20));
+    CHECK(bucket_reader::need(graph.store).bytes == std::min(16 * largest, std::uint64_t{1} << 20));
 }
 
 TEST_CASE("a damaged bucket is an error, and others can be read afterwards") {

@@ -24,9 +24,9 @@ TEST_CASE("bytes_needed counts the largest two consecutive states; with cache_al
     const std::array<partition_id, 4> order{0, 1, 2, 1};
     for (std::size_t s = 0; s < states.size(); ++s)
         states[s] = {.resident = {order[s]}, .edge_buckets = {{order[s], order[s]}}};
-    CHECK(edge_buffer::bytes_needed(states, source) == 1010 * sizeof(edge));
+    CHECK(edge_buffer::need(states, source).bytes == 1010 * sizeof(edge));
 
-    const std::uint64_t all = edge_buffer::bytes_needed(states, source, {.cache_all = true});
+    const std::uint64_t all = edge_buffer::need(states, source, {.cache_all = true}).bytes;
     CHECK(all == 1410 * sizeof(edge));
     memory_budget budget;
     edge_buffer kept(source, {.partitions = 3, .cache_all = true, .bytes = all}, budget);
@@ -44,7 +44,7 @@ TEST_CASE("resident edges stay within the charge, even if a batch of the first s
     epoch_plan states(3);
     for (partition_id p = 0; p < 3; ++p) states[p] = {.resident = {p}, .edge_buckets = {{p, p}}};
     memory_budget budget;
-    const std::uint64_t charged = edge_buffer::bytes_needed(states, source);
+    const std::uint64_t charged = edge_buffer::need(states, source).bytes;
     edge_buffer edges(source, {.partitions = 3, .bytes = charged}, budget);
     edges.begin_epoch(states);
     auto first = edges.acquire(0);

@@ -169,7 +169,7 @@ TEST_CASE("released memory leaves the budget, and every row is a miss until it i
     disk_rows disk(engines, file.stored, {}, serial, budget);
     const std::uint64_t before = budget.used();
     cached_rows cache(disk, 50, slot_table_kind::direct, serial, budget);
-    CHECK(budget.used() - before == cache.bytes_needed(rows, row_bytes, 50, slot_table_kind::direct));
+    CHECK(budget.used() - before == cache.need(rows, row_bytes, 50, slot_table_kind::direct).bytes);
     const std::vector<node_id> ids = batch_of(50, 1);
     cache.fill(ids);
     cache.release();

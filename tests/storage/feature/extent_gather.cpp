@@ -426,7 +426,7 @@ TEST_CASE("too little memory is over budget, or these batches are read at random
     CHECK_THROWS_AS((void)make(gather_way::scan, 1U << 20, little), over_budget); // and bitmaps
     {
         const auto fits = make(gather_way::scan, 512U << 10, little);
-        CHECK(little.used() == extent_rows::bytes_needed(50, {.memory = 512U << 10}));
+        CHECK(little.used() == extent_rows::need(50, {.memory = 512U << 10}).bytes);
         CHECK(right(*fits, file, of));
     }
     CHECK(little.used() == 0);

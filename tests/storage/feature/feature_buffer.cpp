@@ -122,7 +122,7 @@ TEST_CASE("the features of a state equal those of the array, in every form, on e
         for (const auto& [name, engine] : engines) {
             CAPTURE(name);
             memory_budget budget;
-            feature_buffer buffer(data.store, engine, feature_buffer::bytes_needed(states, data.store), budget);
+            feature_buffer buffer(data.store, engine, feature_buffer::need(states, data.store).bytes, budget);
             for (int epoch = 0; epoch < 2; ++epoch) {
                 buffer.begin_epoch(states);
                 for (std::uint32_t s = 0; s < states.size(); ++s) {
@@ -143,7 +143,7 @@ TEST_CASE("a gather into another shape, of the other form, or of no node is refu
         memory_budget budget;
         const epoch_plan states = in_memory_order(2)(0);
         feature_buffer buffer(
-            data.store, [] { return any_engine(threads_engine{}); }, feature_buffer::bytes_needed(states, data.store),
+            data.store, [] { return any_engine(threads_engine{}); }, feature_buffer::need(states, data.store).bytes,
             budget);
         buffer.begin_epoch(states);
         const auto features = buffer.acquire(0);
@@ -169,7 +169,7 @@ TEST_CASE("a swap reads the new partitions only, batches of two states overlap, 
     const stored data({400, 8}, 5, {});
     const epoch_plan states = beta_order(8, 3, 3)(0);
     memory_budget budget;
-    const std::uint64_t bytes = feature_buffer::bytes_needed(states, data.store);
+    const std::uint64_t bytes = feature_buffer::need(states, data.store).bytes;
     feature_buffer buffer(data.store, threads(), bytes, budget);
     CHECK(budget.used() == bytes);
     buffer.begin_epoch(states);
@@ -188,7 +188,7 @@ TEST_CASE("a swap reads the new partitions only, batches of two states overlap, 
     CHECK(buffer.statistics().reads == reads);
 
     const epoch_plan whole = in_memory_order(8)(0);
-    feature_buffer all(data.store, threads(), feature_buffer::bytes_needed(whole, data.store), budget);
+    feature_buffer all(data.store, threads(), feature_buffer::need(whole, data.store).bytes, budget);
     for (std::size_t epoch = 0; epoch < 3; ++epoch) {
         all.begin_epoch(whole);
         (void)all.acquire(0);
@@ -200,7 +200,7 @@ TEST_CASE("released features are read again, at any point of the epoch") {
     const stored data({400, 8}, 5, {});
     const epoch_plan states = beta_order(8, 3, 3)(0);
     memory_budget budget;
-    feature_buffer buffer(data.store, threads(), feature_buffer::bytes_needed(states, data.store), budget);
+    feature_buffer buffer(data.store, threads(), feature_buffer::need(states, data.store).bytes, budget);
     buffer.release(); // no epoch has begun
     const auto check = [&](std::uint32_t s) {
         const auto ids = data.some(states[s]);
@@ -224,7 +224,7 @@ TEST_CASE("a state that does not fit together with the previous one waits until 
     const stored data({400, 8}, 5, {});
     const epoch_plan states{{{0, 1, 2}, {}}, {{2, 3, 4}, {}}, {{2, 4}, {}}};
     memory_budget budget;
-    const std::uint64_t one = feature_buffer::bytes_needed({states[0]}, data.store);
+    const std::uint64_t one = feature_buffer::need({states[0]}, data.store).bytes;
     feature_buffer buffer(data.store, threads(), one, budget);
     for (int epoch = 0; epoch < 2; ++epoch) {
         buffer.begin_epoch(states);
@@ -253,7 +253,7 @@ TEST_CASE("features that do not fit the budget are refused; damaged ones name th
             if (path.empty()) continue;
             CAPTURE(path.filename().string());
             const epoch_plan states = in_memory_order(4)(0);
-            const std::uint64_t bytes = feature_buffer::bytes_needed(states, data.store);
+            const std::uint64_t bytes = feature_buffer::need(states, data.store).bytes;
             memory_budget small(bytes - 1), budget;
             CHECK_THROWS_AS(feature_buffer(data.store, threads(), bytes, small), over_budget);
             {
@@ -298,7 +298,7 @@ TEST_CASE("a store refuses files that do not match its nodes, and invalid offset
     const feature_store store(narrow, rows);
     memory_budget budget;
     const epoch_plan states = in_memory_order(3)(0);
-    feature_buffer buffer(store, threads(), feature_buffer::bytes_needed(states, store), budget);
+    feature_buffer buffer(store, threads(), feature_buffer::need(states, store).bytes, budget);
     buffer.begin_epoch(states);
     CHECK_THROWS_AS((void)buffer.acquire(0), error);
     feature_files unlike = write({.sparse = true});

@@ -92,8 +92,7 @@ graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_
     placed_lists lists = place_lists(data, neighbor_direction::both, scratch);
     const csc_files& files = lists.files;
     { // refuses before the lists are built
-        const auto least = budget.charge(
-            {"reading lists of neighbors", adjacency_file_stream::memory(buckets.rows().nodes, buckets.edges())});
+        const auto least = budget.charge(adjacency_file_stream::need(buckets.rows().nodes, buckets.edges()));
     }
     make_lists(data, files, budget.available(), executor, stop,
         [&](std::uint64_t done, std::uint64_t total) { progress("lists", done, total); });

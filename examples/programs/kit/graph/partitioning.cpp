@@ -230,7 +230,7 @@ placed_nodes place_nodes(
         request.journal = &*journal;
         result.resumed_step = journal->step();
     }
-    const std::uint64_t stream = adjacency_file_stream::memory(nodes, arcs / 2);
+    const std::uint64_t stream = adjacency_file_stream::need(nodes, arcs / 2).bytes;
     const std::uint64_t left = with.budget.available() - std::min(with.budget.available(), stream);
     for (std::uint64_t edges = (nodes + arcs / 4) / 2;
         edges > 4096 && chosen.with_edges && chosen.memory(nodes, arcs, request) > left; edges /= 2)

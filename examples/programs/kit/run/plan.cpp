@@ -65,7 +65,7 @@ std::uint64_t edge_memory(const run_options& options, const training_plan& plan,
             .size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
         std::uint64_t most = 0;
         for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*options.epochs, 16); ++e)
-            most = std::max(most, gneiss::edge_buffer::bytes_needed(plan.order(e), sizes));
+            most = std::max(most, gneiss::edge_buffer::need(plan.order(e), sizes).bytes);
         return most + most / 16;
     }
     // The first state has slots² buckets of average size; later ones fewer.

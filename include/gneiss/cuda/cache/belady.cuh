@@ -32,12 +32,14 @@
 
 namespace gneiss::cuda {
 
-/// Maximum memory for computing change sets [bytes], in addition to the change sets: 12 per row that enters, 20 per row
-/// that leaves.
-[[nodiscard]] constexpr std::uint64_t belady_device_bytes(
-    std::uint64_t accesses, std::uint64_t batches, const belady_options& options) noexcept {
-    return 34 * accesses + 4 * std::min(batches * batches, std::uint64_t{1} << 24) + 40 * batches * 32 +
-        8 * std::uint64_t{options.capacity};
+/// Maximum device memory for computing change sets, in addition to the change sets: 12 bytes per row that enters, 20
+/// per row that leaves.
+[[nodiscard]] inline memory_need belady_device_need(
+    std::uint64_t accesses, std::uint64_t batches, const belady_options& options) {
+    return {"change sets",
+        34 * accesses + 4 * std::min(batches * batches, std::uint64_t{1} << 24) + 40 * batches * 32 +
+            8 * std::uint64_t{options.capacity},
+        memory_kind::device};
 }
 
 /// Change sets of a superbatch in the memory of a device, or of the host with Thrust's other systems: those of batch b
@@ -65,7 +67,7 @@ struct belady_sets {
 ///
 /// Cost: two sorts of the accesses, some passes over them, and two passes over one list per batch; nothing over nodes
 /// or slots, unless rows without further use fill up the slots. Passes grow with batches² / 2²⁴. Memory:
-/// `belady_device_bytes`. Errors: errc::out_of_range for a row beyond `options.nodes`; errc::invalid_argument for more
+/// `belady_device_need`. Errors: errc::out_of_range for a row beyond `options.nodes`; errc::invalid_argument for more
 /// resident rows than slots, or a row that a batch requests twice; std::bad_alloc. Not thread-safe.
 /// Source: that of `belady_policy`; the counts: Carlisle and Lloyd, Discrete Applied Mathematics 59(3), 1995
 /// (k-colorable intervals).
@@ -89,8 +91,7 @@ belady_outcome belady(
         if (total >= detail::none) throw error(errc::out_of_range, "a trace has 2^32 accesses or more");
         starts.push_back(static_cast<std::uint32_t>(total));
     }
-    const memory_charge charge =
-        budget.charge({"change sets", belady_device_bytes(total, trace.batches(), options), memory_kind::device});
+    const memory_charge charge = budget.charge(belady_device_need(total, trace.batches(), options));
     thrust::device_vector<node_id> ids(total);
     std::vector<node_id> room;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {

@@ -44,8 +44,7 @@ public:
     buffer(memory_budget& budget, const std::string& name, std::size_t size) : size_(size) {
         if (size > std::numeric_limits<std::size_t>::max() / sizeof(T))
             throw error(errc::out_of_range, name + ": " + std::to_string(size) + " elements");
-        static_cast<void>(
-            charge_ = budget.charge({name, size * sizeof(T), Kind})); // nvcc applies the type's [[nodiscard]] here
+        static_cast<void>(charge_ = budget.charge(need(name, size))); // nvcc applies the type's [[nodiscard]] here
         data_ = static_cast<T*>(allocate(Kind, name, size * sizeof(T)));
     }
     buffer(buffer&& other) noexcept
@@ -65,6 +64,11 @@ public:
             static_cast<void>(cudaFree(data_));
         else
             static_cast<void>(cudaFreeHost(data_));
+    }
+
+    /// Returns the memory of `size` elements.
+    [[nodiscard]] static memory_need need(std::string name, std::size_t size) {
+        return {std::move(name), size * sizeof(T), Kind};
     }
 
     [[nodiscard]] T* data() noexcept { return data_; }

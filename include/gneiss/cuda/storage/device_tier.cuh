@@ -56,14 +56,17 @@ public:
           capacity_(static_cast<std::size_t>(std::min<std::uint64_t>(capacity, below.rows()))),
           batch_rows_(std::max<std::size_t>(batch_rows, 1)),
           executor_(executor),
-          charge_(
-              budget.charge({"slots of rows on the device", slot_table::bytes_needed(below.rows(), capacity_, kind)})),
+          charge_(budget.charge(need(below.rows(), capacity_, kind))),
           held_(below.rows(), capacity_, kind),
           memory_(budget, "rows on the device", capacity_ * stride()),
           bus_(budget, "rows on their way to the device", stages, pinned_bytes(columns_, batch_rows_, 1)) {}
     device_tier(const device_tier&) = delete;
     device_tier& operator=(const device_tier&) = delete;
 
+    /// Returns the host memory of a tier, in addition to pinned memory.
+    [[nodiscard]] static memory_need need(std::uint64_t rows, std::size_t capacity, slot_table_kind kind) {
+        return {"slots of rows on the device", slot_table::bytes_needed(rows, capacity, kind)};
+    }
     /// Returns the pinned memory of a tier; it needs the same size again on the device.
     [[nodiscard]] static constexpr std::uint64_t pinned_bytes(
         std::size_t columns, std::size_t batch_rows, std::size_t stages) noexcept {

@@ -158,7 +158,7 @@ private:
 /// Cost: a pass reads 8 bytes per edge and 16 per node, in order; a thread reads, verifies and assembles the next chunk
 /// while the consumer uses one. The constructor reads offsets and outgoing neighbors once, to count self loops and to
 /// find the longest list.
-/// Memory, charged: `memory(nodes, edges, options)`; if the longest list, of in- and outgoing neighbors together, is
+/// Memory, charged: `need(nodes, edges, options)`; if the longest list, of in- and outgoing neighbors together, is
 /// longer than a chunk, two such lists replace two chunks.
 /// Errors: io_error; errc::corrupt with path and offset; `over_budget`; errc::invalid_argument for files that are
 /// swapped or belong to different graphs. After an error `next` throws it again, until `rewind`. One thread at a time;
@@ -180,13 +180,15 @@ public:
     /// Returns the number of self loops, which lists omit.
     [[nodiscard]] edge_index self_loops() const noexcept { return self_->loops; }
 
-    /// Returns the memory of a stream whose lists fit in chunks [bytes].
-    [[nodiscard]] static std::uint64_t memory(
-        std::uint64_t nodes, edge_index edges, const adjacency_file_stream_options& how = {}) noexcept {
+    /// Returns the memory of a stream whose longest list has `longest` neighbors, or fits in a chunk.
+    [[nodiscard]] static memory_need need(std::uint64_t nodes, edge_index edges,
+        const adjacency_file_stream_options& how = {}, std::uint64_t longest = 0) {
         const std::uint64_t blocks = ceil_div(edges * sizeof(node_id), std::uint64_t{csc_block_bytes}) +
             ceil_div((nodes + 1) * sizeof(edge_index), std::uint64_t{checksum_block_bytes});
-        return 2 * (how.chunk_arcs * sizeof(node_id) + (how.chunk_nodes + 1) * sizeof(std::uint32_t)) +
-            8 * how.piece_bytes + 2 * blocks * sizeof(checked_block);
+        const std::uint64_t arcs = std::max<std::uint64_t>(how.chunk_arcs, longest);
+        return {"reading lists of neighbors",
+            2 * (arcs * sizeof(node_id) + (how.chunk_nodes + 1) * sizeof(std::uint32_t)) + 8 * how.piece_bytes +
+                2 * blocks * sizeof(checked_block)};
     }
 
 private:
@@ -200,7 +202,8 @@ private:
         body(const csc_files& files, const engine_factory& engines, memory_budget& budget,
             const adjacency_file_stream_options& wanted)
             : how(checked(files, wanted)),
-              charge(charge_for(files, how, budget)),
+              stamp(csc_lists::read_stamp(files.in)),
+              charge(budget.charge(need(stamp.nodes, stamp.edges, how))),
               from(files, make_engine(engines), how) {
             for (from.begin(how.stop); from.node() < from.nodes();) {
                 const auto v = static_cast<node_id>(from.node());
@@ -212,9 +215,7 @@ private:
             }
             from.pause();
             capacity = static_cast<std::size_t>(std::max<std::uint64_t>(how.chunk_arcs, longest));
-            if (capacity > how.chunk_arcs)
-                longest_charge = budget.charge({"the longest list of neighbors, twice",
-                    2 * std::uint64_t{sizeof(node_id)} * (capacity - how.chunk_arcs)});
+            budget.raise(charge, need(stamp.nodes, stamp.edges, how, longest).bytes);
             capacity = static_cast<std::size_t>(std::min<std::uint64_t>(capacity, 2 * from.edges()));
             for (chunk& c : chunks) {
                 c.neighbors.resize(capacity);
@@ -231,12 +232,6 @@ private:
                 how.piece_bytes % checksum_block_bytes != 0)
                 throw error(errc::invalid_argument, "a chunk has at least one list and one arc; pieces are whole MiB");
             return how;
-        }
-
-        [[nodiscard]] static memory_charge charge_for(
-            const csc_files& files, const adjacency_file_stream_options& how, memory_budget& budget) {
-            const csc_stamp stamp = csc_lists::read_stamp(files.in);
-            return budget.charge({"reading lists of neighbors", memory(stamp.nodes, stamp.edges, how)});
         }
 
         void stop() noexcept {
@@ -326,7 +321,8 @@ private:
         }
 
         adjacency_file_stream_options how;
-        memory_charge charge, longest_charge;
+        csc_stamp stamp;
+        memory_charge charge;
         detail::csc_list_reader from; // the thread's, while it runs
         edge_index loops = 0;
         std::uint64_t longest = 0;

@@ -123,6 +123,14 @@ public:
             throw error(errc::corrupt, "impossible counts", {.path = path});
         return stamp;
     }
+    /// Returns the memory of the open lists of a graph, without neighbors.
+    [[nodiscard]] static memory_need need(const csc_files& files) {
+        std::uint64_t bytes = 0;
+        for (const auto& path : {files.in, files.out})
+            if (!path.empty()) bytes += memory_of(path);
+        if (!files.in.empty() && !files.out.empty()) bytes += memory_of_loops(files.in);
+        return {"offsets of neighbors", bytes};
+    }
     /// Returns the memory of the lists of a directory [bytes].
     [[nodiscard]] static std::uint64_t memory_of(const std::filesystem::path& directory) {
         const csc_stamp stamp = read_stamp(directory);
@@ -214,14 +222,6 @@ private:
     ranked_bitmap with_loops_;
 };
 
-/// Returns the memory of the open lists of a graph, without neighbors [bytes].
-[[nodiscard]] inline std::uint64_t memory_of_lists(const csc_files& files) {
-    std::uint64_t bytes = 0;
-    for (const auto& path : {files.in, files.out})
-        if (!path.empty()) bytes += csc_lists::memory_of(path);
-    return files.in.empty() || files.out.empty() ? bytes : bytes + csc_lists::memory_of_loops(files.in);
-}
-
 namespace detail {
 
 /// The available directions of a graph, shared by all sources over the same files.
@@ -229,8 +229,7 @@ class csc_sides {
 public:
     /// Throws `over_budget`; `invalid_argument` if no direction is given, if the two are swapped, or if they belong to
     /// different graphs.
-    csc_sides(const csc_files& files, memory_budget& budget)
-        : charge_(budget.charge({"offsets of neighbors", memory_of_lists(files)})) {
+    csc_sides(const csc_files& files, memory_budget& budget) : charge_(budget.charge(csc_lists::need(files))) {
         if (!files.in.empty()) sides_[0].emplace(files.in);
         if (!files.out.empty()) sides_[1].emplace(files.out);
         const auto check = [](bool good, const char* what) {

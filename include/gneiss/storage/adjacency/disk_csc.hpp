@@ -85,7 +85,7 @@ struct disk_csc_stats {
 /// A call is one wave: blocks are sorted, nearby ones read together, requests kept in flight, and answers written as
 /// blocks arrive, in any order. Every block is verified before use. Degrees need no read. `locate` and `read_blocks`
 /// are the two halves of a call, for those who read the blocks of many calls together.
-/// Memory, charged: that of `csc_lists`, and `engine_bytes` per engine. Thread-safe, except `set_cache`.
+/// Memory, charged: that of `csc_lists`, and `need`. Thread-safe, except `set_cache`.
 /// Errors: those of csc_lists; io_error; errc::corrupt with path and offset. The graph remains usable after an error.
 /// Source: Ginex, section 3.2 (choice of cached lists); coalescing as measured in docs/architecture/conventions.md.
 class disk_csc {
@@ -99,7 +99,7 @@ public:
         : sides_(files, budget),
           engines_(std::move(engines)),
           options_(options),
-          charge_(budget.charge({"reading neighbors", engine_bytes(options) * options.engines})) {
+          charge_(budget.charge(need(options))) {
         if (options.request_bytes == 0 || options.request_bytes % csc_block_bytes != 0 || options.requests == 0 ||
             options.engines == 0 || options.wave == 0 || options.wave >> 31 != 0)
             throw error(
@@ -107,9 +107,11 @@ public:
         idle_.reserve(options.engines);
     }
 
-    /// Returns the memory of an engine: staging and sort buffers [bytes].
-    [[nodiscard]] static std::uint64_t engine_bytes(const disk_csc_options& options) noexcept {
-        return options.requests * options.request_bytes + options.wave * (sizeof(wanted) + sizeof(std::uint64_t));
+    /// Returns the memory of the engines, staging and sort buffers, in addition to that of `csc_lists`.
+    [[nodiscard]] static memory_need need(const disk_csc_options& options) {
+        return {"reading neighbors",
+            options.engines *
+                (options.requests * options.request_bytes + options.wave * (sizeof(wanted) + sizeof(std::uint64_t)))};
     }
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return sides_.any().nodes(); }

@@ -47,7 +47,7 @@ struct graph_buffer_options {
 /// resident partitions, trained in that state or not.
 ///
 ///     const auto both = neighbor_direction::both;
-///     graph_buffer graphs(store, engines, both, graph_buffer::bytes_needed(plan, store, both), budget);
+///     graph_buffer graphs(store, engines, both, graph_buffer::need(plan, store, both).bytes, budget);
 ///     graphs.begin_epoch(plan);
 ///     for (std::uint32_t i = 0; i < plan.size(); ++i) { auto graph = graphs.acquire(i); … }   // a neighbor_source
 ///
@@ -55,7 +55,7 @@ struct graph_buffer_options {
 /// the last state of an epoch to the first of the next. With all partitions resident, each block is read once. Batches
 /// of two states may be in flight together, each with its own graph. Merging keeps the blocks of one partition in
 /// memory while those of the next are read; O(edges), and O(log degree) per node of a partition that both states have.
-/// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread acquires states; graphs may be dropped on
+/// Memory: `need`, charged to the budget. Thread-safety: one thread acquires states; graphs may be dropped on
 /// any. Errors of the background thread are rethrown by `acquire`: io_error; errc::corrupt with path and offset.
 ///
 /// From examples/16_graph_network.cpp:
@@ -64,7 +64,7 @@ class graph_buffer {
 public:
     /// \param store  outlives this
     /// \param keeps  lists to load; blocks of the other direction are not read
-    /// \param bytes  `bytes_needed` of the plans to come; a plan with a state that takes more charges the difference
+    /// \param bytes  `need` of the plans to come; a plan with a state that takes more charges the difference
     /// when it
     ///               begins. Throws over_budget
     graph_buffer(const bucket_store& store, engine_factory engines, neighbor_direction keeps, std::uint64_t bytes,
@@ -72,7 +72,7 @@ public:
         : store_(store),
           keeps_(keeps),
           options_(options),
-          charge_(budget, {"graph", bytes}),
+          charge_(budget, need(bytes)),
           first_edge_(static_cast<std::size_t>(store.layout().buckets()) + 1, 0),
           reader_(store, std::move(engines)) {
         for (std::size_t i = 0; i < store.table().size(); ++i)
@@ -82,10 +82,12 @@ public:
             "load graph");
     }
 
+    /// Returns the memory of a buffer of `bytes`.
+    [[nodiscard]] static memory_need need(std::uint64_t bytes) { return {"graph", bytes}; }
     /// Returns the memory of a plan: the most that two consecutive states take together, including the merge of the
-    /// second [bytes]. O(c²) per state. Throws errc::invalid_argument for a plan of other partitions.
-    [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const bucket_store& store,
-        neighbor_direction keeps, const graph_buffer_options& options = {}) {
+    /// second. O(c²) per state. Throws errc::invalid_argument for a plan of other partitions.
+    [[nodiscard]] static memory_need need(const epoch_plan& states, const bucket_store& store, neighbor_direction keeps,
+        const graph_buffer_options& options = {}) {
         detail::check_plan(states, store.rows().partitions);
         std::uint64_t most = 0;
         for (std::size_t s = 0; s < states.size(); ++s) {
@@ -96,7 +98,7 @@ public:
             else
                 most = std::max(most, bytes_of_both(store, keeps, now, before));
         }
-        return most;
+        return need(most);
     }
 
     graph_buffer(const bucket_store&&, engine_factory, neighbor_direction, std::uint64_t, memory_budget&,

@@ -100,11 +100,12 @@ static_assert(neighbor_source<mapped_csc>);
 class memory_csc : public detail::addressed_csc {
 public:
     /// Reads and verifies the lists.
-    memory_csc(const csc_files& files, memory_budget& budget) : addressed_csc(files, budget) {
+    memory_csc(const csc_files& files, memory_budget& budget)
+        : addressed_csc(files, budget),
+          charge_(budget.charge(need(files))) {
         for (std::size_t i = 0; i < 2; ++i) {
             if (sides_.side(i) == nullptr) continue;
             const csc_lists& lists = *sides_.side(i);
-            charges_[i] = budget.charge({"neighbors", lists.edges() * sizeof(node_id)});
             loaded_[i] = huge_page_vector<node_id>(static_cast<std::size_t>(lists.edges()));
             const plain_file file = plain_file::open(lists.path());
             lists.checksums().read(file, 0, std::as_writable_bytes(std::span(loaded_[i])));
@@ -113,8 +114,16 @@ public:
         }
     }
 
+    /// Returns the memory of the neighbors, in addition to that of `csc_lists`.
+    [[nodiscard]] static memory_need need(const csc_files& files) {
+        std::uint64_t edges = 0;
+        for (const auto& path : {files.in, files.out})
+            if (!path.empty()) edges += csc_lists::read_stamp(path).edges;
+        return {"neighbors", edges * sizeof(node_id)};
+    }
+
 private:
-    memory_charge charges_[2];
+    memory_charge charge_;
     std::vector<node_id> loaded_[2];
 };
 

@@ -126,18 +126,21 @@ public:
     [[nodiscard]] std::uint64_t memory_bytes() const noexcept {
         return ranked_bitmap::memory_of(nodes_) + (lists_ + 1) * list_bytes + entries_ * sizeof(node_id);
     }
+    /// Returns the memory of a cache of such lists, while it is loaded and then.
+    [[nodiscard]] static memory_need need(std::uint64_t nodes, std::uint64_t lists, std::uint64_t entries) {
+        return {"neighbor cache",
+            ranked_bitmap::memory_of(nodes) + (lists + 1) * list_bytes + std::max(lists, entries) * sizeof(node_id)};
+    }
     /// True if the lists are in memory.
     [[nodiscard]] bool loaded() const noexcept { return !starts_.empty(); }
 
     /// Charges the memory, reads the file and verifies all of it. No-op if loaded.
     void load() {
         if (loaded()) return;
-        const std::uint64_t most = std::max(lists_, entries_); // lists first, then neighbors
-        memory_charge charge =
-            budget_->charge({"neighbor cache", memory_bytes() + (most - entries_) * sizeof(node_id)});
+        memory_charge charge = budget_->charge(need(nodes_, lists_, entries_));
         const plain_file file = plain_file::open(path_);
         std::vector<std::uint64_t> starts(static_cast<std::size_t>(lists_) + 1);
-        auto neighbors = huge_page_vector<node_id>(static_cast<std::size_t>(most));
+        auto neighbors = huge_page_vector<node_id>(static_cast<std::size_t>(std::max(lists_, entries_))); // lists first
         std::uint64_t at = 0;
         const auto get = [&](auto&& values) {
             const auto bytes = std::as_writable_bytes(std::span(values));

@@ -14,6 +14,7 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
@@ -24,19 +25,19 @@ namespace gneiss {
 
 /// Reads edge buckets through an engine, bypassing the page cache if the engine can, and decodes them to global ids.
 ///
-/// Memory: `bytes_needed`, the largest block or, for small blocks, 1 MiB or 16 of them, whichever is less; it bounds
-/// the buckets in flight. Thread-safety: one thread loads; `statistics` from any. Errors: io_error; errc::corrupt with
-/// path and offset.
+/// Memory: `need`, not charged: the largest block or, for small blocks, 1 MiB or 16 of them, whichever is less; it
+/// bounds the buckets in flight. Thread-safety: one thread loads; `statistics` from any. Errors: io_error;
+/// errc::corrupt with path and offset.
 class bucket_reader {
 public:
     /// The store must outlive this.
     bucket_reader(const bucket_store& store, engine_factory engines) : store_(store), engines_(std::move(engines)) {}
     bucket_reader(const bucket_store&&, engine_factory) = delete; // the store must outlive the reader
 
-    /// Returns the memory of a reader [bytes].
-    [[nodiscard]] static std::uint64_t bytes_needed(const bucket_store& store) {
+    /// Returns the memory of a reader.
+    [[nodiscard]] static memory_need need(const bucket_store& store) {
         const std::uint64_t one = store.largest_block(edge_direction::out) + 2 * page_alignment;
-        return std::max(one, std::min(16 * one, std::uint64_t{1} << 20));
+        return {"bucket blocks", std::max(one, std::min(16 * one, std::uint64_t{1} << 20))};
     }
 
     /// Fills `to` [extent(bucket).edges] with the bucket's edges in stored order. One read. Throws
@@ -103,7 +104,7 @@ private:
     void open() {
         auto engine = std::make_unique<any_engine>(make_engine(engines_));
         auto opened = std::make_unique<file>(*engine, store_.path(edge_direction::out), open_options{.direct = true});
-        buffer_ = aligned_buffer<std::byte>(static_cast<std::size_t>(bytes_needed(store_)));
+        buffer_ = aligned_buffer<std::byte>(static_cast<std::size_t>(need(store_).bytes));
         queue_ = std::make_unique<io_queue>(*engine); // all of it or, if something throws, nothing
         file_ = std::move(opened);
         engine_ = std::move(engine);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
@@ -105,8 +106,10 @@ public:
                     .rows = rows_},
             nullptr};
     }
-    /// Returns the memory of the reader that `open` makes [bytes].
-    [[nodiscard]] std::uint64_t reader_bytes() const { return disk_ ? bucket_reader::bytes_needed(*disk_) : 0; }
+    /// Returns the memory of the reader that `open` makes.
+    [[nodiscard]] memory_need reader_need() const {
+        return disk_ ? bucket_reader::need(*disk_) : memory_need{"bucket blocks"};
+    }
 
     /// Calls visit(edges) for all edges, in parts. On disk: one pass.
     void for_each_edge(const std::function<void(std::span<const edge>)>& visit) const {

@@ -76,7 +76,7 @@ struct edge_loader {
 struct edge_buffer_options {
     std::uint32_t partitions = 0;    ///< number of node partitions; 0: that of the loader's `rows`
     bool cache_all = false;          ///< load each bucket once and keep it; else keep those of two states
-    std::uint64_t bytes = 0;         ///< charged at construction: `bytes_needed` of the plans to come
+    std::uint64_t bytes = 0;         ///< charged at construction: `need` of the plans to come
     trace_recorder* trace = nullptr; ///< gets a track of the loading thread; outlives the buffer
 };
 
@@ -84,13 +84,13 @@ struct edge_buffer_options {
 /// edges once.
 ///
 ///     const edge_loader source = reader.source();   // a bucket_reader
-///     edge_buffer edges(source, {.bytes = edge_buffer::bytes_needed(plan, source)}, budget);
+///     edge_buffer edges(source, {.bytes = edge_buffer::need(plan, source).bytes}, budget);
 ///     edges.begin_epoch(plan);
 ///     for (std::uint32_t i = 0; i < plan.size(); ++i) train_on(*edges.acquire(i));
 ///
 /// At most two states are in memory: the third waits until the last batch of the first is cut. One background thread
 /// loads buckets in the order of the plan.
-/// Memory: see `bytes_needed`; the memory of a plan is charged to the budget before loading. If the budget has room for
+/// Memory: see `need`; the memory of a plan is charged to the budget before loading. If the budget has room for
 /// one state only, the next is loaded when that is gone. Thread-safety: one thread acquires states; a state's edges may
 /// be dropped on any thread. Errors of the background thread are rethrown by `acquire`.
 ///
@@ -105,16 +105,18 @@ public:
         : source_(checked(std::move(source))),
           partitions_(partitions_of(source_, options)),
           cache_all_(options.cache_all),
-          charge_(budget, {"edges", options.bytes}),
+          charge_(budget, need(options)),
           counted_(cache_all_ ? std::size_t{partitions_} * partitions_ : 0),
           cached_(counted_.size()),
           loader_([this](const buffer_state& s) { return load(s.edge_buckets); },
               [this](const buffer_state& s) { return fits_beside_last(s); }, open_track(options.trace, "edge loader"),
               "load edges") {}
 
+    /// Returns the memory of a buffer of `options.bytes`.
+    [[nodiscard]] static memory_need need(const edge_buffer_options& options) { return {"edges", options.bytes}; }
     /// Returns the memory of a plan: the largest sum of two consecutive states; with `cache_all` all of its buckets,
-    /// each once [bytes]. Needs no `load`. Throws as the constructor and `begin_epoch`.
-    [[nodiscard]] static std::uint64_t bytes_needed(
+    /// each once. Needs no `load`. Throws as the constructor and `begin_epoch`.
+    [[nodiscard]] static memory_need need(
         const epoch_plan& states, const edge_loader& source, const edge_buffer_options& options = {}) {
         if (!source.size) refuse();
         if (source.rows || options.partitions != 0) detail::check_plan(states, partitions_of(source, options));
@@ -124,7 +126,7 @@ public:
             for (const buffer_state& s : states)
                 for (const edge_bucket& b : s.edge_buckets)
                     if (seen.insert(b).second) most += source.size(b);
-            return most * sizeof(edge);
+            return need({.bytes = most * sizeof(edge)});
         }
         for (const buffer_state& s : states) {
             std::uint64_t edges = 0;
@@ -132,7 +134,7 @@ public:
             most = std::max(most, before + edges);
             before = edges;
         }
-        return most * sizeof(edge);
+        return need({.bytes = most * sizeof(edge)});
     }
 
     /// Starts an epoch at `first_state`; loading begins at once, or when no edges of an earlier epoch are held.

@@ -59,10 +59,9 @@ struct partition_buffer_options {
 /// partitions of a plan fit (`resident_partitions` ≥ partitions), they stay, without I/O between the first load and the
 /// next `flush`.
 ///
-/// Memory: (resident_partitions + prefetch) · embedding_file::slot_bytes(), charged to the budget. Exact I/O:
-/// `cost_of(plan)`.
-/// Thread-safety: one thread drives (begin, acquire, end, flush, scan); leases may be dropped on any thread.
-/// Errors of the background threads are rethrown by the next driving call; none is lost.
+/// Memory, charged: `need`, (resident_partitions + prefetch) · embedding_file::slot_bytes(). Exact I/O:
+/// `cost_of(plan)`. Thread-safety: one thread drives (begin, acquire, end, flush, scan); leases may be dropped on any
+/// thread. Errors of the background threads are rethrown by the next driving call; none is lost.
 ///
 /// From examples/25_own_pipeline.cpp:
 /// \snippet 25_own_pipeline.cpp buffers
@@ -75,7 +74,7 @@ public:
           partitions_(file.partitioning().partitions),
           keep_(options.resident_partitions >= partitions_),
           memory_slots_(slots_of(options, partitions_)),
-          charge_(budget.charge({"partition buffer", std::uint64_t{memory_slots_} * file.slot_bytes()})),
+          charge_(budget.charge(need(file.partitioning(), file.layout(), options))),
           reader_track_(open_track(options.trace, "partition reader")),
           writer_track_(open_track(options.trace, "partition writer")) {
         const std::size_t floats = file.slot_bytes() / sizeof(float);
@@ -85,6 +84,12 @@ public:
         }
         reader_ = std::jthread([this](const std::stop_token& stop) { run(stop, &partition_buffer::load_next); });
         writer_ = std::jthread([this](const std::stop_token& stop) { run(stop, &partition_buffer::write_next); });
+    }
+
+    /// Returns the memory of a buffer of such rows.
+    [[nodiscard]] static memory_need need(
+        const row_partitioning& rows, const row_layout& layout, const partition_buffer_options& options) {
+        return {"partition buffer", slots_of(options, rows.partitions) * embedding_file::slot_bytes_of(rows, layout)};
     }
 
     partition_buffer(const partition_buffer&) = delete;

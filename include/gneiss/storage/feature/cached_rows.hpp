@@ -37,7 +37,7 @@ namespace gneiss {
 /// be stacked.
 /// Cost: a lookup and a copy per row, by the executor; misses are read while hits are copied, if the source below is an
 /// `async_row_source`.
-/// Memory: `bytes_needed`, charged to the budget, and 12 bytes per id of the largest gather.
+/// Memory: `need`, charged to the budget, and 12 bytes per id of the largest gather.
 /// Errors: those of the source below; over_budget. A `fill` that fails and an invalid change set leave the cache empty,
 /// so that no slot claims a row it does not hold.
 /// Thread-safety: as a row source; `fill`, `apply`, `release` and `acquire` count as gathers.
@@ -65,10 +65,11 @@ public:
     cached_rows(const cached_rows&) = delete;
     cached_rows& operator=(const cached_rows&) = delete;
 
-    /// Returns the memory of a cache [bytes].
-    [[nodiscard]] static std::uint64_t bytes_needed(
-        std::uint64_t rows, std::size_t row_bytes, std::size_t capacity, slot_table_kind kind) noexcept {
-        return std::min<std::uint64_t>(capacity, rows) * row_bytes + slot_table::bytes_needed(rows, capacity, kind);
+    /// Returns the memory of a cache.
+    [[nodiscard]] static memory_need need(
+        std::uint64_t rows, std::size_t row_bytes, std::size_t capacity, slot_table_kind kind) {
+        return {"cached rows",
+            std::min<std::uint64_t>(capacity, rows) * row_bytes + slot_table::bytes_needed(rows, capacity, kind)};
     }
 
     [[nodiscard]] std::uint64_t rows() const { return below_.rows(); }
@@ -152,7 +153,7 @@ public:
     /// Allocates the memory of an empty cache again. Throws over_budget.
     void acquire() {
         if (held_ || capacity_ == 0) return;
-        charge_ = budget_.charge({"cached rows", bytes_needed(rows(), row_bytes_, capacity_, kind_)});
+        charge_ = budget_.charge(need(rows(), row_bytes_, capacity_, kind_));
         memory_ = aligned_buffer<std::byte>(capacity_ * row_bytes_);
         advise_huge_pages(memory_.data(), memory_.size());
         held_.emplace(rows(), capacity_, kind_);

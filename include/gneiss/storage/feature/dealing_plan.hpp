@@ -145,11 +145,11 @@ public:
     [[nodiscard]] std::uint64_t disk_bytes() const {
         return top().bytes() + most_of_groups([](const extent_sizes& of_group) { return of_group.bytes(); });
     }
-    /// Returns the memory of the extents' places and checksums, those of the largest group among them [bytes].
-    [[nodiscard]] std::uint64_t table_bytes() const {
+    /// Returns the memory of the extents' places and checksums, those of the largest group among them.
+    [[nodiscard]] memory_need need() const {
         const std::uint64_t pieces =
             of(top()).requests + most_of_groups([](const extent_sizes& of_group) { return of(of_group).requests; });
-        return 8 * pieces + 48 * batches();
+        return {"places of dealt rows", 8 * pieces + 48 * batches()};
     }
 
 private:

@@ -75,8 +75,7 @@ struct extent_statistics {
 /// case.
 /// Cost: the bytes of the rows between the first and the last that is asked for, at most; twice the bytes of the rows
 /// dealt out (four times with two levels); 16 bytes per pair if the pairs exceed a ninth of the memory.
-/// Memory: `bytes_needed`, charged to the budget; 16 bytes per row of the largest batch, and 8 per piece of the
-/// extents, charged when they are needed.
+/// Memory: `need`, charged to the budget, and 8 bytes per piece of the extents, charged when they are needed.
 /// Errors: those of both files. A full disk is errc::no_space, with the file and the bytes needed, and too little
 /// memory over_budget; under `automatic` both mean that these batches read at random, and `chosen` reports why.
 /// errc::corrupt if a checksum of an extent does not hold. No request is in flight after an error, and the source
@@ -94,7 +93,7 @@ public:
           share_{options_.memory, row_bytes_},
           executor_(executor),
           budget_(budget),
-          charge_(budget.charge({"dealing out rows", bytes_needed(below_.rows(), options_)})) {
+          charge_(budget.charge(need(below_.rows(), options_))) {
         if (options_.memory < least_memory)
             throw error(
                 errc::invalid_argument, "dealing out rows needs at least " + format_bytes(least_memory) + " of memory");
@@ -104,9 +103,12 @@ public:
     /// Least `extent_options::memory` [bytes].
     static constexpr std::uint64_t least_memory = std::uint64_t{64} << 10;
 
-    /// Returns the memory of dealing rows out [bytes], with three bitmaps of the rows.
-    [[nodiscard]] static std::uint64_t bytes_needed(std::uint64_t rows, const extent_options& options) noexcept {
-        return options.memory + 3 * (rows / 64 + 1) * sizeof(std::uint64_t);
+    /// Returns the memory of dealing rows out, with three bitmaps of the rows, and 16 bytes per row of the largest
+    /// batch, charged when it is gathered.
+    [[nodiscard]] static memory_need need(
+        std::uint64_t rows, const extent_options& options, std::uint64_t batch_rows = 0) {
+        return {"dealing out rows",
+            options.memory + 3 * (rows / 64 + 1) * sizeof(std::uint64_t) + 2 * sizeof(std::uint64_t) * batch_rows};
     }
 
     [[nodiscard]] std::uint64_t rows() const { return below_.rows(); }
@@ -296,7 +298,7 @@ private:
         const std::uint64_t batches = coming.batches;
         if (batches + own.size() > std::numeric_limits<std::uint32_t>::max())
             throw error(errc::out_of_range, "rows are dealt out to fewer than 2^32 batches and slots");
-        table_charge_ = budget_.charge({"places of dealt rows", plan_.table_bytes()});
+        table_charge_ = budget_.charge(plan_.need());
 
         external_sorter<std::uint64_t, by_key<std::identity>, executor_ref> order(
             options_.directory, share_.sort(), {}, executor_);
@@ -424,8 +426,7 @@ private:
         if (ids.size() > other_.size()) {
             free_memory(order_);
             free_memory(other_);
-            order_charge_ = {};
-            order_charge_ = budget_.charge({"order of dealt rows", 2 * sizeof(std::uint64_t) * ids.size()});
+            budget_.raise(charge_, need(below_.rows(), options_, ids.size()).bytes);
             order_.reserve(ids.size());
             other_.resize(ids.size());
         }
@@ -464,7 +465,7 @@ private:
     dealing_memory share_;
     executor_ref executor_;
     memory_budget& budget_;
-    memory_charge charge_, table_charge_, order_charge_;
+    memory_charge charge_, table_charge_;
     aligned_buffer<std::byte> memory_; // pool, then spare
 
     std::optional<coming_rows> coming_;  // announced, not yet dealt out

@@ -131,13 +131,13 @@ private:
 /// Holds the features of the current state's partitions and loads those of the next one in the background, verified.
 ///
 ///     const feature_store store(data.features().files(), data.rows());   // a dataset
-///     feature_buffer features(store, engines, feature_buffer::bytes_needed(plan, store), budget);
+///     feature_buffer features(store, engines, feature_buffer::need(plan, store).bytes, budget);
 ///     features.begin_epoch(plan);
 ///     for (std::uint32_t i = 0; i < plan.size(); ++i) features.acquire(i)->gather(executor, ids, out);
 ///
 /// A swap reads new partitions and drops those without a user; partitions that both states have are shared, also from
 /// the last state of an epoch to the first of the next. With all partitions resident each is read once.
-/// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread acquires states; features may be dropped on
+/// Memory: `need`, charged to the budget. Thread-safety: one thread acquires states; features may be dropped on
 /// any. Errors of the background thread are rethrown by `acquire`: io_error; errc::corrupt with path and offset.
 ///
 /// From examples/16_graph_network.cpp:
@@ -145,14 +145,14 @@ private:
 class feature_buffer {
 public:
     /// \param store  outlives this
-    /// \param bytes  `bytes_needed` of the plans to come; a plan with a state that takes more charges the difference
+    /// \param bytes  `need` of the plans to come; a plan with a state that takes more charges the difference
     /// when it
     ///               begins. Throws over_budget
     /// \param trace  gets a track of the loading thread; outlives this
     feature_buffer(const feature_store& store, engine_factory engines, std::uint64_t bytes, memory_budget& budget,
         trace_recorder* trace = nullptr)
         : store_(store),
-          charge_(budget, {"features", bytes}),
+          charge_(budget, need(bytes)),
           reader_(store, std::move(engines)),
           last_(store.rows().partitions) {
         loader_.emplace([this](const buffer_state& s) { return make(s); },
@@ -163,14 +163,16 @@ public:
     feature_buffer(const feature_store&&, engine_factory, std::uint64_t, memory_budget&,
         trace_recorder* = nullptr) = delete; // the store must outlive the buffer
 
-    /// Returns the memory of a plan: the most that the partitions of two consecutive states take together [bytes].
+    /// Returns the memory of a buffer of `bytes`.
+    [[nodiscard]] static memory_need need(std::uint64_t bytes) { return {"features", bytes}; }
+    /// Returns the memory of a plan: the most that the partitions of two consecutive states take together.
     /// Throws errc::invalid_argument for a plan of other partitions.
-    [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const feature_store& store) {
+    [[nodiscard]] static memory_need need(const epoch_plan& states, const feature_store& store) {
         detail::check_plan(states, store.rows().partitions);
         std::uint64_t most = 0;
         for (std::size_t s = 0; s < states.size(); ++s)
             most = std::max(most, bytes_of_both(store, states[s].resident, states[s == 0 ? 0 : s - 1].resident));
-        return most;
+        return need(most);
     }
 
     /// Returns the store that it reads.

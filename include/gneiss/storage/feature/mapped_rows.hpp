@@ -103,7 +103,7 @@ public:
                     errc::invalid_argument, "the checksums are of data that begins elsewhere", {.path = rows_.path});
             checksums->verify_header(file);
         }
-        charge_ = budget.charge({"rows in memory", rows_.bytes()});
+        charge_ = budget.charge(need(rows_));
         table_ = aligned_buffer<std::byte>(static_cast<std::size_t>(rows_.bytes()));
         advise_huge_pages(table_.data(), table_.size());
         constexpr std::size_t piece = 8 * checksum_block_bytes;
@@ -116,6 +116,9 @@ public:
             file.drop_cached(rows_.offset + at, to.size()); // they would be in memory twice
         }
     }
+
+    /// Returns the memory of the rows.
+    [[nodiscard]] static memory_need need(const stored_rows& rows) { return {"rows in memory", rows.bytes()}; }
 
     [[nodiscard]] std::uint64_t rows() const noexcept { return rows_.rows; }
     [[nodiscard]] std::size_t row_bytes() const noexcept { return rows_.row_bytes; }

@@ -65,11 +65,9 @@ public:
           mask_(file_.alignment() - 1),
           window_(2 * engine_.traits().depth) {
         rows_.check(file_.size());
-        options_.run_bytes = std::max(options_.run_bytes & ~mask_, file_.alignment());
-        const std::size_t longest = round_up(rows_.row_bytes + mask_, file_.alignment()), // one row, at worst
-            block_bytes = std::max({2 * options_.run_bytes, scatter_bytes, longest}),
-                          blocks = std::max<std::size_t>(options_.staging_bytes / block_bytes, 2);
-        charge_ = budget.charge({"row gather", blocks * block_bytes});
+        options_.run_bytes = run_bytes_of(options_, file_.alignment());
+        const auto [blocks, block_bytes] = staging_of(rows_.row_bytes, options_, file_.alignment());
+        charge_ = budget.charge(need(rows_.row_bytes, options_, file_.alignment()));
         staging_ = aligned_buffer<std::byte>(blocks * block_bytes);
         advise_huge_pages(staging_.data(), staging_.size());
         for (std::size_t i = 0; i < blocks; ++i)
@@ -79,6 +77,14 @@ public:
     }
     disk_rows(const disk_rows&) = delete;
     disk_rows& operator=(const disk_rows&) = delete;
+
+    /// Returns the memory of gathers of at most `batch_rows` rows, 16 bytes for each of which are charged when they are
+    /// gathered.
+    [[nodiscard]] static memory_need need(std::size_t row_bytes, const gather_options& options,
+        std::size_t alignment = page_alignment, std::uint64_t batch_rows = 0) {
+        const auto [blocks, block_bytes] = staging_of(row_bytes, options, alignment);
+        return {"row gather", blocks * block_bytes + 2 * sizeof(std::uint64_t) * batch_rows};
+    }
 
     [[nodiscard]] std::uint64_t rows() const noexcept { return rows_.rows; }
     [[nodiscard]] std::size_t row_bytes() const noexcept { return rows_.row_bytes; }
@@ -164,6 +170,20 @@ private:
         [[nodiscard]] bool operator()(std::uint64_t a, std::uint64_t b) const noexcept { return a < b; }
     };
 
+    /// Returns the size of the largest request of several rows.
+    [[nodiscard]] static std::size_t run_bytes_of(const gather_options& options, std::size_t alignment) noexcept {
+        return std::max(options.run_bytes & ~(alignment - 1), alignment);
+    }
+    struct staging {
+        std::size_t blocks = 0, block_bytes = 0;
+    };
+    [[nodiscard]] static staging staging_of(
+        std::size_t row_bytes, const gather_options& options, std::size_t alignment) noexcept {
+        const std::size_t longest = round_up(row_bytes + alignment - 1, alignment), // one row, at worst
+            block_bytes = std::max({2 * run_bytes_of(options, alignment), scatter_bytes, longest});
+        return {std::max<std::size_t>(options.staging_bytes / block_bytes, 2), block_bytes};
+    }
+
     [[nodiscard]] static node_id id_of(std::uint64_t entry) noexcept { return static_cast<node_id>(entry >> 32); }
 
     /// Sets order_ to the ids with their positions, ascending.
@@ -173,8 +193,7 @@ private:
         if (ids.size() > other_.size()) {
             free_memory(order_);
             free_memory(other_);
-            order_charge_ = {};
-            order_charge_ = budget_.charge({"order of gathered rows", 2 * sizeof(std::uint64_t) * ids.size()});
+            budget_.raise(charge_, need(rows_.row_bytes, options_, file_.alignment(), ids.size()).bytes);
             order_.reserve(ids.size());
             other_.resize(ids.size());
         }
@@ -276,7 +295,7 @@ private:
     file file_;
     std::size_t mask_;   // alignment − 1
     std::size_t window_; // requests queued: the engine's depth, and the same number to follow
-    memory_charge charge_, order_charge_;
+    memory_charge charge_;
     aligned_buffer<std::byte> staging_;
     std::vector<block> blocks_;
     std::vector<std::uint32_t> free_, complete_; // blocks

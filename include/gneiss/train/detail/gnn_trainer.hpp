@@ -37,9 +37,9 @@ GNEISS_INLINE gnn_trainer::gnn_trainer(
       backend_(parts.backend != nullptr ? *parts.backend : make_backend(options, parts, executor)),
       batches_(make_batches(options, parts.task, parts.encode.outputs(), parts.inputs.graph, sources_,
           options.device_sampler.has_value(), executor,
-          budget.charge({"samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler}))),
-      encoder_charge_(budget.charge({"encoder", encoder_memory(options, memory_)})),
-      gather_charge_(budget.charge({"gathered rows", gather_memory(options, parts.inputs, memory_)})),
+          budget.charge(memory_.samplers(options.pipeline.sample_workers)))),
+      encoder_charge_(budget.charge(memory_.encoders(options.encoder_memory))),
+      gather_charge_(budget.charge(gather_need(options, parts.inputs, memory_))),
       loop_(train_loop_options{.pipeline = options.pipeline,
                 .batches_in_flight = options.batches_in_flight,
                 .most_batch_bytes = options.batch_memory != 0 ? options.batch_memory : memory_.batch.bytes(),
@@ -76,9 +76,10 @@ GNEISS_INLINE void gnn_trainer::set_optimizers(const any_row_optimizer& rows, co
     loop_.set_optimizers({rows, dense});
 }
 
-GNEISS_INLINE std::uint64_t gnn_trainer::gather_memory(
+GNEISS_INLINE memory_need gnn_trainer::gather_need(
     const gnn_trainer_options& options, const graph_inputs& inputs, const gnn_memory& bound) {
-    if (!inputs.stored_features) return 0;
+    memory_need need{"gathered rows"};
+    if (!inputs.stored_features) return need;
     const feature_rows& stored = *inputs.stored_features;
     const std::uint64_t rows =
         options.row_memory == 0 ? bound.batch.rows : std::min(options.row_memory, bound.batch.rows);
@@ -86,7 +87,8 @@ GNEISS_INLINE std::uint64_t gnn_trainer::gather_memory(
     const std::uint64_t row = stored.type == feature_type::f32 ? 0 : row_bytes(stored.type, stored.columns);
     const std::uint64_t lists =
         (stored.cache == nullptr ? 0U : 12U) + (stored.policy == nullptr ? 0U : 12U); // lookup, change set
-    return nodes * (row + row / 8 + lists); // buffers grow by an eighth more than requested
+    need.bytes = nodes * (row + row / 8 + lists); // buffers grow by an eighth more than requested
+    return need;
 }
 
 GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& options, const gnn_parts& parts) {

@@ -57,9 +57,12 @@ public:
     /// Allocates one bit per node and relation; throws over_budget if those of the nodes exceed `memory`.
     training_ids(std::uint64_t nodes, std::uint64_t relations, std::uint64_t memory)
         : budget_(memory),
-          charge_(budget_.charge({"one bit for every node", nodes / 8 + 8})),
+          charge_(budget_.charge(need(nodes))),
           nodes_(static_cast<std::size_t>(nodes)),
           relations_(static_cast<std::size_t>(relations)) {}
+
+    /// Returns the memory of the bits of nodes.
+    [[nodiscard]] static memory_need need(std::uint64_t nodes) { return {"one bit for every node", nodes / 8 + 8}; }
 
     /// Adds the ends and relations of edges.
     void insert(std::span<const edge> edges) {
