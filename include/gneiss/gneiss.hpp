@@ -177,5 +177,6 @@
 #include <gneiss/sample/neighbor.hpp>
 #include <gneiss/sample/neighbor_options.hpp>
 #include <gneiss/sample/node_batches.hpp>
+#include <gneiss/sample/seed_set.hpp>
 #include <gneiss/sample/weighted.hpp>
 #include <gneiss/version.hpp>

@@ -580,6 +580,15 @@ void epoch_driver_snippet(const pipeline_stages<my_batch>& stages, std::vector<s
     //>
 }
 
+// train/training_pipeline.hpp
+void pipeline_stage_snippet(const std::function<void(const my_work&)>& to_device) {
+    //<
+    const pipeline_stage<my_batch> transfer{.name = "transfer", .scope = stage_scope::state,
+        .before = stage::sample, .run = [&](my_batch& first) { to_device(*first.work); }};
+    //>
+    use(transfer);
+}
+
 // train/features.hpp
 void cached_features_snippet(any_row_source rows, cached_rows<any_row_source>& cache, const tbb_executor& executor) {
     //<

@@ -95,19 +95,17 @@ struct link_training {
 
 private:
     template <class Make>
-    void run_slots(Make& make, const graph_buffer* exclude_from, resume_position& at,
-        std::vector<training_statistics>& epochs) {
+    void run_slots(
+        Make& make, const graph_buffer* exclude_from, resume_position& at, std::vector<training_statistics>& epochs) {
         const gnn_trainer_options& t = all.with.training;
         bucket_reader reader(all.data.store, all.with.engines);
         edge_buffer edges(reader.source(), {.cache_all = how.keeps_edges}, budget);
         link_task<> task({t.batch, t.batch_from, t.negatives, t.seed}, edges, all.data.rows, exclude_from);
-        any_row_source source(
-            std::in_place_type<disk_rows>, all.with.engines, stored(), gather_options{}, on, budget);
+        any_row_source source(std::in_place_type<disk_rows>, all.with.engines, stored(), gather_options{}, on, budget);
         cached_rows<any_row_source> cache(source, how.cache, slot_table_kind::hashed, on, budget);
         const bool ahead = how.schedule != superbatch_schedule::conventional;
         const bool in_turns = how.schedule == superbatch_schedule::alternate;
-        cached_features rows(
-            {.source = source, .cache = ahead ? &cache : nullptr, .columns = graph_data::columns},
+        cached_features rows({.source = source, .cache = ahead ? &cache : nullptr, .columns = graph_data::columns},
             in_turns ? cache_between_superbatches::emptied : cache_between_superbatches::kept, on);
         auto drawn = make(task, on);
         inspected_batches batches(*drawn,
@@ -174,9 +172,7 @@ auto chosen(const G& graph, const set_up& with) {
         static no_topology topology;
         return std::make_shared<whole_batches>(
             task, topology,
-            [&] {
-                return make_sampler(graph, with.training.sampler, with.training.neighbors, with.training.seed);
-            },
+            [&] { return make_sampler(graph, with.training.sampler, with.training.neighbors, with.training.seed); },
             on);
     };
 }
@@ -222,7 +218,8 @@ TEST_CASE("links by superbatches train the bits of GNN training in memory, for e
     }
 }
 
-TEST_CASE("neither the size of superbatches and caches nor threads change the bits of links, and edges may be reloaded") {
+TEST_CASE(
+    "neither the size of superbatches and caches nor threads change the bits of links, and edges may be reloaded") {
     const auto data = graph_data::random(200, 1, 3, 900, 2); // 18 batches
     const set_up with = of_links();
     const outcome expected = in_memory(data, with);

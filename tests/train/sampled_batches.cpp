@@ -60,19 +60,23 @@ struct node_training {
           task({with.training.batch, with.training.seed}, data.labels, all.encode->outputs(), data.rows,
               [this](std::uint32_t s, std::vector<node_id>& out) { training_nodes(all.data, states)(s, out); }) {}
 
+    /// Trains with stages of the test's; goes on after a stop.
     template <class Make>
-    outcome run(Make make) {
+    outcome run(Make make, const std::vector<pipeline_stage<training_batch>>& stages = {}, std::stop_token stop = {}) {
         buffered_topology topology(graph, {.resident_partitions = all.with.buffer_slots});
         sampled_batches batches(task, topology, make, on);
         buffered_features rows(features, on);
         no_embeddings none;
         cpu_encoder_backend<classification_head> backend(*all.encode, all.weights, {}, all.with.training.seed, on);
-        train_loop loop(
-            {.pipeline = all.with.training.pipeline}, batches, rows, none, backend, {all.optimizer, all.dense}, budget);
+        train_loop loop({.pipeline = all.with.training.pipeline, .stages = stages}, batches, rows, none, backend,
+            {all.optimizer, all.dense}, budget);
         std::vector<training_statistics> found;
-        for (std::uint64_t e = 0; e < all.with.epochs; ++e) {
-            states = all.order()(e);
-            found.push_back(loop.run(states, e).model);
+        for (resume_position at{}; at.epoch < all.with.epochs;) {
+            states = all.order()(at.epoch);
+            const training_epoch done = loop.run(states, at, {}, stop);
+            if (done.stopped) stop = {};
+            found.push_back(done.model);
+            at = done.position;
         }
         return all.end(std::move(found));
     }
@@ -195,6 +199,48 @@ TEST_CASE("a dropped sample takes no memory") {
     CHECK(b.sample_bytes() >= 6000);
     b.drop_sample();
     CHECK(b.sample_bytes() == training_batch().sample_bytes());
+}
+
+TEST_CASE(
+    "a stage of state scope runs once per state of an epoch, before its first batch is gathered, and may stop it") {
+    const graph_data data = graph_data::planted(200, 4);
+    set_up with = with_features();
+    const auto make = [&] { return neighbor_sampler<>(with.training.neighbors, 0); };
+    const outcome expected = node_training(data, with).run(make);
+    std::vector<std::uint32_t> begun;
+    node_training staged(data, with);
+    const std::vector<pipeline_stage<training_batch>> transfer{
+        {.name = "transfer", .scope = stage_scope::state, .before = stage::sample, .run = [&](training_batch& first) {
+             CHECK(first.work->batches > 0);
+             CHECK(first.key.number.index == 0);
+             begun.push_back(first.key.number.state);
+         }}};
+    CHECK(staged.run(make, transfer) == expected);
+    std::size_t states = 0;
+    for (std::uint64_t e = 0; e < with.epochs; ++e) states += staged.all.order()(e).size();
+    CHECK(begun.size() <= states); // states without training nodes have no batch
+    CHECK(begun.size() > with.epochs);
+
+    node_training failing(data, with);
+    const std::vector<pipeline_stage<training_batch>> planted{
+        {.name = "transfer", .scope = stage_scope::state, .run = [&](training_batch& first) {
+             if (first.key.epoch == 1) throw error(errc::not_finite, "planted");
+         }}};
+    CHECK_THROWS_WITH_AS((void)failing.run(make, planted), doctest::Contains("planted"), error);
+
+    // A stop in the stage trains the batches that were submitted, once each; the rest runs the stage again.
+    for (const std::uint32_t at : {0U, 1U}) {
+        std::stop_source stop;
+        std::vector<std::uint32_t> again;
+        node_training stopped(data, with);
+        const std::vector<pipeline_stage<training_batch>> stopping{
+            {.name = "transfer", .scope = stage_scope::state, .run = [&](training_batch& first) {
+                 again.push_back(first.key.number.state);
+                 if (again.size() == at + 1) stop.request_stop();
+             }}};
+        CHECK(stopped.run(make, stopping, stop.get_token()).weights == expected.weights);
+        CHECK(again.size() >= begun.size());
+    }
 }
 
 } // namespace test_train_sampled_batches

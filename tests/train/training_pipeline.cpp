@@ -6,9 +6,12 @@
 
 #include "support/refused_threads.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 namespace test_train_training_pipeline {
 
@@ -30,15 +33,14 @@ struct toy_run {
 };
 
 /// Trains a number: each update depends on the number that the batch read, so that any change of order shows.
-toy_run train(
-    std::uint64_t batches, std::uint64_t per_state, pipeline_options options, std::size_t pool, std::uint64_t jitter) {
+toy_run train(std::uint64_t batches, std::uint64_t per_state, pipeline_options options, std::size_t pool,
+    std::uint64_t jitter, pipeline_stages<toy_batch> stages = {}) {
     toy_run run;
     std::mutex row;
     const auto nap = [&](std::uint64_t stage, const toy_batch& b) {
         if (jitter != 0 && mix64(jitter + 31 * b.number + stage) % 4 == 0)
             std::this_thread::sleep_for(std::chrono::microseconds(mix64(jitter + b.number + stage) % 200));
     };
-    pipeline_stages<toy_batch> stages;
     stages.sample = [&](toy_batch& b) { nap(0, b); };
     stages.gather = [&](toy_batch& b) {
         nap(1, b);
@@ -63,7 +65,7 @@ toy_run train(
         auto b = pipeline.take();
         b->number = i;
         const std::uint64_t last = std::min(batches, (i / per_state + 1) * per_state) - 1;
-        pipeline.submit(std::move(b), last - i);
+        pipeline.submit(std::move(b), last - i, i % per_state == 0);
     }
     pipeline.drain();
     run.statistics = pipeline.statistics();
@@ -112,6 +114,73 @@ TEST_CASE("the deterministic schedule gives the same result at any timing, worke
         CHECK(first.statistics.staleness.max() == bound);
         CHECK(first.result != sequential(100));
     }
+}
+
+namespace {
+
+/// Trains states of seven batches by `train` with a stage of each scope. Returns what each saw.
+struct staged_run {
+    toy_run run;
+    std::vector<std::uint64_t> states, batches; // numbers of batches
+    bool early = true;                          // no batch of a state was gathered before its stage
+};
+staged_run train_staged(stage before, const pipeline_options& options, std::size_t pool, std::uint64_t jitter) {
+    staged_run seen;
+    std::atomic<std::uint64_t> begun{0}; // states
+    pipeline_stages<toy_batch> more;
+    more.own = {{.name = "transfer",
+                    .scope = stage_scope::state,
+                    .before = before,
+                    .run =
+                        [&](toy_batch& b) {
+                            std::this_thread::sleep_for(std::chrono::microseconds(mix64(jitter + b.number) % 300));
+                            seen.states.push_back(b.number);
+                            ++begun;
+                        }},
+        {.name = "look", .before = before, .run = [&](toy_batch& b) {
+             seen.batches.push_back(b.number);
+             if (begun < b.number / 7 + 1) seen.early = false;
+         }}};
+    seen.run = train(60, 7, options, pool, jitter, more);
+    return seen;
+}
+
+} // namespace
+
+TEST_CASE("a stage of state scope runs once for each state, before its first batch passes, and changes no result") {
+    for (const stage before : {stage::sample, stage::gather, stage::to_device, stage::compute, stage::update})
+        for (std::uint64_t jitter = 0; jitter < 3; ++jitter) {
+            CAPTURE(stage_names[static_cast<std::size_t>(before)]);
+            const staged_run seen =
+                train_staged(before, {.staleness = 0, .sample_workers = 3, .queues = {.items = 2}}, 5, jitter);
+            CHECK(seen.run.result == sequential(60));
+            CHECK(seen.states == std::vector<std::uint64_t>{0, 7, 14, 21, 28, 35, 42, 49, 56});
+            CHECK(seen.batches.size() == 60);
+            CHECK(std::ranges::is_sorted(seen.batches));
+            CHECK(seen.early);
+            REQUIRE(seen.run.statistics.own.size() == 2);
+            CHECK(seen.run.statistics.own[0].name == "transfer");
+            CHECK(seen.run.statistics.own[0].busy > 0);
+            const staged_run fixed = train_staged(before, {.staleness = 4, .deterministic = true}, 8, jitter);
+            CHECK(fixed.run.result == train(60, 7, {.staleness = 4, .deterministic = true}, 8, 0).result);
+            CHECK(fixed.states == seen.states);
+        }
+    pipeline_statistics sum = train_staged(stage::gather, {}, 20, 1).run.statistics;
+    const double busy = sum.own[0].busy;
+    sum += sum;
+    CHECK(sum.own.size() == 2);
+    CHECK(sum.own[0].busy == doctest::Approx(2 * busy));
+}
+
+TEST_CASE("an error in a stage of your own reaches the driving thread and nothing hangs") {
+    for (const stage before : {stage::sample, stage::gather, stage::compute, stage::update})
+        for (const stage_scope scope : {stage_scope::batch, stage_scope::state}) {
+            pipeline_stages<toy_batch> more;
+            more.own = {{.name = "transfer", .scope = scope, .before = before, .run = [](toy_batch& b) {
+                             if (b.number == 14) throw error(errc::not_finite, "planted");
+                         }}};
+            CHECK_THROWS_WITH_AS((void)train(60, 7, {.staleness = 2}, 5, 0, more), "planted", error);
+        }
 }
 
 TEST_CASE("after a drain the wait for the first batch counts from the declared start of work, not from the drain") {

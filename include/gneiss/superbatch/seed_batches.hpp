@@ -22,7 +22,9 @@ public:
     /// No batches.
     seed_batches() = default;
     /// \param of  returns the seeds of batch k, below `count`, valid until it is called again
-    seed_batches(std::uint64_t count, std::function<seed_set(std::uint64_t k)> of) : count_(count), of_(std::move(of)) {}
+    seed_batches(std::uint64_t count, std::function<seed_set(std::uint64_t k)> of)
+        : count_(count),
+          of_(std::move(of)) {}
     /// Takes batches of nodes.
     seed_batches(node_batches nodes) // NOLINT(google-explicit-constructor): they are seeds
         : count_(nodes.size()),

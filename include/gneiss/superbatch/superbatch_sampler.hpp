@@ -125,8 +125,8 @@ public:
         count_ = count;
         return true;
     }
-    /// Draws the sample of batch `k` into `arena`, without the excluded edges. Throws errc::invalid_argument for a batch
-    /// that the sampler does not hold.
+    /// Draws the sample of batch `k` into `arena`, without the excluded edges. Throws errc::invalid_argument for a
+    /// batch that the sampler does not hold.
     [[nodiscard]] mini_batch sample(std::uint64_t k, std::span<const node_id> seeds, mini_batch_arena& arena,
         std::span<const excluded_edge<>> excluded = {}) {
         if (!holds(epoch_, k))

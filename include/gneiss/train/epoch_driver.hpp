@@ -166,6 +166,7 @@ private:
             const std::shared_ptr<const work_type> work =
                 work_of(s); // a stop waits for it: less than a state's training
             const std::uint64_t count = work->size(), stride = group_.only ? group_.batches : 1;
+            bool begins = true;
             for (;; ++pass, first = 0) {
                 for (std::uint64_t i = first; i < count; i += stride) {
                     if (interruptible(i)) {
@@ -190,7 +191,8 @@ private:
                     b->ends_step = group_.only || i + 1 == count || (i + 1) % group_.batches == 0;
                     if (b->ends_step) ++steps_;
                     const std::uint64_t driven = i / stride;
-                    pipeline_.submit(std::move(b), segment_end(driven, ceil_div(count, stride)) - 1 - driven);
+                    pipeline_.submit(std::move(b), segment_end(driven, ceil_div(count, stride)) - 1 - driven,
+                        std::exchange(begins, false));
                 }
                 if (created.stopped || count == 0 || !observer_->again ||
                     !observer_->again(s, pass + 1, !ready || ready(s + 1)))

@@ -27,19 +27,17 @@ namespace gneiss {
 ///
 /// Meaning: `of_epoch(work, epoch, i)` returns the work of state i in another epoch, without holding the state.
 /// `cutter()` makes an object with `cut(batch)`, one per thread, which writes all of a batch of batch.work but its
-/// sample, and returns its seeds: a pure function of batch.key and the work. `sampler()` returns a sampler whose samples
-/// of those seeds are those of `produce`.
-/// Cost: `of_epoch` O(examples); `cut` O(batch), in memory that the cutter and the batch reuse; `cutter` and `sampler`
-/// once per run and epoch.
-/// Thread-safety: `of_epoch` and `cut` are called by the thread that draws ahead, while others use the producer.
-/// Errors: as in `batch_producer`.
+/// sample, and returns its seeds: a pure function of batch.key and the work. `sampler()` returns a sampler whose
+/// samples of those seeds are those of `produce`. Cost: `of_epoch` O(examples); `cut` O(batch), in memory that the
+/// cutter and the batch reuse; `cutter` and `sampler` once per run and epoch. Thread-safety: `of_epoch` and `cut` are
+/// called by the thread that draws ahead, while others use the producer. Errors: as in `batch_producer`.
 template <class B>
-concept inspectable_batches = batch_producer<B> && requires(
-    const B& c, const state_work& work, std::uint64_t epoch, std::uint32_t i, training_batch& batch) {
-    { c.of_epoch(work, epoch, i) } -> std::same_as<state_work>;
-    { c.cutter().cut(batch) } -> std::same_as<seed_set>;
-    { c.sampler() } -> std::same_as<any_sampler>;
-};
+concept inspectable_batches = batch_producer<B> &&
+    requires(const B& c, const state_work& work, std::uint64_t epoch, std::uint32_t i, training_batch& batch) {
+        { c.of_epoch(work, epoch, i) } -> std::same_as<state_work>;
+        { c.cutter().cut(batch) } -> std::same_as<seed_set>;
+        { c.sampler() } -> std::same_as<any_sampler>;
+    };
 
 /// Surroundings of `inspected_batches`; what they refer to outlives the batches.
 struct inspection_parts {

@@ -131,8 +131,9 @@ private:
 
 /// Sampler that `sampled_batches` takes for a topology.
 template <class S, class Topology>
-concept batch_sampler_of = std::same_as<S, no_hops> || std::same_as<S, any_graph_sampler> ||
-    std::same_as<S, any_sampler> || sampler_of<S, typename Topology::view> || device_sampler_of<S, typename Topology::view>;
+concept batch_sampler_of =
+    std::same_as<S, no_hops> || std::same_as<S, any_graph_sampler> || std::same_as<S, any_sampler> ||
+    sampler_of<S, typename Topology::view> || device_sampler_of<S, typename Topology::view>;
 
 /// Says what is missing: other types than the batches below take.
 template <class Task, class Topology, class Sampler>
@@ -265,9 +266,7 @@ private:
         std::optional<neighbor_coverage> coverage; ///< none: not corrected
     };
     struct worker {
-        worker(task_cutter by, const std::function<Sampler()>& make)
-            : cutter(std::move(by)),
-              sampler(make()) {}
+        worker(task_cutter by, const std::function<Sampler()>& make) : cutter(std::move(by)), sampler(make()) {}
         task_cutter cutter;
         Sampler sampler;
     };

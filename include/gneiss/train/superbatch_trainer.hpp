@@ -35,8 +35,8 @@ template <class Task>
 using ginex_batches = sampled_batches<Task, no_topology, any_sampler>;
 /// Ginex' slots (VLDB'22): batches from superbatches, features through a cache that change sets control.
 template <class Task = node_task, class Head = classification_head>
-using ginex_loop = train_loop<inspected_batches<ginex_batches<Task>>, cached_features, no_embeddings,
-    cpu_encoder_backend<Head>>;
+using ginex_loop =
+    train_loop<inspected_batches<ginex_batches<Task>>, cached_features, no_embeddings, cpu_encoder_backend<Head>>;
 
 /// Input features: rows of a source, or all of them in memory, dense or sparse.
 using feature_input = std::variant<feature_rows, std::shared_ptr<const resident_features>>;

@@ -109,8 +109,8 @@ public:
     [[nodiscard]] std::shared_ptr<const view> of_epoch(const view& v, std::uint64_t epoch, std::uint32_t i) const {
         auto result = std::make_shared<view>(v);
         result->links.edges = std::make_shared<const state_edges>(*v.links.edges);
-        result->links.batches = state_batches(v.links.edges->sizes(), options_.batch,
-            edge_shuffle_key(options_.seed, epoch, i), options_.batch_from);
+        result->links.batches = state_batches(
+            v.links.edges->sizes(), options_.batch, edge_shuffle_key(options_.seed, epoch, i), options_.batch_from);
         return result;
     }
     /// Returns the number of batches of a state.

@@ -44,6 +44,9 @@ struct train_loop_options {
     /// Computes the batches of this replica alone: loops elsewhere compute the others, and reducers bring the gradients
     /// together. None: computes those of all.
     std::optional<std::uint32_t> replica{};
+    /// Stages of your own. Up to `sample` a batch has the work of its state, up to `gather` its features; a batch may
+    /// be `absent`. A stage of state scope runs again when an epoch is resumed in the state.
+    std::vector<pipeline_stage<training_batch>> stages{};
     /// Called with the nodes whose rows a batch reads, batch by batch in order, on the thread that gathers them: for
     /// profiles.
     std::function<void(std::span<const node_id>)> on_rows{};
@@ -267,7 +270,8 @@ private:
             .gather = [this](training_batch& b) { gather(b); },
             .compute = [this](training_batch& b) { compute(b); },
             .update = [this](training_batch& b) { update(b); },
-            .admit = [this](training_batch& b) { admit(b); }};
+            .admit = [this](training_batch& b) { admit(b); },
+            .own = options_.stages};
         if (backend_.transfers()) {
             result.to_device = [this](training_batch& b) { backend_.to_device(b); };
             result.to_host = [this](training_batch& b) {

@@ -7,10 +7,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -34,6 +36,26 @@ inline constexpr std::size_t stage_count = 6; ///< number of stages
 inline constexpr std::array<const char*, stage_count> stage_names{
     "sample", "gather", "to_device", "compute", "to_host", "update"};
 
+/// How often a stage runs.
+enum class stage_scope : std::uint8_t {
+    batch, ///< with every batch
+    state  ///< with the first batch of each state, before it or any later one goes on to the next stage
+};
+
+/// A stage of your own, as a value. It has a thread between two of the stages above; batches pass it in order.
+///
+///     const pipeline_stage<my_batch> transfer{.name = "transfer", .scope = stage_scope::state,
+///         .before = stage::sample, .run = [&](my_batch& first) { to_device(*first.work); }};
+///
+/// While it runs with the first batch of a state, batches of the state before are in later stages.
+template <class Batch>
+struct pipeline_stage {
+    const char* name = "";                  ///< of its track and spans: a literal, not copied
+    stage_scope scope = stage_scope::batch; ///< how often it runs
+    stage before = stage::gather;           ///< the stage that follows it, or would if the pipeline had it
+    std::function<void(Batch&)> run;        ///< its work; any exception ends the pipeline
+};
+
 /// The function of each stage. An empty transfer is skipped, with its thread and queue: the CPU backend has none.
 template <class Batch>
 struct pipeline_stages {
@@ -47,6 +69,7 @@ struct pipeline_stages {
     function update;      ///< steps the node rows
     function admit{}; ///< optional: waits for room for the rows before they are gathered; its time counts as waiting
                       ///< for gather
+    std::vector<pipeline_stage<Batch>> own{}; ///< stages of your own; those before one stage run in this order
 };
 
 /// Options of a pipeline.
@@ -59,21 +82,40 @@ struct pipeline_options {
     trace_recorder* trace = nullptr;
 };
 
+/// Times of a stage of your own, in seconds.
+struct own_stage_seconds {
+    std::string name; ///< of the stage
+    double busy = 0;  ///< work
+    double wait = 0;  ///< waiting for the stage before
+    double room = 0;  ///< waiting for room before the next stage
+};
+
 /// Times and counts of a pipeline. Merges by addition.
 struct pipeline_statistics {
     std::array<double, stage_count> busy_seconds{}; ///< work of each stage
     std::array<double, stage_count> wait_seconds{}; ///< waiting for the stage before, or for staleness
     std::array<double, stage_count> gate_seconds{}; ///< part of wait_seconds that was for staleness
     std::array<double, stage_count> room_seconds{}; ///< waiting for room before the next stage
+    std::vector<own_stage_seconds> own;             ///< stages of your own, in their order; merged by name
     staleness_histogram staleness;                  ///< per batch
     std::uint64_t batches = 0;                      ///< batches that passed all stages
 
-    pipeline_statistics& operator+=(const pipeline_statistics& other) noexcept {
+    pipeline_statistics& operator+=(const pipeline_statistics& other) {
         for (std::size_t i = 0; i < stage_count; ++i) {
             busy_seconds[i] += other.busy_seconds[i];
             wait_seconds[i] += other.wait_seconds[i];
             gate_seconds[i] += other.gate_seconds[i];
             room_seconds[i] += other.room_seconds[i];
+        }
+        for (const own_stage_seconds& of : other.own) {
+            const auto mine = std::ranges::find(own, of.name, &own_stage_seconds::name);
+            if (mine == own.end()) {
+                own.push_back(of);
+                continue;
+            }
+            mine->busy += of.busy;
+            mine->wait += of.wait;
+            mine->room += of.room;
         }
         staleness += other.staleness;
         batches += other.batches;
@@ -116,22 +158,18 @@ public:
                         " needs one batch more than that");
             options.queues = {.items = options.staleness + 1};
         }
-        std::vector<stage> chain{stage::sample, stage::gather};
-        if (stages_.to_device) chain.push_back(stage::to_device);
-        chain.push_back(stage::compute);
-        if (stages_.to_host) chain.push_back(stage::to_host);
-        chain.push_back(stage::update);
-        for (std::size_t i = 0; i < chain.size(); ++i) queues_.push_back(std::make_unique<queue>(options.queues));
+        make_chain();
+        for (std::size_t i = 0; i < chain_.size(); ++i) queues_.push_back(std::make_unique<queue>(options.queues));
         try {
-            for (std::size_t i = 0; i < chain.size(); ++i) {
+            for (std::size_t i = 0; i < chain_.size(); ++i) {
                 const std::size_t workers =
-                    chain[i] == stage::sample ? std::max<std::size_t>(options.sample_workers, 1) : 1;
-                const place at{.here = chain[i],
+                    chain_[i].known == stage::sample ? std::max<std::size_t>(options.sample_workers, 1) : 1;
+                const place at{.here = chain_[i],
                     .in = *queues_[i],
-                    .out = i + 1 < chain.size() ? queues_[i + 1].get() : nullptr,
-                    .wait_name = i == 0 ? "wait for work" : wait_names[static_cast<std::size_t>(chain[i - 1])],
-                    .room_name = i + 1 < chain.size() ? room_names[static_cast<std::size_t>(chain[i + 1])] : ""};
-                const std::string name = stage_names[static_cast<std::size_t>(chain[i])];
+                    .out = i + 1 < chain_.size() ? queues_[i + 1].get() : nullptr,
+                    .wait_name = i == 0 ? "wait for work" : chain_[i - 1].wait_name,
+                    .room_name = i + 1 < chain_.size() ? chain_[i + 1].room_name : ""};
+                const std::string name = chain_[i].name;
                 for (std::size_t w = 0; w < workers; ++w)
                     threads_.emplace_back(
                         [this, at,
@@ -167,11 +205,11 @@ public:
     }
 
     /// Submits the next batch. `remaining`: number of batches that follow it before rows may be swapped (0 for the last
-    /// of a state); used by the deterministic schedule only.
-    void submit(std::unique_ptr<Batch> batch, std::uint64_t remaining) {
+    /// of a state); used by the deterministic schedule only. `begins_state`: stages of state scope run with it.
+    void submit(std::unique_ptr<Batch> batch, std::uint64_t remaining, bool begins_state = false) {
         resume();
         const std::uint64_t number = submitted_++;
-        ticket t{number, fence_, number + remaining, std::move(batch)};
+        ticket t{number, fence_, number + remaining, begins_state, std::move(batch)};
         if (remaining == 0) fence_ = submitted_;
         const std::uint64_t bytes = t.batch->bytes();
         if (!queues_.front()->push(number, std::move(t), bytes)) rethrow();
@@ -204,12 +242,21 @@ public:
 
     /// Returns the totals so far; may be called while batches run.
     [[nodiscard]] pipeline_statistics statistics() const {
+        const auto seconds = [](const counter& of) {
+            return static_cast<double>(of.load(std::memory_order_relaxed)) * 1e-9;
+        };
         pipeline_statistics sum;
-        for (std::size_t i = 0; i < stage_count; ++i) {
-            sum.busy_seconds[i] = static_cast<double>(busy_[i].load(std::memory_order_relaxed)) * 1e-9;
-            sum.wait_seconds[i] = static_cast<double>(wait_[i].load(std::memory_order_relaxed)) * 1e-9;
-            sum.gate_seconds[i] = static_cast<double>(gate_time_[i].load(std::memory_order_relaxed)) * 1e-9;
-            sum.room_seconds[i] = static_cast<double>(room_[i].load(std::memory_order_relaxed)) * 1e-9;
+        for (const placed_stage& s : chain_) {
+            const double busy = seconds(s.busy), wait = seconds(s.wait), room = seconds(s.room);
+            if (!s.known) {
+                sum.own.push_back({s.name, busy, wait, room});
+                continue;
+            }
+            const auto i = static_cast<std::size_t>(*s.known);
+            sum.busy_seconds[i] = busy;
+            sum.wait_seconds[i] = wait;
+            sum.gate_seconds[i] = seconds(s.gate);
+            sum.room_seconds[i] = room;
         }
         const std::scoped_lock lock(mutex_);
         sum.staleness = staleness_;
@@ -222,6 +269,7 @@ private:
         std::uint64_t number = 0;
         std::uint64_t fence = 0; // first batch after the last fence
         std::uint64_t last = 0;  // last batch before the next fence
+        bool begins_state = false;
         std::unique_ptr<Batch> batch;
     };
     using queue = ordered_queue<ticket>;
@@ -233,9 +281,44 @@ private:
         "wait for room before gather", "wait for room before to_device", "wait for room before compute",
         "wait for room before to_host", "wait for room before update"};
 
+    using counter = std::atomic<std::int64_t>; // nanoseconds
+
+    /// A stage in the chain, one of the library's or one of the caller's.
+    struct placed_stage {
+        const char* name;
+        stage_scope scope;
+        std::optional<stage> known; // none: the caller's
+        const std::function<void(Batch&)>& run;
+        const char *wait_name, *room_name; // of waits for it
+        counter busy{0}, wait{0}, gate{0}, room{0};
+
+        placed_stage(const char* of, stage_scope often, std::optional<stage> which,
+            const std::function<void(Batch&)>& work, const char* wait_for, const char* room_for)
+            : name(of),
+              scope(often),
+              known(which),
+              run(work),
+              wait_name(wait_for),
+              room_name(room_for) {}
+    };
+
+    void make_chain() {
+        const std::array<const std::function<void(Batch&)>*, stage_count> library{
+            &stages_.sample, &stages_.gather, &stages_.to_device, &stages_.compute, &stages_.to_host, &stages_.update};
+        for (std::size_t i = 0; i < stage_count; ++i) {
+            const auto s = static_cast<stage>(i);
+            for (const pipeline_stage<Batch>& own : stages_.own)
+                if (own.before == s)
+                    chain_.emplace_back(own.name, own.scope, std::nullopt, own.run, "wait for a stage of your own",
+                        "wait for room before a stage of your own");
+            if ((s == stage::to_device || s == stage::to_host) && !*library[i]) continue;
+            chain_.emplace_back(stage_names[i], stage_scope::batch, s, *library[i], wait_names[i], room_names[i]);
+        }
+    }
+
     /// Position of a thread in the chain of stages.
     struct place {
-        stage here;
+        placed_stage& here;
         queue& in;
         queue* out; // null after the last
         const char *wait_name, *room_name;
@@ -246,7 +329,7 @@ private:
             for (;;) {
                 std::chrono::nanoseconds waited{0}, for_room{0};
                 std::optional<ticket> next = at.in.pop(&waited);
-                add(wait_, at.here, waited = since_resumed(waited));
+                add(at.here.wait, waited = since_resumed(waited));
                 record_wait(track, at.wait_name, waited);
                 if (!next || !step(at.here, *next, track)) break;
                 const std::uint64_t number = next->number, bytes = next->batch->bytes();
@@ -254,7 +337,7 @@ private:
                     put_back(std::move(next->batch));
                 } else {
                     if (!at.out->push(number, std::move(*next), bytes, &for_room)) break;
-                    add(room_, at.here, for_room);
+                    add(at.here.room, for_room);
                     record_wait(track, at.room_name, for_room);
                 }
             }
@@ -265,39 +348,39 @@ private:
     }
 
     /// Runs one stage of one batch. Returns false if the pipeline is closing.
-    bool step(stage s, ticket& t, trace_track* track) {
-        const auto& function = function_of(s);
+    bool step(placed_stage& s, ticket& t, trace_track* track) {
+        if (s.scope == stage_scope::state && !t.begins_state) return true;
         if constexpr (traced_item<Batch>) {
             t.batch->trace = track;
             t.batch->moved_bytes = trace_arguments::none;
         }
         auto since = clock::now();
-        if (s == stage::gather) {
+        if (s.known == stage::gather) {
             std::uint64_t missed = 0;
             if (!gate_.begin_read(t.number, t.fence, &missed)) return false;
             if (stages_.admit) stages_.admit(*t.batch);
             since = waited_since(s, since, track, "wait for update");
-            function(*t.batch);
+            s.run(*t.batch);
             gate_.end_read(t.number);
             const std::scoped_lock lock(mutex_);
             staleness_.add(missed);
-        } else if (s == stage::update) {
+        } else if (s.known == stage::update) {
             if (!gate_.begin_update(t.number, t.last)) return false;
             since = waited_since(s, since, track, "wait for gather of later batches");
-            function(*t.batch);
+            s.run(*t.batch);
             gate_.end_update(t.number);
         } else {
-            function(*t.batch);
+            s.run(*t.batch);
         }
         const auto now = clock::now();
-        add(busy_, s, now - since);
+        add(s.busy, now - since);
         if (track != nullptr) {
             trace_arguments with;
             if constexpr (traced_item<Batch>)
                 with = t.batch->traced();
             else
                 with.batch = t.number;
-            track->add(stage_names[static_cast<std::size_t>(s)], since, now, with);
+            track->add(s.name, since, now, with);
         }
         return true;
     }
@@ -314,29 +397,17 @@ private:
         return std::min<std::chrono::nanoseconds>(waited, clock::now() - resumed);
     }
 
-    clock::time_point waited_since(stage s, clock::time_point since, trace_track* track, const char* name) {
+    static clock::time_point waited_since(
+        placed_stage& s, clock::time_point since, trace_track* track, const char* name) {
         const auto now = clock::now();
-        add(wait_, s, now - since);
-        add(gate_time_, s, now - since);
+        add(s.wait, now - since);
+        add(s.gate, now - since);
         if (track != nullptr) track->add_wait(name, since);
         return now;
     }
 
-    [[nodiscard]] const typename pipeline_stages<Batch>::function& function_of(stage s) const noexcept {
-        switch (s) {
-        case stage::sample: return stages_.sample;
-        case stage::gather: return stages_.gather;
-        case stage::to_device: return stages_.to_device;
-        case stage::compute: return stages_.compute;
-        case stage::to_host: return stages_.to_host;
-        case stage::update: break;
-        }
-        return stages_.update;
-    }
-
-    using counters = std::array<std::atomic<std::int64_t>, stage_count>;
-    static void add(counters& to, stage s, std::chrono::nanoseconds time) noexcept {
-        to[static_cast<std::size_t>(s)].fetch_add(time.count(), std::memory_order_relaxed);
+    static void add(counter& to, std::chrono::nanoseconds time) noexcept {
+        to.fetch_add(time.count(), std::memory_order_relaxed);
     }
 
     [[nodiscard]] static std::exception_ptr destroyed() noexcept {
@@ -365,12 +436,12 @@ private:
     pipeline_stages<Batch> stages_;
     pipeline_options options_;
     staleness_gate gate_;
+    std::deque<placed_stage> chain_;             // of stages_, whose functions it refers to
     std::vector<std::unique_ptr<queue>> queues_; // queues_[i] feeds the i-th stage of the chain
     std::uint64_t submitted_ = 0;                // driving thread only
     std::uint64_t fence_ = 0;                    // driving thread only
     bool drained_ = true;                        // driving thread only
     std::atomic<clock::rep> resumed_at_{0};
-    counters busy_{}, wait_{}, gate_time_{}, room_{};
 
     mutable std::mutex mutex_;
     std::condition_variable returned_;

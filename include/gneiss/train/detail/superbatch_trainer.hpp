@@ -21,7 +21,8 @@ namespace gneiss {
 GNEISS_INLINE superbatch_trainer::superbatch_trainer(
     const superbatch_trainer_options& options, superbatch_parts parts, executor_ref executor)
     : task_(make_task(options, parts)),
-      sampled_(task_, topology_, [sampler = parts.sampler] { return sampler; }, executor),
+      sampled_(
+          task_, topology_, [sampler = parts.sampler] { return sampler; }, executor),
       batches_(sampled_, inspection_options(options, parts), executor,
           {.nodes = parts.targets ? parts.targets->targets.nodes : parts.labels.size(),
               .before_sampling = parts.before_sampling,
@@ -90,8 +91,7 @@ GNEISS_INLINE node_task superbatch_trainer::make_task(
     const node_task::options of{options.batch, options.seed};
     const auto nodes = [all = std::move(parts.training_nodes)](
                            std::uint32_t /*state*/, std::vector<node_id>& out) { out = all; };
-    if (parts.targets)
-        return {of, parts.targets->targets, row_partitioning{parts.targets->targets.nodes, 1}, nodes};
+    if (parts.targets) return {of, parts.targets->targets, row_partitioning{parts.targets->targets.nodes, 1}, nodes};
     return {of, parts.labels, parts.encode.outputs(), row_partitioning{parts.labels.size(), 1}, nodes};
 }
 
