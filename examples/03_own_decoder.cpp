@@ -2,7 +2,7 @@
 // its tail. The library needs two functions; it supplies batches, losses, optimizers and ranking.
 #include <gneiss/gneiss.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/train/embedding_trainer.hpp>
+#include <gneiss/train/trainers/marius.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -61,7 +61,7 @@ int main() {
     memory_budget budget(8 << 20);
     partition_buffer buffer(rows, {.resident_partitions = 1}, budget);
     edge_buffer edges(source, {.partitions = 1, .cache_all = true}, budget);
-    embedding_trainer training({.negatives = {.chunks = 1, .filtered = true, .all = true}},
+    marius_trainer training = make_marius({.negatives = {.chunks = 1, .filtered = true, .all = true}},
         {.model = model, .optimizer = adagrad{.rate = .1F}, .rows = buffer, .edges = edges, .relations = angles},
         executor, budget);
     for (std::uint64_t e = 0; e < 400; ++e) (void)training.run(in_memory_order(1)(0), e);

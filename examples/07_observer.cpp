@@ -3,7 +3,7 @@
 #include <gneiss/gneiss.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
-#include <gneiss/train/embedding_trainer.hpp>
+#include <gneiss/train/trainers/marius.hpp>
 
 #include <cstdio>
 #include <stop_token>
@@ -69,9 +69,9 @@ void train(const std::string& name, std::uint64_t most) {
     const edge_loader source{.size = [](edge_bucket b) { return edges_of(b).size(); },
         .load = [](edge_bucket b, std::span<edge> to) { std::ranges::copy(edges_of(b), to.begin()); }};
     edge_buffer edges(source, {.partitions = nodes.partitions}, budget);
-    embedding_trainer_options options{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
+    marius_options options{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
     options.pipeline.staleness = 0; // synchronous: results depend only on the plan and the seed
-    embedding_trainer training(options,
+    marius_trainer training = make_marius(options,
         {.model = model, .optimizer = adam{.rate = .01F}, .rows = buffer, .edges = edges, .relations = relations},
         executor, budget);
     //! [trainer]

@@ -5,7 +5,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/dataset_writer.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainers/mariusgnn.hpp>
 
 #include <cstdio>
 #include <filesystem>
@@ -64,7 +64,7 @@ int main() {
     const dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     optimizer.allocate_state(weights);
     const tbb_executor executor;
-    gnn_trainer training({.batch = 200, .neighbors = {.fanout = parse_fanout("10,10", both)}},
+    mariusgnn_trainer training = make_mariusgnn({.batch = 200, .neighbors = {.fanout = parse_fanout("10,10", both)}},
         {.task = task, .encode = encode, .weights = weights, .optimizer = optimizer, .inputs = inputs}, executor,
         budget);
     //! [trainer]

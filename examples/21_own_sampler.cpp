@@ -5,7 +5,7 @@
 #include <gneiss/gneiss.hpp>
 #include <gneiss/storage/feature/mapped_rows.hpp>
 #include <gneiss/train/sampled_batches.hpp>
-#include <gneiss/train/superbatch_trainer.hpp>
+#include <gneiss/train/trainers/ginex.hpp>
 
 #include <cstdio>
 #include <fstream>
@@ -35,7 +35,7 @@ struct least_known {
         return writer.write(key, arena);
     }
 };
-static_assert(storable_sampler_of<least_known, csr_graph<>>); // superbatch_trainer may store samples
+static_assert(storable_sampler_of<least_known, csr_graph<>>); // Ginex may store samples
 //! [sampler]
 
 int main() {
@@ -51,16 +51,16 @@ int main() {
     dense_parameters<> weights;
     cpu_encoder encode(weights, parse_layers("sage:32,sage:8"), {.dense = columns, .sparse = 0});
     weights.allocate(/*seed*/ 1);
-    superbatch_trainer training({.batch = 200, .superbatches = {.schedule = superbatch_schedule::conventional}},
+    ginex_trainer training = make_ginex({.batch = 200, .superbatches = {.schedule = superbatch_schedule::conventional}},
         {.sampler = {graph.edges, [] { return least_known{5, 2}; }},
             .features = feature_rows{.source = features, .columns = columns},
-            .labels = graph.labels,
-            .training_nodes = graph.nodes,
+            .task = classified_nodes{graph.labels, [&](std::uint32_t, auto& out) { out = graph.nodes; }},
             .encode = encode,
             .weights = weights,
             .optimizer = make_dense_optimizer("sgd", .5F)},
         executor);
-    for (std::uint64_t e = 0; e < 5; ++e) std::printf("accuracy %.3f\n", training.run(e).model.accuracy());
+    for (std::uint64_t e = 0; e < 5; ++e)
+        std::printf("accuracy %.3f\n", training.run(whole_graph(), e).model.accuracy());
     //! [trainer]
-    return training.run(5).model.accuracy() > .8 ? 0 : 1;
+    return training.run(whole_graph(), 5).model.accuracy() > .8 ? 0 : 1;
 }

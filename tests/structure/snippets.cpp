@@ -73,7 +73,7 @@
 #include <gneiss/train/macro_batch_reuse.hpp>
 #include <gneiss/train/queue.hpp>
 #include <gneiss/train/staleness.hpp>
-#include <gneiss/train/superbatch_trainer.hpp>
+#include <gneiss/train/trainers/ginex.hpp>
 #include <gneiss/train/tasks.hpp>
 #include <gneiss/train/train_loop.hpp>
 
@@ -630,17 +630,17 @@ void staleness_gate_snippet(std::uint64_t k, std::uint64_t fence, std::uint64_t 
     //>
 }
 
-// train/superbatch_trainer.hpp
-void superbatch_trainer_snippet(const disk_csc& graph, any_row_source rows, cached_rows<any_row_source>& cache, std::span<const class_id> labels, const ids_list& nodes, cpu_encoder& encoder, dense_parameters<>& weights, const dense_optimizer& optimizer, std::uint64_t seed, const tbb_executor& executor, std::vector<double>& loss) {
+// train/trainers/ginex.hpp
+void ginex_snippet(const disk_csc& graph, any_row_source rows, cached_rows<any_row_source>& cache, std::span<const class_id> labels, const node_task::nodes_of_state& nodes_of_state, cpu_encoder& encoder, dense_parameters<>& weights, const dense_optimizer& optimizer, std::uint64_t seed, const tbb_executor& executor, std::vector<double>& loss) {
     //<
     constexpr std::uint64_t epochs = 10;
     const neighbor_options hops{.fanout = parse_fanout("10,5")};
     any_sampler sampler = make_sampler(graph, sampler_kind::neighbor, hops, seed); // of a disk_csc
-    superbatch_trainer training({.seed = seed, .superbatches = {.directory = "run", .epochs = epochs}},
+    ginex_trainer training = make_ginex({.seed = seed, .superbatches = {.directory = "run", .epochs = epochs}},
         {.sampler = sampler, .features = feature_rows{.source = rows, .cache = &cache, .columns = 128},
-            .labels = labels, .training_nodes = nodes, .encode = encoder, .weights = weights,
+            .task = classified_nodes{labels, nodes_of_state}, .encode = encoder, .weights = weights,
             .optimizer = optimizer}, executor);
-    for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) loss.push_back(training.run(epoch).model.mean_loss());
+    for (std::uint64_t e = 0; e < epochs; ++e) loss.push_back(training.run(whole_graph(), e).model.mean_loss());
     //>
 }
 

@@ -35,7 +35,7 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
         const std::uint64_t nodes = 1000 + draw.below(3000), edges = 2000 + draw.below(60000);
         const auto listed = test::hub_edges(nodes, static_cast<std::size_t>(edges), seed);
         const auto graph = test::whole_graph(nodes, listed);
-        gnn_trainer_options options{.batch = 1 + draw.below(200)};
+        gnn_options options{.batch = 1 + draw.below(200)};
         const std::string fanout = one_of({"3,3", "400,400", "2,all", "500+1,1+500", "1,30", "10,2"});
         const std::string text = one_of({"sage:40,sage:8", "sage:8:max,sage:30:max", "gcn:16,gcn:16:row",
             "gat:4x8,gat:8:mean", "sage:8:norm,gcn:8:residual"});
@@ -187,7 +187,7 @@ TEST_CASE("the bound for states of some partitions holds for every choice of the
 }
 
 TEST_CASE("the bound does not wrap for huge fan-outs, and is capped by the number of nodes") {
-    gnn_trainer_options options{.batch = 100'000'000};
+    gnn_options options{.batch = 100'000'000};
     options.neighbors.fanout = parse_fanout("4000000000,4000000000", neighbor_direction::both);
     gnn_shape shape{.nodes = 1'000'000'000, .edges = 100'000'000'000, .columns = {.dense = 128}, .learned = 128};
     const auto layers = parse_layers("sage:8,sage:8");

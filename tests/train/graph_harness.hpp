@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainers/mariusgnn.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -123,7 +123,7 @@ struct set_up {
     float rate = .1F, dense_rate = .02F;
     engine_factory engines = graph_harness::threads();
     std::optional<memory_file_system> memory{}; ///< used by the engines: files on disk are copied there
-    gnn_trainer_options training{.batch = 50,
+    gnn_options training{.batch = 50,
         .negatives = {.per_chunk = 10, .chunks = 2, .degree_fraction = .5},
         .neighbors = {.fanout = {{.in = 3}, {.in = 3}}},
         .pipeline = {.staleness = 0}};
@@ -147,7 +147,7 @@ struct outcome {
 };
 
 /// All parts of training.
-struct trainer {
+struct gnn_harness {
     const graph_data& data;
     set_up with;
     temporary_directory files{};
@@ -160,9 +160,10 @@ struct trainer {
     std::optional<cpu_encoder> encode{};
     std::optional<any_link_model> model{};
     /// Makes a backend that replaces the CPU's; may be empty.
-    std::function<std::optional<any_backend>(trainer&)> compute{};
+    std::function<std::optional<any_backend>(gnn_harness&)> compute{};
+    batch_memory bound{}; ///< of a batch, after `run`
 
-    trainer(const graph_data& of, set_up options)
+    gnn_harness(const graph_data& of, set_up options)
         : data(of),
           with(std::move(options)),
           optimizer(make_row_optimizer(with.optimizer, with.rate)),
@@ -246,18 +247,18 @@ struct trainer {
                                               training_nodes(data, states, every)(s, out);
                                           }});
         std::optional<any_backend> elsewhere = compute ? compute(*this) : std::nullopt;
-        gnn_trainer training(with.training,
-            {.task = *task,
-                .encode = *encode,
-                .weights = weights,
-                .optimizer = dense,
-                .row_optimizer = optimizer,
-                .inputs = {.rows = row_buffer ? &*row_buffer : nullptr,
-                    .features = feature_rows ? &*feature_rows : nullptr,
-                    .graph = graph},
-                .backend = elsewhere ? &*elsewhere : nullptr,
-                .frozen = with.frozen},
-            executor, budget);
+        const gnn_parts parts{.task = *task,
+            .encode = *encode,
+            .weights = weights,
+            .optimizer = dense,
+            .row_optimizer = optimizer,
+            .inputs = {.rows = row_buffer ? &*row_buffer : nullptr,
+                .features = feature_rows ? &*feature_rows : nullptr,
+                .graph = graph},
+            .backend = elsewhere ? &*elsewhere : nullptr,
+            .frozen = with.frozen};
+        bound = bound_gnn_memory(with.training, parts).batch;
+        mariusgnn_trainer training = make_mariusgnn(with.training, parts, executor, budget);
         use(training, [&](std::uint64_t epoch) -> const epoch_plan& {
             if (fixed == nullptr) states = orders(epoch);
             return states;
@@ -291,13 +292,13 @@ struct trainer {
 
 /// Trains; if `stop_every` is not 0, stops after that many batches and resumes from a checkpoint.
 inline outcome train(const graph_data& data, const set_up& with, std::uint64_t stop_every = 0,
-    const std::function<std::optional<any_backend>(trainer&)>& compute = {}) {
-    trainer all(data, with);
+    const std::function<std::optional<any_backend>(gnn_harness&)>& compute = {}) {
+    gnn_harness all(data, with);
     all.compute = compute;
     std::vector<training_statistics> epochs;
     resume_position at{};
     while (at.epoch < with.epochs)
-        all.run([&](gnn_trainer& training, const auto& states) {
+        all.run([&](mariusgnn_trainer& training, const auto& states) {
             std::stop_source stop;
             std::atomic<std::uint64_t> applied{0};
             const training_observer observer{.on_batch = [&](const batch_key&, const training_statistics&) {

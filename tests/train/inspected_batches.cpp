@@ -38,12 +38,12 @@ set_up of_links() {
 }
 const epoch_plan whole{buffer_state{.resident = {0}, .edge_buckets = {{0, 0}}}};
 
-/// Oracle: the same training by `gnn_trainer`, all in memory.
+/// Oracle: the same training by `make_mariusgnn`, all in memory.
 outcome in_memory(const graph_data& data, const set_up& with) {
-    trainer all(data, with);
+    gnn_harness all(data, with);
     std::vector<training_statistics> epochs;
     all.run(
-        [&](gnn_trainer& training, const auto&) {
+        [&](mariusgnn_trainer& training, const auto&) {
             for (std::uint64_t e = 0; e < with.epochs; ++e) epochs.push_back(training.run(whole, e).model);
         },
         3, &whole);
@@ -60,7 +60,7 @@ struct inspection {
 
 /// Slots of link prediction in a graph on disk, with superbatches, a cache and an encoder.
 struct link_training {
-    trainer all;
+    gnn_harness all;
     inspection how;
     temporary_directory files{};
     memory_budget budget{};
@@ -97,7 +97,7 @@ private:
     template <class Make>
     void run_slots(
         Make& make, const graph_buffer* exclude_from, resume_position& at, std::vector<training_statistics>& epochs) {
-        const gnn_trainer_options& t = all.with.training;
+        const gnn_options& t = all.with.training;
         bucket_reader reader(all.data.store, all.with.engines);
         edge_buffer edges(reader.source(), {.cache_all = how.keeps_edges}, budget);
         link_task<> task({t.batch, t.batch_from, t.negatives, t.seed}, edges, all.data.rows, exclude_from);
@@ -259,7 +259,7 @@ TEST_CASE("edges that a batch predicts are left out of its sample ahead of train
 
     memory_budget budget;
     graph_buffer buffer(data.store, with.engines, neighbor_direction::in,
-        graph_buffer::bytes_needed(whole, data.store, neighbor_direction::in), budget);
+        graph_buffer::need(whole, data.store, neighbor_direction::in).bytes, budget);
     buffer.begin_epoch(whole);
     const auto graph = buffer.acquire(0);
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::conventional}) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gneiss/train/embedding_trainer.hpp>
+#include <gneiss/train/trainers/marius.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -63,7 +63,7 @@ struct set_up {
     frozen_parts frozen{};
     bool forgets_steps = false;             ///< resumes as if no step had been made
     std::uint64_t* written_bytes = nullptr; ///< gets the bytes of rows that training wrote
-    embedding_trainer_options training{.negatives = {.chunks = 10, .degree_fraction = .5}};
+    marius_options training{.negatives = {.chunks = 10, .degree_fraction = .5}};
 };
 
 /// Makes a backend that replaces the CPU's; may be empty.
@@ -113,9 +113,9 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         edge_buffer edges(
             graph.source(), {.partitions = graph.partitioning.partitions, .trace = with.trace}, for_edges);
         std::optional<any_backend> elsewhere = compute ? compute(with, relations) : std::nullopt;
-        embedding_trainer_options options = with.training;
+        marius_options options = with.training;
         options.pipeline.trace = with.trace;
-        embedding_trainer training(options,
+        marius_trainer training = make_marius(options,
             {.model = model,
                 .optimizer = optimizer,
                 .rows = buffer,

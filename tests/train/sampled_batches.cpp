@@ -42,7 +42,7 @@ static_assert(sampler_of<first_neighbors, resident_graph>);
 
 /// Node classification with any sampler in the graph of the resident partitions.
 struct node_training {
-    trainer all;
+    gnn_harness all;
     memory_budget budget{};
     tbb_executor on;
     epoch_plan states;

@@ -7,10 +7,11 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/train/any_slots.hpp>
-#include <gneiss/train/embedding_trainer.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
 #include <gneiss/train/sum_of_replicas.hpp>
-#include <gneiss/train/superbatch_trainer.hpp>
+#include <gneiss/train/trainers/ginex.hpp>
+#include <gneiss/train/trainers/hanoi.hpp>
+#include <gneiss/train/trainers/marius.hpp>
+#include <gneiss/train/trainers/mariusgnn.hpp>
 
 #include "graph_harness.hpp"
 
@@ -30,30 +31,38 @@ using namespace graph_harness;
 
 namespace {
 
-// The table of slots in docs/architecture/modules.md.
+// The table of slots in docs/architecture/modules.md: what the four programs run. A slot is any_… only where a flag
+// chooses it; "each choice of a design fills its slot with the type of the table" names the types behind it.
 template <class Loop>
-struct slots_of;
-template <class B, class F, class E, class C, class R>
-struct slots_of<train_loop<B, F, E, C, R>> {
-    using batches = B;
-    using features = F;
-    using embeddings = E;
-    using backend = C;
-    using reducer = R;
-};
-static_assert(std::is_same_v<slots_of<marius_loop>::batches, sampled_batches<link_task<>, no_topology, no_hops>>);
-static_assert(std::is_same_v<slots_of<marius_loop>::features, no_features>);
-static_assert(std::is_same_v<slots_of<marius_loop>::embeddings, buffered_embeddings>);
-static_assert(std::is_same_v<slots_of<marius_loop>::backend, cpu_embedding_backend<link_head>>);
+constexpr bool is_any_backend = std::is_same_v<typename Loop::backend_type, any_backend>;
+
+static_assert(std::is_same_v<marius_trainer, trainer<marius_loop>>);
 static_assert(
-    std::is_same_v<slots_of<hanoi_loop>::batches, sampled_batches<node_task, buffered_topology, neighbor_sampler<>>>);
-static_assert(std::is_same_v<slots_of<hanoi_loop>::features, buffered_features>);
-static_assert(std::is_same_v<slots_of<hanoi_loop>::embeddings, no_embeddings>);
-static_assert(std::is_same_v<slots_of<ginex_loop<>>::batches, inspected_batches<ginex_batches<node_task>>>);
-static_assert(std::is_same_v<slots_of<ginex_loop<>>::features, cached_features>);
-static_assert(std::is_same_v<slots_of<ginex_loop<>>::backend, cpu_encoder_backend<classification_head>>);
-static_assert(std::is_same_v<slots_of<any_train_loop>::reducer, any_reducer>);
-static_assert(std::is_same_v<slots_of<hanoi_loop>::reducer, identity_reducer>);
+    std::is_same_v<marius_loop::batches_type, sampled_batches<link_task<any_negatives>, no_topology, no_hops>>);
+static_assert(std::is_same_v<marius_loop::features_type, no_features>);
+static_assert(std::is_same_v<marius_loop::embeddings_type, buffered_embeddings>);
+static_assert(is_any_backend<marius_loop>); // --device
+
+static_assert(std::is_same_v<mariusgnn_trainer, trainer<mariusgnn_loop>>);
+static_assert(std::is_same_v<mariusgnn_loop::batches_type, any_batches>);       // --task, --sampler
+static_assert(std::is_same_v<mariusgnn_loop::features_type, any_features>);     // --inputs
+static_assert(std::is_same_v<mariusgnn_loop::embeddings_type, any_embeddings>); // --inputs
+static_assert(is_any_backend<mariusgnn_loop>);                                  // --task, --device
+
+static_assert(std::is_same_v<ginex_trainer, trainer<ginex_loop>>);
+static_assert(std::is_same_v<ginex_loop::batches_type, any_batches>);   // --task
+static_assert(std::is_same_v<ginex_loop::features_type, any_features>); // --feature-cache
+static_assert(std::is_same_v<ginex_loop::embeddings_type, no_embeddings>);
+static_assert(is_any_backend<ginex_loop>); // --node-task, --device
+
+static_assert(std::is_same_v<hanoi_trainer, trainer<hanoi_loop>>);
+static_assert(std::is_same_v<hanoi_loop::batches_type,
+    sampled_batches<node_task, buffered_topology, any_graph_sampler>>); // --sampler
+static_assert(std::is_same_v<hanoi_loop::features_type, any_features>); // node_classifier_options::own_cache
+static_assert(std::is_same_v<hanoi_loop::embeddings_type, no_embeddings>);
+static_assert(is_any_backend<hanoi_loop>); // --node-task, --device
+
+static_assert(std::is_same_v<any_train_loop::reducer_type, any_reducer>);
 
 set_up with_classes() {
     set_up with;
@@ -65,7 +74,7 @@ set_up with_classes() {
 
 /// Parts of a loop over planted classes, with concrete slot types.
 struct parts {
-    trainer all;
+    gnn_harness all;
     memory_budget budget{};
     tbb_executor on;
     epoch_plan states;
@@ -225,7 +234,7 @@ TEST_CASE("states need not be sets of partitions: large-batch sampling with one 
     with.order_slots = with.buffer_slots = 2;
     const outcome expected = train(data, with);
     const auto macro = [&](std::size_t count) {
-        trainer all(data, with);
+        gnn_harness all(data, with);
         memory_budget budget;
         const serial_executor on;
         lbs::macro_task task{data, {}, with.training.batch, with.training.seed};
@@ -688,9 +697,9 @@ TEST_CASE("a phase releases data that the next epoch reads again") {
     with.order = "memory";
     with.order_slots = with.buffer_slots = 2;
     const outcome expected = train(data, with);
-    trainer all(data, with);
+    gnn_harness all(data, with);
     std::vector<training_statistics> found;
-    all.run([&](gnn_trainer& training, const auto& states) {
+    all.run([&](mariusgnn_trainer& training, const auto& states) {
         for (std::uint64_t e = 0; e < with.epochs; ++e) {
             found.push_back(training.run(states(e), e).model);
             training.enter(phase::evaluate);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/train/superbatch_trainer.hpp>
+#include <gneiss/train/trainers/ginex.hpp>
 
 #include "kit/gnn/node_classification_options.hpp"
 

@@ -19,7 +19,7 @@
 #include <gneiss/storage/adjacency/neighbor_cache.hpp>
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/superbatch/superbatch_sampler.hpp>
-#include <gneiss/train/superbatch_trainer.hpp>
+#include <gneiss/train/trainers/ginex.hpp>
 
 #include "kit/graph/neighbor_lists.hpp"
 #include "options.hpp"

@@ -11,7 +11,7 @@
 #include <gneiss/cache/adjacency_cache_score.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/file_system.hpp>
-#include <gneiss/train/superbatch_trainer.hpp>
+#include <gneiss/train/trainers/ginex.hpp>
 
 #include "commands.hpp"
 #include "kit/cli/machine.hpp"
@@ -89,10 +89,10 @@ std::filesystem::path superbatches_of(const std::filesystem::path& run) {
 }
 
 /// Assembles Ginex: graph and features on disk, a cache of each, superbatches, an encoder.
-class ginex_trainer final : public trainers::node_classification_training {
+class training final : public trainers::node_classification_training {
 public:
     /// Starts a run, or resumes it. `lists` are charged to the budget, too.
-    ginex_trainer(const parts& of, const options& how, const training_plan& plan, topology& lists,
+    training(const parts& of, const options& how, const training_plan& plan, topology& lists,
         trainers::compute_device* device, programs::progress& live)
         : node_classification_training(of),
           options_(how),
@@ -110,7 +110,7 @@ public:
         if (neighbors_ && !in_turns) neighbors_->load();
         if (in_turns && features_->cache() != nullptr) features_->cache()->release();
         if (plan.pass_bytes != 0) ahead_ = lists.ahead(pass_settings(of.data, how, plan, live), executor_, passes_);
-        gneiss::superbatch_trainer_options options{.batch = *how.batch,
+        gneiss::ginex_options options{.batch = *how.batch,
             .seed = how.seed,
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight),
             .sample_workers = how.pipeline_options().sample_workers,
@@ -127,11 +127,11 @@ public:
                 .accesses = plan.accesses,
                 .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
-        gneiss::superbatch_parts parts{.sampler = lists.sampler(),
+        const gneiss::ginex_parts parts{.sampler = lists.sampler(),
             .features = features_->input(),
-            .labels = of.classes.labels(),
-            .class_weights = of.classes.truth.class_weights(how.class_weights, of.data, of.classes.train),
-            .training_nodes = of.classes.train,
+            .task = of.classes.truth.task(
+                [this](std::uint32_t /*state*/, std::vector<gneiss::node_id>& out) { out = of_.classes.train; },
+                how.class_weights, of.data, of.classes.train),
             .encode = of.net.encode,
             .weights = of.net.weights,
             .optimizer = how.dense_optimizer(0),
@@ -148,15 +148,14 @@ public:
                     programs::trim_memory();
                     if (features_->cache() != nullptr) features_->cache()->acquire();
                 },
-            .targets = of.classes.truth.target_task(how.class_weights, of.data, of.classes.train),
             .ahead = ahead_.get()};
-        training_ = std::make_unique<gneiss::superbatch_trainer>(std::move(options), std::move(parts), executor_);
+        training_.emplace(gneiss::make_ginex(options, parts, executor_));
     }
 
     void add_to(programs::run_record&) override {
         if (plan_.superbatch == 0) return;
         live_.say(fmt::format("files of the largest superbatch: {}, planned {}",
-            gneiss::format_bytes(training_->inspected().largest_bytes),
+            gneiss::format_bytes(gneiss::inspected(*training_).largest_bytes),
             gneiss::format_bytes(plan_.run_file_bytes / 2)));
     }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
@@ -166,7 +165,7 @@ public:
         return features_->statistics().io + graph_.io();
     }
     [[nodiscard]] programs::named<double> stage_seconds() const override {
-        const gneiss::superbatch_times t = training_->times();
+        const gneiss::superbatch_times t = gneiss::times_of(*training_);
         return {{"sample", t.sample}, {"changeset", t.change_set}, {"switch", t.switching}, {"load", t.load},
             {"gather", t.gather}, {"update", t.update}, {"compute", t.compute}, {"wait", t.wait}};
     }
@@ -192,8 +191,8 @@ public:
 private:
     trainers::epoch_end train_epoch(
         const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
-        training_->set_optimizer(options_.dense_optimizer(from.epoch, plateau()));
-        const auto done = training_->run(from, observer, stop);
+        training_->set_optimizers({.dense = options_.dense_optimizer(from.epoch, plateau())});
+        const auto done = training_->run(gneiss::whole_graph(), from, observer, stop);
         return {done.position, done.stopped};
     }
 
@@ -248,7 +247,7 @@ private:
     std::optional<features> features_;
     gneiss::memory_budget passes_{plan_.pass_bytes}; // a part of the plan's
     std::unique_ptr<gneiss::superbatch_sampler> ahead_;
-    std::unique_ptr<gneiss::superbatch_trainer> training_;
+    std::optional<gneiss::ginex_trainer> training_;
 };
 
 /// The adjacency files of a run, in the dataset. Where it is read-only missing files are built next to the run, which
@@ -327,8 +326,8 @@ public:
         lists_.emplace(config_.flags, **lists_at_, context_.engine.make, budget_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
-        return std::make_unique<ginex_trainer>(
-            ginex_trainer::parts{config_.flags, config_.command(), *context_.data, *context_.data, features_, classes_,
+        return std::make_unique<training>(
+            training::parts{config_.flags, config_.command(), *context_.data, *context_.data, features_, classes_,
                 plan_.common, opened, context_.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context_.stop,
                 program, context_.live},
             config_.flags, plan_, *lists_, context_.device.get(), context_.live);

@@ -11,8 +11,8 @@
 
 #include <gneiss/cache/miss_ratio_sampler.hpp>
 #include <gneiss/storage/io/durable.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
 #include <gneiss/train/macro_batch_reuse.hpp>
+#include <gneiss/train/trainers/hanoi.hpp>
 
 #include "commands.hpp"
 #include "io_cost.hpp"
@@ -62,11 +62,10 @@ double row_bytes(const gneiss::node_features& features) {
 }
 
 /// Assembles Hanoi: graph and features of a macro-batch, prefetch of the next one, samples within it, an encoder.
-class hanoi_trainer final : public trainers::node_classification_training {
+class training final : public trainers::node_classification_training {
 public:
     /// Starts a run, or resumes it.
-    hanoi_trainer(
-        const parts& of, const options& settings, const std::optional<tier_rates>& rates, programs::progress& live)
+    training(const parts& of, const options& settings, const std::optional<tier_rates>& rates, programs::progress& live)
         : node_classification_training(of),
           options_(settings),
           live_(live),
@@ -89,26 +88,26 @@ public:
         form.trace = of.run.recorder();
         graph_ = std::make_unique<gneiss::graph_buffer>(
             buckets_, of.engine.make, settings.neighbors(), of.plan.graph_bytes, of.budget, form);
-        gneiss::gnn_trainer_options training = settings.training_options();
-        training.batches_in_flight = of.plan.batches;
-        training.row_memory = of.plan.row_bytes;
-        training.sample_memory = of.plan.sample_bytes;
-        training.encoder_memory = of.plan.encoder_bytes;
-        training.pipeline.trace = of.run.recorder();
-        training.resident_partitions = of.plan.slots;
-        if (rates) training.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
+        gneiss::gnn_options loop = settings.training_options();
+        loop.batches_in_flight = of.plan.batches;
+        loop.row_memory = of.plan.row_bytes;
+        loop.sample_memory = of.plan.sample_bytes;
+        loop.encoder_memory = of.plan.encoder_bytes;
+        loop.pipeline.trace = of.run.recorder();
+        loop.resident_partitions = of.plan.slots;
+        if (rates) loop.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
         const auto nodes = [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
             gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out, homes_.values());
         };
         const gneiss::gnn_task task = of.classes.truth.task(nodes, settings.class_weights, of.data, of.classes.train);
-        training_ = std::make_unique<gneiss::gnn_trainer>(training,
+        training_.emplace(gneiss::make_hanoi(loop,
             gneiss::gnn_parts{.task = task,
                 .encode = of.net.encode,
                 .weights = of.net.weights,
                 .optimizer = settings.dense_optimizer(0),
                 .inputs = {.features = features_.get(), .graph = *graph_},
                 .backend = of.backend},
-            executor_, of.budget);
+            executor_, of.budget));
     }
 
     /// Adds the I/O cost, modeled and measured, if this process trained anything.
@@ -142,7 +141,7 @@ private:
     trainers::epoch_end train_epoch(
         const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
         now_ = epoch_of(options_, of_.data, from.epoch);
-        training_->set_optimizers(gneiss::sgd{}, options_.dense_optimizer(from.epoch, plateau()));
+        training_->set_optimizers({.dense = options_.dense_optimizer(from.epoch, plateau())});
         observer.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) {
             return reuse_->again(from.epoch, state, passes, next_is_ready);
         };
@@ -185,7 +184,7 @@ private:
 
     std::unique_ptr<gneiss::feature_buffer> features_;
     std::unique_ptr<gneiss::graph_buffer> graph_;
-    std::unique_ptr<gneiss::gnn_trainer> training_;
+    std::optional<gneiss::hanoi_trainer> training_;
 };
 
 /// Checks files before a run is touched.
@@ -281,10 +280,9 @@ public:
                 o.neighbor_scale(plan_.slots, plan_.partitioning.partitions, gneiss::relative_cut(buckets_));
             scale != 1)
             gneiss::scale_neighbor_weights(net_.weights, scale);
-        return std::make_unique<hanoi_trainer>(
-            hanoi_trainer::parts{o, config_.command(), *context_.data, *data_, features_, *classes_, plan_, opened,
-                context_.engine, net_, *budget_, backend_ ? &*backend_ : nullptr, context_.stop, program,
-                context_.live},
+        return std::make_unique<training>(training::parts{o, config_.command(), *context_.data, *data_, features_,
+                                              *classes_, plan_, opened, context_.engine, net_, *budget_,
+                                              backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live},
             o, measure_tiers(*data_, o, row_bytes(features_), plan_.budget), context_.live);
     }
 

@@ -18,7 +18,7 @@
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/train/gnn_memory.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainers/mariusgnn.hpp>
 
 #include "kit/cli/machine.hpp"
 #include "kit/gnn/node_classification_training.hpp"
@@ -196,7 +196,7 @@ public:
             charged_by::component);
         plan.memory.add("weights", net_.weights.size_bytes() + 4096, charged_by::run);
         const trainers::gnn_needs needs = trainers::needs_of(bound, seen_, shape.columns.dense * sizeof(float));
-        plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), options_.deterministic, needs,
+        plan.add_batches_and_evaluation(training_.in_flight(), options_.deterministic, needs,
             trainers::evaluation_part(evaluation_, plan.borrowable_bytes()));
         plan.further_reads = of_.reads;
         return plan;
@@ -258,7 +258,7 @@ private:
     const trainers::classifier& net_;
     trainers::seen_batches seen_;
     const gneiss::dataset_manifest& graph_;
-    gneiss::gnn_trainer_options training_;
+    gneiss::gnn_options training_;
     std::vector<gneiss::layer_options> layers_;
     std::uint64_t budget_, evaluation_;
     std::uint32_t others_;
@@ -343,7 +343,7 @@ trainers::seen_batches profile_of(const options& settings, const gneiss::dataset
             gneiss::append_training_nodes(epoch, state, plan.partitioning, classes.train, out, homes.values());
         },
         settings.class_weights, data, classes.train);
-    const auto seen = gneiss::gnn_trainer::profile(settings.training_options(), task, net.encode, graph, epoch.states,
+    const auto seen = gneiss::profile_gnn(settings.training_options(), task, net.encode, graph, epoch.states,
         trainers::profiled_batches, gneiss::tbb_executor(settings.threads), by.stop);
     return seen.batches == 0 ? std::nullopt : std::optional(seen);
 }

@@ -85,8 +85,8 @@ options resolve(const options& given, const gneiss::dataset& data) {
     return o;
 }
 
-gneiss::embedding_trainer_options options::training_options() const {
-    gneiss::embedding_trainer_options result;
+gneiss::marius_options options::training_options() const {
+    gneiss::marius_options result;
     result.batch_edges = *batch;
     result.batch_from = batch_from == "state" ? gneiss::batch_scope::state : gneiss::batch_scope::bucket;
     result.negatives = negative_options();

@@ -8,7 +8,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/model/optimizer.hpp>
-#include <gneiss/train/embedding_trainer.hpp>
+#include <gneiss/train/trainers/marius.hpp>
 
 #include "kit/run/options.hpp"
 #include "kit/run/rate_options.hpp"
@@ -24,7 +24,7 @@ struct options : trainers::run_options, trainers::link_options, trainers::rate_o
 
     void add_to(programs::command& to);
 
-    [[nodiscard]] gneiss::embedding_trainer_options training_options() const;
+    [[nodiscard]] gneiss::marius_options training_options() const;
     [[nodiscard]] gneiss::any_link_model model() const;
     /// Returns the learning rate of an epoch; `plateau` is the factor of validations so far.
     [[nodiscard]] double learning_rate(std::uint64_t epoch, double plateau = 1) const;

@@ -43,12 +43,12 @@ gneiss::any_backend backend_on(
 }
 
 /// Returns training options with the plan's state sizes.
-gneiss::embedding_trainer_options sized(gneiss::embedding_trainer_options training, const training_plan& plan) {
-    training.batches_in_flight = plan.batches;
-    training.row_memory = plan.row_bytes;
-    training.state_nodes = plan.state_nodes();
-    training.state_edges = plan.state_edges;
-    return training;
+gneiss::marius_options sized(gneiss::marius_options loop, const training_plan& plan) {
+    loop.batches_in_flight = plan.batches;
+    loop.row_memory = plan.row_bytes;
+    loop.state_nodes = plan.state_nodes();
+    loop.state_edges = plan.state_edges;
+    return loop;
 }
 
 /// Returns a maker of plans by choice, with `candidates` bytes for those of --candidates, for batches as seen, or by
@@ -82,22 +82,19 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
             charged_by::run);
         plan.memory.add("relations", 2 * relations + 4096, charged_by::run);
         if (candidates != 0) plan.memory.add("candidates", candidates, charged_by::run);
-        gneiss::embedding_trainer_options largest = sized(o.training_options(), plan), usual = largest;
+        gneiss::marius_options largest = sized(o.training_options(), plan), usual = largest;
         usual.state_edges = edges.median;
-        const auto bound = [&](const gneiss::embedding_trainer_options& of) {
-            return gneiss::embedding_trainer::bound_batch(
-                of, plan.layout, graph.nodes, relation_rows * model.relation_floats());
+        const auto bound = [&](const gneiss::marius_options& of) {
+            return of.bound_batch(plan.layout, graph.nodes, relation_rows * model.relation_floats());
         };
         trainers::batch_needs needs{.bound = bound(largest), .largest = bound(largest), .usual = bound(usual)};
         if (seen) {
-            needs.largest.rows = std::min(needs.bound.rows,
-                seen->nodes_with_margin() * gneiss::embedding_trainer::row_bytes(largest, plan.layout));
+            needs.largest.rows = std::min(needs.bound.rows, seen->nodes_with_margin() * largest.row_bytes(plan.layout));
             needs.usual.rows = std::min(needs.usual.rows, needs.largest.rows);
         }
         const std::uint64_t evaluation =
             std::max(plan.least_ranking_bytes, o.keeps_best(graph.valid_edges != 0) ? plan.best_bytes() : 0);
-        plan.add_batches(
-            gneiss::embedding_trainer::in_flight(o.training_options()), o.deterministic, needs, evaluation);
+        plan.add_batches(o.training_options().in_flight(), o.deterministic, needs, evaluation);
         plan.add_evaluation(evaluation);
         return plan;
     };
@@ -131,16 +128,16 @@ trainers::seen_batches profile_of(const options& o, const training_plan& plan, c
     const gneiss::edge_loader sizes{.size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
     gneiss::edge_buffer edges(
         reader.source(), gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::need(first, sizes).bytes}, budget);
-    const auto seen = gneiss::embedding_trainer::profile(o.training_options(), edges, buckets.rows(), first,
+    const auto seen = gneiss::profile_marius(o.training_options(), edges, buckets.rows(), first,
         trainers::profiled_batches, gneiss::tbb_executor(o.threads), stop);
     return seen.batches == 0 ? std::nullopt : std::optional(seen);
 }
 
 /// Assembles Marius: embeddings in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.
-class marius_trainer final : public trainers::trainer {
+class training final : public trainers::trainer {
 public:
     /// Starts a run, or resumes it. All arguments outlive the trainer.
-    marius_trainer(const trainers::configuration<options>& config, const training_plan& plan,
+    training(const trainers::configuration<options>& config, const training_plan& plan,
         const gneiss::bucket_store& buckets, const trainers::run_negatives& negatives,
         const trainers::run_context& context, const trainers::opened_run& run)
         : options_(config.flags),
@@ -175,11 +172,11 @@ public:
                 .cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes, .trace = run.recorder()},
             budget_);
         if (context.device) backend_ = backend_on(*context.device, options_, plan_, relations_);
-        gneiss::embedding_trainer_options training = sized(options_.training_options(), plan_);
-        training.own_negatives = negatives.source;
-        training.pipeline.trace = run.recorder();
-        training_ = std::make_unique<gneiss::embedding_trainer>(training,
-            gneiss::embedding_parts{.model = model_,
+        gneiss::marius_options loop = sized(options_.training_options(), plan_);
+        loop.own_negatives = negatives.source;
+        loop.pipeline.trace = run.recorder();
+        training_.emplace(gneiss::make_marius(loop,
+            gneiss::marius_parts{.model = model_,
                 .optimizer = options_.row_optimizer(0),
                 .rows = *rows_,
                 .edges = *edges_,
@@ -188,7 +185,7 @@ public:
                 .frozen = {.nodes = options_.freezes("nodes"),
                     .relations = options_.freezes("relations"),
                     .weights = false}},
-            executor_, budget_);
+            executor_, budget_));
         if (warm) {
             warm_steps_ = warm->steps();
             warm->report(checkpoint_, context.live);
@@ -204,7 +201,7 @@ public:
     trainers::epoch_end train(const gneiss::resume_position& from, const trainers::run_observer& observer,
         const std::stop_token& stop) override {
         epoch_ = from.epoch;
-        training_->set_optimizer(options_.row_optimizer(from.epoch, plateau()));
+        training_->set_optimizers({.rows = options_.row_optimizer(from.epoch, plateau())});
         const gneiss::training_epoch done =
             training_->run(plan_.order(from.epoch), from, trainers::training_observer_of(observer), stop);
         return {done.position, done.stopped};
@@ -309,7 +306,7 @@ private:
     std::unique_ptr<gneiss::bucket_reader> reader_;
     std::unique_ptr<gneiss::edge_buffer> edges_;
     std::optional<gneiss::any_backend> backend_;
-    std::unique_ptr<gneiss::embedding_trainer> training_;
+    std::optional<gneiss::marius_trainer> training_;
 };
 
 /// A run of Marius: resolved flags and a memory plan, then edges in the plan's partitions.
@@ -383,7 +380,7 @@ public:
         trainers::take_choice(config_.flags, plan_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
-        return std::make_unique<marius_trainer>(config_, plan_, buckets_, negatives_, context_, opened);
+        return std::make_unique<training>(config_, plan_, buckets_, negatives_, context_, opened);
     }
 
 private:

@@ -46,7 +46,7 @@ std::optional<trainers::device_network_parts> backend_on(trainers::compute_devic
         throw gneiss::error(gneiss::errc::invalid_argument,
             "--sample-on gpu samples the whole graph: use --store memory or device, within --memory");
     const gneiss::csr_graph<> graph = whole_graph(settings, buckets, plan.budget);
-    const gneiss::gnn_trainer_options training = settings.training_options();
+    const gneiss::gnn_options training = settings.training_options();
     const gneiss::device_sampling_setup sampling{.graph = graph,
         .neighbors = training.neighbors,
         .dense = training.sampler == gneiss::sampler_kind::dense,

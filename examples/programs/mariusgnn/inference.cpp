@@ -49,8 +49,8 @@ inferred_rows infer_full(const inference_source& from) {
     return created;
 }
 
-gneiss::gnn_trainer_options resident_sampling(const options& how) {
-    gneiss::gnn_trainer_options result = how.training_options();
+gneiss::gnn_options resident_sampling(const options& how) {
+    gneiss::gnn_options result = how.training_options();
     result.batch = std::min<std::uint64_t>(result.batch, 1000);
     if (how.eval_fanout) {
         result.neighbors.fanout = gneiss::parse_fanout(*how.eval_fanout, how.neighbors());
@@ -65,7 +65,7 @@ gneiss::gnn_trainer_options resident_sampling(const options& how) {
 void infer_resident(const inference_source& from, const resident_source& by,
     const std::function<std::span<const gneiss::node_id>(gneiss::partition_id)>& wanted,
     const std::function<void(std::span<const gneiss::node_id>, gneiss::matrix_view<const float>)>& visit) {
-    const gneiss::gnn_trainer_options sampling = resident_sampling(from.how);
+    const gneiss::gnn_options sampling = resident_sampling(from.how);
     std::variant<gneiss::dense_sampler<>, gneiss::neighbor_sampler<>> sampler(
         std::in_place_type<gneiss::dense_sampler<>>, sampling.neighbors, sampling.seed);
     if (sampling.sampler == gneiss::sampler_kind::neighbor)

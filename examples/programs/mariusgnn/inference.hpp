@@ -60,7 +60,7 @@ struct resident_source {
 };
 
 /// Returns sampling options for evaluation: `--eval-fanout`, or all neighbors.
-[[nodiscard]] gneiss::gnn_trainer_options resident_sampling(const options& how);
+[[nodiscard]] gneiss::gnn_options resident_sampling(const options& how);
 
 /// Infers nodes with the neighbors resident in the first state that holds a node's partition.
 /// \param wanted  requested nodes of a partition, ascending

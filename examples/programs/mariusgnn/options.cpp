@@ -223,8 +223,8 @@ options resolve(const options& given, const gneiss::dataset& data) {
     return o;
 }
 
-gneiss::gnn_trainer_options options::training_options() const {
-    gneiss::gnn_trainer_options result = gnn_options::training_options();
+gneiss::gnn_options options::training_options() const {
+    gneiss::gnn_options result = gnn_options::training_options();
     if (links()) {
         result.batch_from = batch_from == "state" ? gneiss::batch_scope::state : gneiss::batch_scope::bucket;
         result.negatives = negative_options();

@@ -10,7 +10,7 @@
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/model/optimizer.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainers/mariusgnn.hpp>
 
 #include "kit/gnn/gnn_options.hpp"
 #include "kit/run/options.hpp"
@@ -37,7 +37,7 @@ struct options : trainers::gnn_options, trainers::link_options {
     [[nodiscard]] std::uint64_t reshuffles() const { return reshuffle.value_or(0); }
     [[nodiscard]] bool uses_rows() const { return *inputs != "features"; }
     [[nodiscard]] bool uses_features() const { return *inputs != "rows"; }
-    [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
+    [[nodiscard]] gneiss::gnn_options training_options() const;
     [[nodiscard]] gneiss::any_row_optimizer any_row_optimizer(std::uint64_t epoch, double plateau = 1) const;
 };
 

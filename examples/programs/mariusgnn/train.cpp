@@ -13,7 +13,7 @@
 #include <gneiss/order/tune.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/io/file_system.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainers/mariusgnn.hpp>
 
 #include "commands.hpp"
 #include "device.hpp"
@@ -65,7 +65,7 @@ trainers::warm_start open_warm_start(
 
 /// Assembles MariusGNN: graph, embeddings and features of the resident partitions, samples, an encoder, a head for the
 /// task.
-class mariusgnn_trainer final : public trainers::trainer {
+class training final : public trainers::trainer {
 public:
     struct parts {
         const options& how;
@@ -81,7 +81,7 @@ public:
 
     /// Starts a run, or resumes it. `data` is the graph that the run's checkpoint names.
     /// \param graph  its name in the run; empty: the run's dataset
-    mariusgnn_trainer(
+    training(
         const parts& of, std::unique_ptr<run_graph> data, std::string graph, network& net, const std::stop_token& stop)
         : of_(of),
           plan_(of.plan),
@@ -129,7 +129,7 @@ public:
         epoch_ = from.epoch;
         if (reshuffles_at(from) && !reshuffle(from, observer, stop)) return {from, true};
         training_->set_optimizers(
-            of_.how.any_row_optimizer(from.epoch, plateau()), of_.how.dense_optimizer(from.epoch, plateau()));
+            {of_.how.any_row_optimizer(from.epoch, plateau()), of_.how.dense_optimizer(from.epoch, plateau())});
         try {
             std::optional<gneiss::buffer_state> ahead;
             if (plan_.loads_next_epoch && from.epoch + 1 < *of_.how.epochs &&
@@ -276,16 +276,16 @@ private:
                     .cache_all = plan_.keeps_all(), .bytes = plan_.edge_bytes, .trace = of_.run.recorder()},
                 budget_);
         }
-        gneiss::gnn_trainer_options training = how.training_options();
-        training.batches_in_flight = plan_.batches;
-        training.row_memory = plan_.row_bytes;
-        training.own_negatives = of_.negatives.source;
-        training.sample_memory = plan_.sample_bytes;
-        training.encoder_memory = plan_.encoder_bytes;
-        training.pipeline.trace = of_.run.recorder();
-        training.resident_partitions = plan_.slots;
-        if (of_.device != nullptr) training.device_sampler = of_.device->sampler;
-        training_ = std::make_unique<gneiss::gnn_trainer>(training,
+        gneiss::gnn_options loop = how.training_options();
+        loop.batches_in_flight = plan_.batches;
+        loop.row_memory = plan_.row_bytes;
+        loop.own_negatives = of_.negatives.source;
+        loop.sample_memory = plan_.sample_bytes;
+        loop.encoder_memory = plan_.encoder_bytes;
+        loop.pipeline.trace = of_.run.recorder();
+        loop.resident_partitions = plan_.slots;
+        if (of_.device != nullptr) loop.device_sampler = of_.device->sampler;
+        training_.emplace(gneiss::make_mariusgnn(loop,
             gneiss::gnn_parts{.task = make_task(),
                 .encode = net_.encode,
                 .weights = net_.weights,
@@ -296,7 +296,7 @@ private:
                 .frozen = {.nodes = how.freezes("nodes"),
                     .relations = how.freezes("relations"),
                     .weights = how.freezes("weights")}},
-            executor_, budget_);
+            executor_, budget_));
     }
 
     /// Destroys what `assemble` made. Embeddings must have been flushed.
@@ -473,7 +473,7 @@ private:
     std::optional<gneiss::memory_charge> block_charge_;
     std::unique_ptr<gneiss::bucket_reader> reader_;
     std::unique_ptr<gneiss::edge_buffer> edges_;
-    std::unique_ptr<gneiss::gnn_trainer> training_;
+    std::optional<gneiss::mariusgnn_trainer> training_;
 
     std::map<std::string, node_metrics> metrics_;              // validation and test nodes
     std::map<std::string, programs::metric_values> evaluated_; // since the last epoch was trained
@@ -566,8 +566,8 @@ public:
         trainers::take_choice(config_.flags, plan_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
-        return std::make_unique<mariusgnn_trainer>(
-            mariusgnn_trainer::parts{config_.flags, config_.command(), *context_.data, plan_, opened, context_.engine,
+        return std::make_unique<training>(
+            training::parts{config_.flags, config_.command(), *context_.data, plan_, opened, context_.engine,
                 device_ ? &*device_ : nullptr, negatives_, context_.live},
             std::move(trained_), graph_, net_, context_.stop);
     }

@@ -14,7 +14,7 @@
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/train/gnn_memory.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainers/mariusgnn.hpp>
 
 #include "inference.hpp"
 #include "kit/cli/machine.hpp"
@@ -284,7 +284,7 @@ private:
         const std::uint64_t row = shape.columns.dense * sizeof(float) * (shape.learned != 0 ? 2 : 1);
         const std::uint64_t scratch =
             shape.links ? gneiss::bound_link_batch(training_.negatives, training_.batch, shape.nodes).bytes : 0;
-        plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), o_.deterministic,
+        plan.add_batches_and_evaluation(training_.in_flight(), o_.deterministic,
             trainers::needs_of(bound, seen_, row, scratch),
             std::max({evaluation, least_reshuffle(o_, plan),
                 o_.uses_rows() && o_.keeps_best(true) ? plan.best_bytes() : 0}));
@@ -294,7 +294,7 @@ private:
     const options& o_;
     const planning& of_;
     trainers::seen_batches seen_;
-    gneiss::gnn_trainer_options training_;
+    gneiss::gnn_options training_;
     std::vector<gneiss::layer_options> layers_;
     std::optional<gneiss::feature_store> stored_;
     std::optional<gneiss::state_sizes> sizes_;
@@ -371,8 +371,8 @@ trainers::seen_batches profile_of(const options& o, const planning& of, const tr
     gneiss::graph_buffer graph(buckets, of.draws->engines, o.neighbors(),
         gneiss::graph_buffer::need(first, buckets, o.neighbors(), form).bytes, budget, form);
     const auto draw = [&](const gneiss::gnn_task& task) {
-        return gneiss::gnn_trainer::profile(o.training_options(), task, of.net.encode, graph, states,
-            trainers::profiled_batches, executor, of.draws->stop);
+        return gneiss::profile_gnn(o.training_options(), task, of.net.encode, graph, states, trainers::profiled_batches,
+            executor, of.draws->stop);
     };
     gneiss::batch_profile seen;
     if (o.links()) {

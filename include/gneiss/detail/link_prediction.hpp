@@ -21,7 +21,7 @@
 #include <gneiss/storage/embedding/embedding_file.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/engine/file.hpp>
-#include <gneiss/train/embedding_trainer.hpp>
+#include <gneiss/train/trainers/marius.hpp>
 
 namespace gneiss {
 
@@ -76,17 +76,17 @@ struct link_trainer::parts {
           reader_charge_(run.budget().charge(edges.reader_need())),
           source_(edges.open(run.engines())),
           edges_(source_.loader, {.cache_all = keeps_all(), .bytes = edge_bytes()}, run.budget()),
-          trainer_({.batch_edges = options_.batch,
-                       .negatives = negatives(),
-                       .own_negatives = options_.own_negatives,
-                       .pipeline = {.staleness = options_.staleness},
-                       .seed = run.seed()},
+          trainer_(make_marius({.batch_edges = options_.batch,
+                                   .negatives = negatives(),
+                                   .own_negatives = options_.own_negatives,
+                                   .pipeline = {.staleness = options_.staleness},
+                                   .seed = run.seed()},
               {.model = model_,
                   .optimizer = rows.optimizer(),
                   .rows = buffer_,
                   .edges = edges_,
                   .relations = relations_},
-              run.executor(), run.budget()) {}
+              run.executor(), run.budget())) {}
 
     [[nodiscard]] any_order order() const {
         if (!options_.own_order)
@@ -152,7 +152,7 @@ struct link_trainer::parts {
     bucketed_edges::source source_;
     edge_buffer edges_;
     resume_position at_{}; // resume position
-    embedding_trainer trainer_;
+    marius_trainer trainer_;
 };
 
 GNEISS_INLINE link_trainer::link_trainer(context& run, const bucketed_edges& edges, node_embeddings& nodes,
@@ -180,7 +180,7 @@ GNEISS_INLINE link_metrics link_trainer::evaluate(std::span<const edge> edges, c
 }
 GNEISS_INLINE link_scorer link_trainer::scorer() const { return parts_->scorer(); }
 GNEISS_INLINE void link_trainer::set_optimizer(const any_row_optimizer& optimizer) {
-    parts_->trainer_.set_optimizer(optimizer);
+    parts_->trainer_.set_optimizers({.rows = optimizer});
 }
 GNEISS_INLINE embedding_table& link_trainer::relations() noexcept { return parts_->relations_; }
 GNEISS_INLINE partition_buffer& link_trainer::nodes() noexcept { return parts_->buffer_; }

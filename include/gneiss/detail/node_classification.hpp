@@ -28,7 +28,7 @@
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainers/hanoi.hpp>
 
 namespace gneiss {
 
@@ -57,7 +57,7 @@ struct node_classifier::parts {
                     (options_.own_layers.empty() ? ": leave out the last width" : ""));
         weights_.allocate(run.seed());
         options_.optimizer.allocate_state(weights_);
-        gnn_trainer_options training;
+        gnn_options training;
         training.batch = options_.batch;
         training.neighbors.fanout = parse_fanout(options_.fanout, options_.direction);
         training.sampler = options_.sampler;
@@ -68,13 +68,13 @@ struct node_classifier::parts {
         const auto append = [this](std::uint32_t s, std::vector<node_id>& out) {
             append_training_nodes(plan_, s, buckets_.rows(), training_nodes_, out);
         };
-        trainer_.emplace(training,
+        trainer_.emplace(make_hanoi(training,
             gnn_parts{.task = classified_nodes{labels_, append},
                 .encode = encode_,
                 .weights = weights_,
                 .optimizer = options_.optimizer,
                 .inputs = inputs()},
-            run.executor(), run.budget());
+            run.executor(), run.budget()));
     }
     /// Opens the features as the options request.
     [[nodiscard]] graph_inputs inputs() {
@@ -114,7 +114,7 @@ struct node_classifier::parts {
         };
         need(of.classes != 0, "has no node labels", "labels");
         need(of.target == node_target_kind::classes,
-            "has several labels per node, or numbers: train it by gnn_trainer with targeted_nodes", "target");
+            "has several labels per node, or numbers: train it by make_hanoi with targeted_nodes", "target");
         need(of.train != 0, "has no nodes to train on", "split");
         need(of.features != 0, "has no features of nodes", "features");
     }
@@ -182,7 +182,7 @@ struct node_classifier::parts {
     std::optional<cached_rows<any_row_source>> cache_;
     node_plan plan_;       // current epoch
     resume_position at_{}; // resume position
-    std::optional<gnn_trainer> trainer_;
+    std::optional<hanoi_trainer> trainer_;
 };
 
 GNEISS_INLINE node_classifier::node_classifier(context& run, const dataset& data, node_classifier_options options) {
@@ -225,7 +225,7 @@ GNEISS_INLINE classification_metrics node_classifier::evaluate(node_split part) 
 }
 
 GNEISS_INLINE void node_classifier::set_optimizer(const dense_optimizer& optimizer) {
-    parts_->trainer_->set_optimizers(sgd{}, optimizer);
+    parts_->trainer_->set_optimizers({.dense = optimizer});
 }
 GNEISS_INLINE cpu_encoder& node_classifier::encoder() noexcept { return parts_->encode_; }
 GNEISS_INLINE dense_parameters<>& node_classifier::weights() noexcept { return parts_->weights_; }

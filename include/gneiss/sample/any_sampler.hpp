@@ -79,7 +79,7 @@ concept sampler_of = requires(S& s, const batch_key& key, const View& graph, std
     { s.sample(key, graph, seeds, executor, arena, excluded) } -> layered_sample;
 };
 
-/// Sampler whose samples may be stored and read back: needed by `any_sampler`, and so by `superbatch_trainer`.
+/// Sampler whose samples may be stored and read back: needed by `any_sampler`, and so by `make_ginex`.
 ///
 /// Meaning: `sample` writes a mini-batch with the given key, all of what it draws, to the arena, as
 /// `neighbor_sample_writer` does. `of(mini_batch)`, static in the type of the sample, is a view of such a mini-batch at

@@ -10,11 +10,13 @@
 #include <span>
 #include <stop_token>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/storage/embedding/resident_embeddings.hpp>
 #include <gneiss/train/slots.hpp>
+#include <gneiss/train/staleness.hpp>
 #include <gneiss/train/sum_of_replicas.hpp>
 #include <gneiss/train/train_loop.hpp>
 #include <gneiss/train/training_optimizers.hpp>
@@ -22,6 +24,20 @@
 namespace gneiss {
 
 namespace detail {
+
+/// Returns the address of an object if it is of that type, else null.
+template <class T>
+[[nodiscard]] void* address_if(T& object, const std::type_info& type) noexcept {
+    return type == typeid(T) ? &object : nullptr;
+}
+/// Returns the staleness of rows, if the embeddings count it.
+template <class E>
+[[nodiscard]] staleness_histogram row_staleness_of(const E& of) {
+    if constexpr (requires { of.row_staleness(); })
+        return of.row_staleness();
+    else
+        return {};
+}
 
 /// Shared ownership of an object behind an interface: the base of each any_… class below. Copies share the object.
 /// `Model<T>` derives from `Interface` and forwards to a T, which is a reference if the object is owned elsewhere.
@@ -40,12 +56,19 @@ public:
     explicit erased(std::shared_ptr<T> object)
         : self_(new Model<T&>(*object), [object](Interface* gone) { delete gone; }) {}
 
+    /// Returns the object if it is a T, else null.
+    template <class T>
+    [[nodiscard]] T* get_if() const noexcept {
+        return static_cast<T*>(self_->object_of(typeid(T)));
+    }
+
 protected:
     std::shared_ptr<Interface> self_;
 };
 
 struct batches_interface {
     virtual ~batches_interface() = default;
+    virtual void* object_of(const std::type_info& type) noexcept = 0;
     virtual void begin_epoch(const epoch_start& start, const std::stop_token& stop) = 0;
     virtual state_work acquire(const epoch_start& start, std::uint32_t i) = 0;
     virtual bool ready(std::uint32_t i) const = 0;
@@ -61,6 +84,7 @@ struct batches_model final : batches_interface {
         "any_batches: the object must be a gneiss::batch_producer, see gneiss/train/slots.hpp");
     template <class... Arguments>
     explicit batches_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
+    void* object_of(const std::type_info& type) noexcept override { return address_if(object, type); }
     void begin_epoch(const epoch_start& start, const std::stop_token& stop) override {
         object.begin_epoch(start, stop);
     }
@@ -76,6 +100,7 @@ struct batches_model final : batches_interface {
 
 struct features_interface {
     virtual ~features_interface() = default;
+    virtual void* object_of(const std::type_info& type) noexcept = 0;
     virtual input_columns columns() const = 0;
     virtual void begin_epoch(const epoch_start& start) = 0;
     virtual lease acquire(std::uint32_t i) = 0;
@@ -89,6 +114,7 @@ struct features_model final : features_interface {
         "any_features: the object must be a gneiss::feature_source, see gneiss/train/slots.hpp");
     template <class... Arguments>
     explicit features_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
+    void* object_of(const std::type_info& type) noexcept override { return address_if(object, type); }
     input_columns columns() const override { return object.columns(); }
     void begin_epoch(const epoch_start& start) override { object.begin_epoch(start); }
     lease acquire(std::uint32_t i) override { return object.acquire(i); }
@@ -100,6 +126,7 @@ struct features_model final : features_interface {
 
 struct embeddings_interface {
     virtual ~embeddings_interface() = default;
+    virtual void* object_of(const std::type_info& type) noexcept = 0;
     virtual std::size_t columns() const = 0;
     virtual std::size_t state_columns() const = 0;
     virtual bool keeps_all() const = 0;
@@ -112,6 +139,7 @@ struct embeddings_interface {
     virtual void computed(training_batch& batch) = 0;
     virtual void apply(training_batch& batch) = 0;
     virtual const resident_embeddings* resident(const lease& of) const = 0;
+    virtual staleness_histogram row_staleness() const = 0;
 };
 template <class T>
 struct embeddings_model final : embeddings_interface {
@@ -119,6 +147,7 @@ struct embeddings_model final : embeddings_interface {
         "any_embeddings: the object must be a gneiss::embedding_source, see gneiss/train/slots.hpp");
     template <class... Arguments>
     explicit embeddings_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
+    void* object_of(const std::type_info& type) noexcept override { return address_if(object, type); }
     std::size_t columns() const override { return object.columns(); }
     std::size_t state_columns() const override { return object.state_columns(); }
     bool keeps_all() const override { return object.keeps_all(); }
@@ -133,11 +162,13 @@ struct embeddings_model final : embeddings_interface {
     void computed(training_batch& batch) override { object.computed(batch); }
     void apply(training_batch& batch) override { object.apply(batch); }
     const resident_embeddings* resident(const lease& of) const override { return object.resident(of); }
+    staleness_histogram row_staleness() const override { return row_staleness_of(object); }
     T object;
 };
 
 struct backend_interface {
     virtual ~backend_interface() = default;
+    virtual void* object_of(const std::type_info& type) noexcept = 0;
     virtual void prepare(std::size_t in_flight, bool shared) = 0;
     virtual void upload(const training_optimizers& by) = 0;
     virtual void download() = 0;
@@ -161,6 +192,7 @@ struct backend_model final : backend_interface {
         "any_backend: the object must be a gneiss::train_backend, see gneiss/train/slots.hpp");
     template <class... Arguments>
     explicit backend_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
+    void* object_of(const std::type_info& type) noexcept override { return address_if(object, type); }
     void prepare(std::size_t in_flight, bool shared) override { object.prepare(in_flight, shared); }
     void upload(const training_optimizers& by) override { object.upload(by); }
     void download() override { object.download(); }
@@ -184,6 +216,7 @@ struct backend_model final : backend_interface {
 
 struct reducer_interface {
     virtual ~reducer_interface() = default;
+    virtual void* object_of(const std::type_info& type) noexcept = 0;
     virtual void reduce(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& stop) = 0;
 };
 template <class T>
@@ -192,6 +225,7 @@ struct reducer_model final : reducer_interface {
         "any_reducer: the object must be a gneiss::gradient_reducer, see gneiss/train/slots.hpp");
     template <class... Arguments>
     explicit reducer_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
+    void* object_of(const std::type_info& type) noexcept override { return address_if(object, type); }
     void reduce(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& stop) override {
         object.reduce(gradients, turn, stop);
     }
@@ -249,6 +283,8 @@ public:
     void computed(training_batch& batch) { self_->computed(batch); }
     void apply(training_batch& batch) { self_->apply(batch); }
     [[nodiscard]] const resident_embeddings* resident(const lease& of) const { return self_->resident(of); }
+    /// Returns the staleness of rows; empty if the embeddings do not count it.
+    [[nodiscard]] staleness_histogram row_staleness() const { return self_->row_staleness(); }
 };
 static_assert(embedding_source<any_embeddings>);
 

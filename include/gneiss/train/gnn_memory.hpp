@@ -18,12 +18,12 @@
 #include <gneiss/sample/link_batches.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
-#include <gneiss/train/gnn_trainer_options.hpp>
+#include <gneiss/train/gnn_options.hpp>
 #include <gneiss/train/row_room.hpp>
 
 namespace gneiss {
 
-/// Sizes that bound a batch of `gnn_trainer`.
+/// Sizes that bound a batch of a GNN.
 struct gnn_shape {
     bool links = false;               ///< link prediction, not node classification
     std::uint64_t nodes = 0;          ///< most of a state
@@ -142,8 +142,7 @@ struct hop_request {
 /// until all nodes of the state are reached. Valid for any graph, with or without hubs. O(hops²). Samples are smaller
 /// if neighborhoods overlap. `layers` holds `layer_options` or, as an encoder's `factories()`, any layers.
 template <class Layers>
-[[nodiscard]] gnn_memory bound_gnn_memory(
-    const gnn_trainer_options& options, const gnn_shape& of, const Layers& layers) {
+[[nodiscard]] gnn_memory bound_gnn_memory(const gnn_options& options, const gnn_shape& of, const Layers& layers) {
     const link_batch_bound links =
         of.links ? bound_link_batch(options.negatives, options.batch, of.nodes) : link_batch_bound{};
     const std::size_t hops = options.neighbors.fanout.size();

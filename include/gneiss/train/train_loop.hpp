@@ -124,6 +124,12 @@ public:
     using epoch = training_epoch;       ///< result of an epoch
     using observer = training_observer; ///< callbacks of an epoch
 
+    using batches_type = Batches;       ///< slot of batches
+    using features_type = Features;     ///< slot of features
+    using embeddings_type = Embeddings; ///< slot of embeddings
+    using backend_type = Backend;       ///< slot of the backend
+    using reducer_type = Reducer;       ///< slot of the reducer
+
     /// Precondition: all slots outlive this. Throws errc::invalid_argument for slots that do not fit together;
     /// over_budget.
     train_loop(train_loop_options options, Batches& batches, Features& features, Embeddings& embeddings,

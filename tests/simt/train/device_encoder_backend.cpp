@@ -25,9 +25,9 @@ csr_graph<> graph_of(const graph_data& data) {
 }
 
 /// Trains on the emulated device.
-std::function<std::optional<any_backend>(trainer&)> on_device(
+std::function<std::optional<any_backend>(gnn_harness&)> on_device(
     memory_budget& budget, bool keep = false, bool sample = false) {
-    return [&budget, keep, sample](trainer& of) {
+    return [&budget, keep, sample](gnn_harness& of) {
         std::optional<device_embeddings> rows;
         if (keep) rows = device_embeddings{of.data.rows.nodes, of.rows->layout()};
         std::shared_ptr<cuda::device_sampling> sampler;
@@ -133,7 +133,7 @@ TEST_CASE("simt.train.device_encoder_backend: host threads copy a batch once: ro
     with.layers = "sage:4";
     with.training.neighbors.fanout = parse_fanout("3", neighbor_direction::both);
     std::shared_ptr<cuda::device_node_backend> device;
-    const outcome got = train(data, with, 0, [&](trainer& of) {
+    const outcome got = train(data, with, 0, [&](gnn_harness& of) {
         device = std::make_shared<cuda::device_node_backend>(budget,
             network_setup{.layers = of.with.encoder_layers(),
                 .in = of.encode->inputs(),
@@ -223,7 +223,7 @@ TEST_CASE("simt.train.device_encoder_backend: a lack of device memory is reporte
     CHECK_THROWS_WITH_AS(
         (void)train(data, small(), 0, on_device(small_device)), doctest::Contains("weights"), over_budget);
     memory_budget budget;
-    const auto poisoned = [&](trainer& of) {
+    const auto poisoned = [&](gnn_harness& of) {
         of.weights.values()[0] = std::numeric_limits<float>::quiet_NaN();
         return on_device(budget)(of);
     };

@@ -135,12 +135,6 @@ std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t freed) {
     return std::max(least - std::min(least, freed), std::min(least, beside_rows));
 }
 
-std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& training) {
-    training.enter(gneiss::phase::evaluate);
-    programs::trim_memory();
-    return plan.evaluation_bytes + plan.borrowable_bytes();
-}
-
 bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, std::uint64_t memory) {
     try {

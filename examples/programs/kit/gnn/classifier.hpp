@@ -19,8 +19,9 @@
 #include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainer.hpp>
 
+#include "kit/cli/machine.hpp"
 #include "kit/gnn/gnn_options.hpp"
 #include "kit/run/plan.hpp"
 
@@ -84,7 +85,12 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
 [[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t freed);
 /// Frees the buffers until training continues, and returns the memory of an evaluation: its part and what the buffers
 /// free [bytes]. Precondition: no batch is in flight.
-[[nodiscard]] std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& training);
+template <class Loop>
+[[nodiscard]] std::uint64_t enter_evaluation(const training_plan& plan, gneiss::trainer<Loop>& training) {
+    training.enter(gneiss::phase::evaluate);
+    programs::trim_memory();
+    return plan.evaluation_bytes + plan.borrowable_bytes();
+}
 /// True if an evaluation within `memory` bytes fits in memory: it then reads features and edges once.
 [[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, std::uint64_t memory);

@@ -175,8 +175,8 @@ void gnn_options::check_fanout(const std::string& text) const {
     }
 }
 
-gneiss::gnn_trainer_options gnn_options::training_options() const {
-    gneiss::gnn_trainer_options result;
+gneiss::gnn_options gnn_options::training_options() const {
+    gneiss::gnn_options result;
     result.batch = *batch;
     result.neighbors = neighbor_options();
     result.sampler = sampling();

@@ -10,7 +10,7 @@
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/sample/fanout.hpp>
-#include <gneiss/train/gnn_trainer_options.hpp>
+#include <gneiss/train/gnn_options.hpp>
 
 #include "kit/cli/command_line.hpp"
 #include "kit/run/options.hpp"
@@ -76,7 +76,7 @@ struct gnn_options : run_options, rate_options {
         return {.fanout = hops(), .replace = false, .relations = false, .edge_ids = false};
     }
     /// Returns the options of node batches and their samples.
-    [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
+    [[nodiscard]] gneiss::gnn_options training_options() const;
     /// Returns the scale of neighbor weights, see `scale_neighbor_weights`, if `resident` of `partitions` partitions
     /// are.
     /// \param cut  `gneiss::relative_cut`; 1: random partitions

@@ -14,7 +14,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/engine/probe.hpp>
-#include <gneiss/train/gnn_trainer_options.hpp>
+#include <gneiss/train/gnn_options.hpp>
 
 #include "kit/gnn/class_weights.hpp"
 #include "kit/gnn/classifier.hpp"

@@ -10,7 +10,7 @@
 
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/train/cpu_backend.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainers/mariusgnn.hpp>
 
 namespace trainers {
 

@@ -13,7 +13,7 @@ namespace programs {
 /// Returns the memory of a sample of a whole graph's training edges, and of its sampler [bytes].
 [[nodiscard]] inline std::uint64_t sample_memory(const gneiss::dataset_manifest& graph, gneiss::sampler_kind kind,
     const gneiss::neighbor_options& neighbors, std::uint64_t batch) {
-    gneiss::gnn_trainer_options sizes;
+    gneiss::gnn_options sizes;
     sizes.batch = batch;
     sizes.neighbors = neighbors;
     sizes.sampler = kind;

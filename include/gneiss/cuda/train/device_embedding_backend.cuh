@@ -31,7 +31,7 @@ namespace gneiss::cuda {
 /// return, each in its own stream concurrent with the kernels; relations stay (Marius, OSDI'21, section 3).
 ///
 ///     any_backend backend(std::in_place_type<device_embedding_backend>, budget, setup);
-///     embedding_trainer training(options, {…, .backend = &backend}, executor, budget);
+///     marius_trainer training = make_marius(options, {…, .backend = &backend}, executor, budget);
 ///
 /// Losses and gradients are those of `link_model` up to rounding, and a function of the batch alone. Memory: for the
 /// largest batch so far, per batch in flight its arrays, rows and gradients, pinned and on the device.

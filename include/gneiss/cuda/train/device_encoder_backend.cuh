@@ -307,7 +307,7 @@ private:
 /// their rows pass through pinned memory, gradients of learned rows return (MariusGNN, EuroSys'23, section 3).
 ///
 ///     any_backend backend(std::in_place_type<device_node_backend>, budget, network);
-///     gnn_trainer training(options, {…, .backend = &backend}, executor, budget);
+///     mariusgnn_trainer training = make_mariusgnn(options, {…, .backend = &backend}, executor, budget);
 ///
 /// Losses and gradients are those of `cpu_encoder_backend` up to rounding, and a function of the batch alone. Memory:
 /// for the largest batch so far, per batch in flight its arrays, rows and gradients, pinned and on the device; the
@@ -315,7 +315,7 @@ private:
 class device_node_backend final : public detail::device_encoder_backend<detail::node_task_on_device> {
 public:
     /// Copies the network's options; weights are uploaded when an epoch begins.
-    /// \param sampling  draws the neighborhoods, as `gnn_trainer_options::device_sampler`; null: batches have layers
+    /// \param sampling  draws the neighborhoods, as `gnn_options::device_sampler`; null: batches have layers
     device_node_backend(memory_budget& budget, const network_setup& network,
         const std::optional<device_embeddings>& keep = {}, std::shared_ptr<device_sampling> sampling = {})
         : device_encoder_backend(budget, network, keep, std::move(sampling)) {}

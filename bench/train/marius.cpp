@@ -5,7 +5,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/storage/engine/memory.hpp>
-#include <gneiss/train/embedding_trainer.hpp>
+#include <gneiss/train/trainers/marius.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -21,7 +21,7 @@ const row_partitioning partitioning{.nodes = 50'000, .partitions = 1};
 constexpr std::uint32_t relation_count = 100;
 constexpr std::size_t edge_count = 100'000;
 // gneiss-marius' defaults, except for the share by degree.
-const embedding_trainer_options options{
+const marius_options options{
     .batch_edges = 1000, .negatives = {.per_chunk = 1000, .chunks = 2, .degree_fraction = .5}, .seed = 1};
 
 std::vector<edge> random_edges() {
@@ -75,7 +75,7 @@ void link_training_epoch(benchmark::State& state, const char* decoder) {
     embedding_table relations = relation_table(model, optimizer);
     partition_buffer buffer(rows, {.resident_partitions = 1, .prefetch = 0}, budget);
     edge_buffer edges(source, {.partitions = 1, .cache_all = true}, budget);
-    embedding_trainer training(options,
+    marius_trainer training = make_marius(options,
         {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations}, executor,
         budget);
     std::uint64_t epoch = 0;

@@ -1,4 +1,4 @@
-#include <gneiss/train/superbatch_trainer.hpp>
+#include <gneiss/train/trainers/ginex.hpp>
 
 #include <doctest/doctest.h>
 
@@ -17,7 +17,7 @@
 #include <gneiss/storage/feature/extent_gather.hpp>
 #include <gneiss/storage/feature/mapped_rows.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainers/mariusgnn.hpp>
 
 #include <storage/buckets.hpp>
 #include <storage/features.hpp>
@@ -30,7 +30,7 @@
 #include <map>
 #include <thread>
 
-namespace test_train_superbatch_trainer {
+namespace test_train_ginex {
 
 using namespace gneiss;
 using gneiss::test::temporary_directory;
@@ -103,7 +103,7 @@ struct set_up {
     std::optional<gather_way> deal{}; ///< rows are dealt out; empty: read at random
     std::uint64_t deal_memory = std::uint64_t{1} << 20;
     std::uint64_t pass_memory = 0; ///< of passes over neighbors; 0: read at random
-    engine_factory engines = test_train_superbatch_trainer::threads();
+    engine_factory engines = test_train_ginex::threads();
     change_set_maker change_sets{};
     std::chrono::microseconds slow_rows{0}; ///< per gather
 };
@@ -174,7 +174,7 @@ struct network {
     }
 };
 
-/// Oracle: the same training by `gnn_trainer`, all in memory.
+/// Oracle: the same training by `make_mariusgnn`, all in memory.
 outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t epochs) {
     memory_budget budget;
     const serial_executor on;
@@ -189,14 +189,14 @@ outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t ep
         graph_buffer::need(whole, data.store, neighbor_direction::in).bytes, budget);
     const gnn_task task =
         classified_nodes{data.labels, [&](std::uint32_t, std::vector<node_id>& out) { out = data.train; }};
-    gnn_trainer training(
-        {.batch = 10, .neighbors = hops(), .sampler = sampler, .pipeline = {.staleness = 0}, .seed = 9},
-        {.task = task,
-            .encode = net.encode,
-            .weights = net.weights,
-            .optimizer = net.dense,
-            .inputs = {.features = &rows, .graph = graph}},
-        on, budget);
+    mariusgnn_trainer training =
+        make_mariusgnn({.batch = 10, .neighbors = hops(), .sampler = sampler, .pipeline = {.staleness = 0}, .seed = 9},
+            {.task = task,
+                .encode = net.encode,
+                .weights = net.weights,
+                .optimizer = net.dense,
+                .inputs = {.features = &rows, .graph = graph}},
+            on, budget);
     std::vector<double> losses;
     for (std::uint64_t e = 0; e < epochs; ++e) losses.push_back(training.run(whole, e).model.loss);
     return net.end(std::move(losses));
@@ -221,7 +221,7 @@ struct trainer {
     std::optional<any_cache_policy> policy{};
     std::optional<feature_store> store{};
     std::unique_ptr<feature_buffer> buffer{};
-    std::unique_ptr<superbatch_trainer> training{};
+    std::optional<ginex_trainer> training{};
     int turns = 0;
     turns_watch watch{};
     std::function<void()> pause{};     ///< before sampling
@@ -278,22 +278,21 @@ struct trainer {
             whole = std::make_unique<memory_csc>(files, budget);
             sampler = sampler_of(*whole);
         }
-        training = std::make_unique<superbatch_trainer>(
-            superbatch_trainer_options{.batch = 10,
-                .seed = 9,
-                .superbatches = {.schedule = with.schedule,
-                    .batches = with.superbatch,
-                    .directory = with.directory ? run.path() : std::filesystem::path(),
-                    .cache_capacity = 0,
-                    .direct_table = with.direct_table,
-                    .carry = with.carry,
-                    .accesses = with.accesses,
-                    .epochs = with.epochs,
-                    .change_sets = with.change_sets}},
-            superbatch_parts{.sampler = *sampler,
+        training.emplace(make_ginex(ginex_options{.batch = 10,
+                                        .seed = 9,
+                                        .superbatches = {.schedule = with.schedule,
+                                            .batches = with.superbatch,
+                                            .directory = with.directory ? run.path() : std::filesystem::path(),
+                                            .cache_capacity = 0,
+                                            .direct_table = with.direct_table,
+                                            .carry = with.carry,
+                                            .accesses = with.accesses,
+                                            .epochs = with.epochs,
+                                            .change_sets = with.change_sets}},
+            ginex_parts{.sampler = *sampler,
                 .features = input(),
-                .labels = data.labels,
-                .training_nodes = data.train,
+                .task = classified_nodes{data.labels,
+                    [this](std::uint32_t /*state*/, std::vector<node_id>& out) { out = data.train; }},
                 .encode = net.encode,
                 .weights = net.weights,
                 .optimizer = net.dense,
@@ -312,7 +311,7 @@ struct trainer {
                         watch.for_gathering = true;
                     },
                 .ahead = ahead.get()},
-            on);
+            on));
     }
 
     feature_input input() {
@@ -355,7 +354,7 @@ struct trainer {
 
     outcome operator()() {
         std::vector<double> losses;
-        for (std::uint64_t e = 0; e < with.epochs; ++e) losses.push_back(training->run(e).model.loss);
+        for (std::uint64_t e = 0; e < with.epochs; ++e) losses.push_back(training->run(whole_graph(), e).model.loss);
         return net.end(std::move(losses));
     }
     [[nodiscard]] bool left_behind() const {
@@ -422,8 +421,8 @@ TEST_CASE("passes over neighbors train the same bits in any groups, under every 
         observer.on_batch = [&](const batch_key& key, const training_statistics&) {
             if (key.number.index == at) stop.request_stop();
         };
-        const auto part = result.training->run(0, {}, observer, stop.get_token());
-        if (part.stopped) (void)result.training->run(0, part.position.next);
+        const auto part = result.training->run(whole_graph(), 0, {}, observer, stop.get_token());
+        if (part.stopped) (void)result.training->run(whole_graph(), 0, part.position.next);
         CHECK(result.net.end({}).weights == expected.weights);
     }
 }
@@ -468,7 +467,7 @@ TEST_CASE("rows dealt out train the same bits, for any schedule, superbatch, cac
                     const extent_statistics dealt = result.extents->dealt();
                     if (way != gather_way::scan) continue;
                     CHECK(dealt.dealt_rows == seen.rows - seen.hits); // no miss is read at random
-                    CHECK(dealt.passes == result.training->inspected().superbatches);
+                    CHECK(dealt.passes == inspected(*result.training).superbatches);
                     CHECK(std::filesystem::is_empty(result.dealt.path()));
                 }
     for (const bool carry : {true, false})
@@ -526,17 +525,17 @@ TEST_CASE("a run stopped and resumed from its position ends in the bits of an un
             resume_position at;
             double loss = 0;
             {
-                const auto part = first.training->run(0, {}, observer, stop.get_token());
+                const auto part = first.training->run(whole_graph(), 0, {}, observer, stop.get_token());
                 at = part.position;
                 loss = part.model.loss;
                 if (!part.stopped) at = {1, {}}; // the stop came after the last batch
             }
             std::vector<double> losses;
             if (at.epoch == 0)
-                losses.push_back(loss + first.training->run(0, at.next).model.loss);
+                losses.push_back(loss + first.training->run(whole_graph(), 0, at.next).model.loss);
             else
                 losses.push_back(loss);
-            losses.push_back(first.training->run(1).model.loss);
+            losses.push_back(first.training->run(whole_graph(), 1).model.loss);
             const outcome result = first.net.end(losses);
             CHECK(result.weights == expected.weights);
             CHECK(result.state == expected.state);
@@ -551,7 +550,7 @@ TEST_CASE("epochs beyond those sampled ahead train the same bits") {
     for (const superbatch_schedule schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate}) {
         trainer one(data, {.schedule = schedule, .epochs = 1});
         std::vector<double> losses;
-        for (std::uint64_t e = 0; e < 3; ++e) losses.push_back(one.training->run(e).model.loss);
+        for (std::uint64_t e = 0; e < 3; ++e) losses.push_back(one.training->run(whole_graph(), e).model.loss);
         CHECK(one.net.end(losses) == expected);
     }
 }
@@ -568,12 +567,12 @@ TEST_CASE("a stop while a superbatch is being made trains the batches in progres
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
         };
     result.slow = std::chrono::milliseconds(60);
-    const auto part = result.training->run(0, {}, {}, stop.get_token());
+    const auto part = result.training->run(whole_graph(), 0, {}, {}, stop.get_token());
     REQUIRE(part.stopped);
     CHECK(part.position.next.index > 1);
     result.pause = {};
     result.slow = {};
-    const auto rest = result.training->run(0, part.position.next);
+    const auto rest = result.training->run(whole_graph(), 0, part.position.next);
     CHECK(part.batches + rest.batches == 14);
     CHECK(result.net.end({}).weights == expected.weights);
 }
@@ -601,10 +600,11 @@ TEST_CASE("at any stop, batches are drawn and gathered exclusively, in the right
                 result.watch.event = [&] {
                     if (++events == at) stop.request_stop();
                 };
-                const auto part = result.training->run(0, {}, {}, stop.get_token());
+                const auto part = result.training->run(whole_graph(), 0, {}, {}, stop.get_token());
                 CHECK(result.watch.clashes == 0);
                 stopped = part.stopped;
-                if (stopped) CHECK(part.batches + result.training->run(0, part.position.next).batches == 14);
+                if (stopped)
+                    CHECK(part.batches + result.training->run(whole_graph(), 0, part.position.next).batches == 14);
                 CHECK(result.watch.clashes == 0);
                 CHECK(result.net.end({}).weights == expected.weights);
             }
@@ -626,7 +626,8 @@ TEST_CASE("if any stage fails, no batch is gathered while the caches change") {
         observer.on_batch = [&](const batch_key& key, const training_statistics&) {
             if (key.number.index == at) throw error(errc::not_finite, "the observer's");
         };
-        CHECK_THROWS_WITH_AS(result.training->run(0, {}, observer), doctest::Contains("the observer's"), error);
+        CHECK_THROWS_WITH_AS(
+            result.training->run(whole_graph(), 0, {}, observer), doctest::Contains("the observer's"), error);
         CHECK(result.watch.clashes == 0);
     }
 }
@@ -645,11 +646,11 @@ TEST_CASE("at most two superbatches have files on disk, and none remains") {
                     ++stems[entry.path().stem().string()];
                 most = std::max(most, stems.size());
             };
-            for (std::uint64_t e = 0; e < 2; ++e) (void)result.training->run(e, {}, observer);
+            for (std::uint64_t e = 0; e < 2; ++e) (void)result.training->run(whole_graph(), e, {}, observer);
             // The one being trained, the one being made, and at most one whose last batch is in progress.
             CHECK(most <= 3);
-            CHECK(result.training->inspected().superbatches == 14);
-            CHECK(result.training->inspected().batches == 28);
+            CHECK(inspected(*result.training).superbatches == 14);
+            CHECK(inspected(*result.training).batches == 28);
             if (schedule == superbatch_schedule::alternate) CHECK(result.turns == 14);
             result.training.reset();
             CHECK_FALSE(result.left_behind());
@@ -669,7 +670,7 @@ TEST_CASE("other files in the directory of superbatches survive every epoch, and
                 std::ofstream(file) << "text";
             }
             for (std::uint64_t e = 0; e < 3; ++e) {
-                (void)result.training->run(e);
+                (void)result.training->run(whole_graph(), e);
                 CHECK(std::filesystem::file_size(notes) == 4);
                 CHECK_FALSE(std::filesystem::exists(old));
             }
@@ -722,7 +723,8 @@ TEST_CASE("an error after the last batch of a superbatch ends a run that waits f
                     std::chrono::milliseconds(20)); // the next batches are loaded or awaited meanwhile
                 throw error(errc::not_finite, "the observer's");
             };
-            CHECK_THROWS_WITH_AS(result.training->run(0, {}, observer), doctest::Contains("the observer's"), error);
+            CHECK_THROWS_WITH_AS(
+                result.training->run(whole_graph(), 0, {}, observer), doctest::Contains("the observer's"), error);
         }
 }
 
@@ -742,4 +744,4 @@ TEST_CASE("inconsistent parts are refused") {
     CHECK_THROWS_WITH_AS(train(wrong, {}), doctest::Contains("label 17"), error);
 }
 
-} // namespace test_train_superbatch_trainer
+} // namespace test_train_ginex

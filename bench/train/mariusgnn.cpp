@@ -10,7 +10,7 @@
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/engine/memory.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainers/mariusgnn.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -48,7 +48,7 @@ struct set_up {
     dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     any_link_model model = make_link_model("distmult", "softmax", dim);
     embedding_table relations{1, {dim, dim}};
-    gnn_trainer_options options{.batch = 1000,
+    gnn_options options{.batch = 1000,
         .negatives = {.per_chunk = 500, .chunks = 1, .degree_fraction = .5},
         .neighbors = {.fanout = parse_fanout("10,10", neighbor_direction::both)},
         .seed = 1};
@@ -111,7 +111,7 @@ void count(benchmark::State& state, std::uint64_t examples, std::uint64_t edges)
 void graph_training_batches(benchmark::State& state, bool links, sampler_kind sampler) {
     set_up with(links);
     with.options.sampler = sampler;
-    gnn_trainer training(with.options,
+    mariusgnn_trainer training = make_mariusgnn(with.options,
         {.task = with.task(links),
             .encode = *with.encode,
             .weights = with.weights,

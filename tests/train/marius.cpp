@@ -1,4 +1,4 @@
-#include <gneiss/train/embedding_trainer.hpp>
+#include <gneiss/train/trainers/marius.hpp>
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace test_train_embedding_trainer {
+namespace test_train_marius {
 
 using namespace link_harness;
 using gneiss::test::temporary_directory;
@@ -142,11 +142,11 @@ TEST_CASE("if edges cannot be loaded, all stages have ended when the error is th
         edge_buffer edges(broken, {.partitions = graph.partitioning.partitions}, budget);
         auto model = make_link_model("dot", "softmax", 8);
         embedding_table none(model.relation_rows(1), {static_cast<std::uint32_t>(model.relation_floats()), 0});
-        embedding_trainer_options options{};
+        marius_options options{};
         options.batch_edges = 10;
         options.negatives = {.per_chunk = 4, .chunks = 1, .degree_fraction = .5};
         const serial_executor executor;
-        embedding_trainer training(options,
+        marius_trainer training = make_marius(options,
             {.model = model,
                 .optimizer = make_row_optimizer("sgd", .1F),
                 .rows = buffer,
@@ -219,7 +219,7 @@ TEST_CASE("an observer that a run cannot serve is refused before it begins; chec
     auto model = make_link_model("dot", "softmax", 8);
     embedding_table none(model.relation_rows(1), {static_cast<std::uint32_t>(model.relation_floats()), 0});
     const serial_executor executor;
-    embedding_trainer training({.batch_edges = 60, .negatives = {.per_chunk = 4, .chunks = 1}},
+    marius_trainer training = make_marius({.batch_edges = 60, .negatives = {.per_chunk = 4, .chunks = 1}},
         {.model = model,
             .optimizer = make_row_optimizer("sgd", .1F),
             .rows = buffer,
@@ -414,17 +414,18 @@ TEST_CASE("an optimizer whose state does not fit the rows is refused, at constru
         embedding_table fitting(2, {8, state}), other(2, {8, 8 - state});
         const any_row_optimizer sgd = make_row_optimizer("sgd", .1F), adagrad = make_row_optimizer("adagrad", .1F);
         const auto make = [&](const any_row_optimizer& optimizer, embedding_table& relations) {
-            return std::make_unique<embedding_trainer>(embedding_trainer_options{},
-                embedding_parts{
+            return std::make_unique<marius_trainer>(make_marius(marius_options{},
+                marius_parts{
                     .model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations},
-                executor, budget);
+                executor, budget));
         };
         const any_row_optimizer &good = state == 0 ? sgd : adagrad, &bad = state == 0 ? adagrad : sgd;
         CHECK(test::code_of([&] { (void)make(bad, fitting); }) == errc::invalid_argument);
         CHECK(test::code_of([&] { (void)make(good, other); }) == errc::invalid_argument);
         const auto training = make(good, fitting);
-        training->set_optimizer(good);
-        CHECK_THROWS_WITH_AS(training->set_optimizer(bad), doctest::Contains("rows of relations have"), error);
+        training->set_optimizers({.rows = good});
+        CHECK_THROWS_WITH_AS(
+            training->set_optimizers({.rows = bad}), doctest::Contains("rows of relations have"), error);
     }
 }
 
@@ -443,9 +444,9 @@ TEST_CASE("edges bucketed for other partitions than the embeddings' are refused 
     any_link_model model = make_link_model("distmult", "softmax", 8);
     embedding_table relations(2, {8, 0});
     const auto make = [&](edge_buffer& from) {
-        return std::make_unique<embedding_trainer>(embedding_trainer_options{},
-            embedding_parts{.model = model, .optimizer = sgd{}, .rows = buffer, .edges = from, .relations = relations},
-            executor, budget);
+        return std::make_unique<marius_trainer>(make_marius(marius_options{},
+            marius_parts{.model = model, .optimizer = sgd{}, .rows = buffer, .edges = from, .relations = relations},
+            executor, budget));
     };
     CHECK_THROWS_WITH_AS((void)make(edges), "edges are in 16 partitions, embeddings and graph in 8", error);
     rows.fill([](std::uint64_t, matrix_view<float>) {});
@@ -470,7 +471,7 @@ TEST_CASE("an epoch without edges is refused, like one without training nodes") 
     edge_buffer none({.size = [](edge_bucket) { return 0U; }, .load = {}, .rows = partitioning}, {}, budget);
     any_link_model model = make_link_model("distmult", "softmax", 8);
     embedding_table relations(2, {8, 0});
-    embedding_trainer training({},
+    marius_trainer training = make_marius({},
         {.model = model, .optimizer = sgd{}, .rows = buffer, .edges = none, .relations = relations}, executor, budget);
     CHECK_THROWS_WITH_AS(
         (void)training.run(make_order("beta", 4, 2, 1)(0), 0), doctest::Contains("nothing to train"), error);
@@ -536,7 +537,7 @@ TEST_CASE("rows and relations of another width than the model's are refused at c
     const auto code = [&](std::size_t dim, embedding_table& relations) {
         any_link_model model = make_link_model("distmult", "softmax", dim);
         return test::code_of([&] {
-            embedding_trainer({.negatives = {.per_chunk = 10, .chunks = 1}},
+            (void)make_marius({.negatives = {.per_chunk = 10, .chunks = 1}},
                 {.model = model, .optimizer = sgd{}, .rows = buffer, .edges = edges, .relations = relations}, executor,
                 budget);
         });
@@ -546,4 +547,4 @@ TEST_CASE("rows and relations of another width than the model's are refused at c
     CHECK(code(8, four) == errc::invalid_argument);
 }
 
-} // namespace test_train_embedding_trainer
+} // namespace test_train_marius

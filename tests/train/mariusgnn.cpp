@@ -1,4 +1,6 @@
-#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/trainers/mariusgnn.hpp>
+
+#include <gneiss/train/trainers/hanoi.hpp>
 
 #include <doctest/doctest.h>
 
@@ -30,14 +32,14 @@
 #include <thread>
 #include <tuple>
 
-namespace test_train_gnn_trainer {
+namespace test_train_mariusgnn {
 
 using namespace graph_harness;
 
 namespace {
 
 /// Returns the accuracy on nodes that do not train, with all their neighbors.
-double held_out_accuracy(trainer& of) {
+double held_out_accuracy(gnn_harness& of) {
     std::vector<node_id> nodes;
     std::vector<class_id> labels;
     for (node_id v = 0; v < of.data.rows.nodes; ++v)
@@ -106,15 +108,41 @@ TEST_CASE("a node task learns communities: the loss falls, and held-out nodes ar
             with.training.sampler = sampler;
             with.training.pipeline = {.staleness = 2};
             with.epochs = 12;
-            trainer all(data, with);
+            gnn_harness all(data, with);
             std::vector<training_statistics> epochs;
-            all.run([&](gnn_trainer& training, const auto& states) {
+            all.run([&](mariusgnn_trainer& training, const auto& states) {
                 for (std::uint64_t e = 0; e < with.epochs; ++e) epochs.push_back(training.run(states(e), e).model);
             });
             CHECK(epochs.front().examples == 200);
             CHECK(epochs.back().mean_loss() < .5 * epochs.front().mean_loss());
             CHECK(epochs.back().accuracy() > .85);
             CHECK(held_out_accuracy(all) > .75); // chance is a quarter
+        }
+}
+
+TEST_CASE("each choice of a design fills its slot with the type of the table of slots") {
+    const graph_data data = graph_data::planted(60, 3);
+    for (const bool links : {false, true})
+        for (const bool rows : {false, true}) {
+            CAPTURE(links);
+            CAPTURE(rows);
+            set_up with;
+            with.links = links;
+            with.rows = rows;
+            with.layers = links ? "sage:8,sage:8" : with.layers;
+            gnn_harness all(data, with);
+            all.run([&](mariusgnn_trainer& training, const auto&) {
+                using nodes = sampled_batches<node_task, buffered_topology, any_graph_sampler>;
+                using edges = sampled_batches<link_task<any_negatives>, buffered_topology, any_graph_sampler>;
+                CHECK((training.batches().get_if<edges>() != nullptr) == links);
+                CHECK((training.batches().get_if<nodes>() != nullptr) != links);
+                CHECK((training.features().get_if<buffered_features>() != nullptr) == with.features.has_value());
+                CHECK((training.features().get_if<no_features>() != nullptr) != with.features.has_value());
+                CHECK((training.embeddings().get_if<buffered_embeddings>() != nullptr) == rows);
+                CHECK((training.embeddings().get_if<no_embeddings>() != nullptr) != rows);
+                CHECK((training.backend().get_if<cpu_encoder_backend<link_head>>() != nullptr) == links);
+                CHECK((training.backend().get_if<cpu_encoder_backend<classification_head>>() != nullptr) != links);
+            });
         }
 }
 
@@ -244,7 +272,7 @@ struct macro_run {
 };
 
 outcome train_macro(const graph_data& data, const set_up& with, macro_run& options) {
-    trainer all(data, with);
+    gnn_harness all(data, with);
     std::vector<node_id> training;
     for (node_id v = 0; v < data.rows.nodes; v += 2) training.push_back(v);
     const auto plan_of = [&](std::uint64_t epoch) {
@@ -269,7 +297,7 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& optio
         const gnn_task task = classified_nodes{data.labels, [&](std::uint32_t s, std::vector<node_id>& out) {
                                                    append_training_nodes(plan_of(epoch), s, data.rows, training, out);
                                                }};
-        gnn_trainer run(with.training,
+        hanoi_trainer run = make_hanoi(with.training,
             {.task = task,
                 .encode = *all.encode,
                 .weights = all.weights,
@@ -393,7 +421,7 @@ TEST_CASE("one batch steps rows and weights by manually combined gradients of en
             with.training.batch = 1000; // all in one
             with.training.sampler = kind;
             with.epochs = 1;
-            trainer by_hand(data, with);
+            gnn_harness by_hand(data, with);
             const std::vector<float> before = by_hand.all_rows();
 
             // seeds
@@ -498,7 +526,7 @@ TEST_CASE("excluded edges of a batch are not drawn, features are the same in eve
     CHECK((train(data, with) == sparse));
 
     with.features.reset();
-    trainer isolated(data, with);
+    gnn_harness isolated(data, with);
     const std::vector<float> before = isolated.all_rows();
     const std::vector<float> after = train(data, with).rows;
     std::size_t changed = 0, trained = 0;
@@ -542,7 +570,7 @@ TEST_CASE(
     set_up with;
     with.training.coverage_correction = .8;
     CHECK_THROWS_WITH_AS(
-        (void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<idle_device>); }),
+        (void)train(data, with, 0, [](gnn_harness&) { return any_backend(std::in_place_type<idle_device>); }),
         doctest::Contains("the coverage correction is computed on the CPU"), error);
 }
 
@@ -560,9 +588,8 @@ TEST_CASE(
         with.training.exclude_target_edges = links;
         const auto bytes = [&] {
             std::uint64_t result = 0;
-            trainer(data, with).run([&](gnn_trainer& training, const auto&) {
-                result = training.bound_batch().bytes();
-            });
+            gnn_harness all(data, with);
+            all.run([&](mariusgnn_trainer&, const auto&) { result = all.bound.bytes(); });
             return result;
         };
         const outcome dense = train(data, with);
@@ -610,14 +637,14 @@ TEST_CASE("a batch over the memory of batches runs alone: any capacity trains th
             batch_profile seen;
             {
                 memory_budget budget;
-                trainer all(data, with);
+                gnn_harness all(data, with);
                 graph_buffer graph(data.store, with.engines, all.direction(),
                     graph_buffer::need(all.order()(0), data.store, all.direction()).bytes, budget);
                 bucket_reader reader(data.store, with.engines);
                 edge_buffer edges(reader.source(), {}, budget);
                 const epoch_plan states = all.order()(0);
                 const auto profile = [&](const gnn_task& task) {
-                    return gnn_trainer::profile(with.training, task, *all.encode, graph, states, 4, serial_executor{});
+                    return profile_gnn(with.training, task, *all.encode, graph, states, 4, serial_executor{});
                 };
                 const auto draw = [&] {
                     if (links) return profile(predicted_links{*all.model, all.relations, edges});
@@ -630,8 +657,7 @@ TEST_CASE("a batch over the memory of batches runs alone: any capacity trains th
                 const batch_profile again = draw();
                 CHECK(std::tuple(again.batches, again.nodes, again.sample, again.compute) ==
                     std::tuple(seen.batches, seen.nodes, seen.sample, seen.compute));
-                all.run(
-                    [&](gnn_trainer& training, const auto&) { CHECK(seen.sample <= training.bound_batch().sample); });
+                all.run([&](mariusgnn_trainer&, const auto&) { CHECK(seen.sample <= all.bound.sample); });
             }
             for (const std::uint64_t share : {0, 1, 2, 3}) { // of what was seen; 0: nothing fits with others
                 CAPTURE(share);
@@ -660,7 +686,7 @@ TEST_CASE("batches are profiled in a state that has the largest: those of a stat
     with.layers = "sage:4";
     with.training.batch = 20;
     with.training.neighbors.fanout = parse_fanout("3", neighbor_direction::both);
-    const trainer all(data, with);
+    const gnn_harness all(data, with);
     buffer_state whole;
     for (partition_id p = 0; p < data.rows.partitions; ++p) whole.resident.push_back(p);
     for (const std::vector<node_id>& sizes : {std::vector<node_id>{21, 40, 22}, {20, 21, 22}, {3, 1, 21}, {21, 5, 3},
@@ -675,7 +701,7 @@ TEST_CASE("batches are profiled in a state that has the largest: those of a stat
         const auto nodes_of = [&](std::uint32_t s, std::vector<node_id>& out) {
             for (node_id v = 0; v < sizes[s]; ++v) out.push_back(s + static_cast<node_id>(sizes.size()) * v);
         };
-        const batch_profile seen = gnn_trainer::profile(
+        const batch_profile seen = profile_gnn(
             with.training, classified_nodes{data.labels, nodes_of}, *all.encode, graph, states, 4, serial_executor{});
         CHECK(seen.nodes == largest);
         CHECK((seen.batches == 0) == (largest == 0));
@@ -696,7 +722,7 @@ TEST_CASE("features read row by row train the bits of resident ones; what is rea
             std::uint64_t charged = 0, nodes = 0;
         };
         const auto train = [&](bool row_by_row, std::size_t slots) {
-            trainer all(data, with);
+            gnn_harness all(data, with);
             const feature_store& store = *all.features;
             memory_budget budget;
             const tbb_executor executor(1);
@@ -718,7 +744,7 @@ TEST_CASE("features read row by row train the bits of resident ones; what is rea
             const graph_inputs inputs = row_by_row ? graph_inputs{.stored_features = rows, .graph = graph}
                                                    : graph_inputs{.features = &features, .graph = graph};
             const auto of_both = [&] {
-                gnn_trainer(with.training,
+                (void)make_mariusgnn(with.training,
                     {.task = classified_nodes{data.labels, training_nodes(data, states)},
                         .encode = *all.encode,
                         .weights = all.weights,
@@ -728,16 +754,15 @@ TEST_CASE("features read row by row train the bits of resident ones; what is rea
             };
             CHECK_THROWS_WITH_AS(of_both(), doctest::Contains("not both"), error);
             const std::uint64_t before = budget.used();
-            gnn_trainer training(with.training,
-                {.task = classified_nodes{data.labels, training_nodes(data, states)},
-                    .encode = *all.encode,
-                    .weights = all.weights,
-                    .optimizer = all.dense,
-                    .inputs = inputs},
-                executor, budget);
+            const gnn_parts parts{.task = classified_nodes{data.labels, training_nodes(data, states)},
+                .encode = *all.encode,
+                .weights = all.weights,
+                .optimizer = all.dense,
+                .inputs = inputs};
+            mariusgnn_trainer training = make_mariusgnn(with.training, parts, executor, budget);
             const std::uint64_t charged = budget.used() - before;
             return result{training.run(states, 0).model.loss, charged,
-                training.bound_batch().rows / (graph_data::columns * sizeof(float))};
+                bound_gnn_memory(with.training, parts).batch.rows / (graph_data::columns * sizeof(float))};
         };
         const result resident = train(false, 0), read = train(true, 0), cached = train(true, 20);
         CHECK(read.loss == resident.loss);
@@ -775,7 +800,7 @@ TEST_CASE(
     with.training.device_sampler.emplace(std::make_shared<idle_sampler>());
     CHECK_THROWS_WITH_AS((void)train(data, with), doctest::Contains("a device's sampler needs its backend"), error);
     CHECK_THROWS_WITH_AS(
-        (void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<idle_device>); }),
+        (void)train(data, with, 0, [](gnn_harness&) { return any_backend(std::in_place_type<idle_device>); }),
         doctest::Contains("a sampler of your own draws on the CPU"), error);
 }
 
@@ -784,12 +809,12 @@ TEST_CASE("impossible training is refused with its reason, and errors of stages 
     set_up with;
     with.layers = "sage:8,sage:4";
     with.features = test::feature_form{};
-    const auto fails = [](trainer& all, std::uint64_t every, errc code, const std::string& what,
+    const auto fails = [](gnn_harness& all, std::uint64_t every, errc code, const std::string& what,
                            const epoch_plan* fixed = nullptr) {
         std::string message;
         try {
             all.run(
-                [&](gnn_trainer& training, const auto& states) {
+                [&](mariusgnn_trainer& training, const auto& states) {
                     try {
                         for (std::uint64_t e = 0; e < 2; ++e) (void)training.run(states(e), e);
                     } catch (const error&) {
@@ -806,27 +831,27 @@ TEST_CASE("impossible training is refused with its reason, and errors of stages 
         CHECK(message.find(what) != std::string::npos);
     };
     SUBCASE("no training nodes") {
-        trainer all(data, with);
+        gnn_harness all(data, with);
         const epoch_plan states{{{0, 1}, {}}, {{1, 2}, {}}};
         fails(all, 0, errc::invalid_argument, "nothing to train", &states);
     }
     SUBCASE("an invalid label names its node") {
         data.labels[33] = 4;
-        trainer all(data, with);
+        gnn_harness all(data, with);
         fails(all, 3, errc::out_of_range, "node 33 has the label 4 of 4 classes");
     }
     SUBCASE("a node that trains in a state where it is not resident") {
-        trainer all(data, with);
+        gnn_harness all(data, with);
         const epoch_plan states{{{0, 1}, {}}};
         all.run(
-            [&](gnn_trainer& training, const auto&) {
+            [&](mariusgnn_trainer& training, const auto&) {
                 const epoch_plan other{{{1, 2}, {}}};
                 CHECK_THROWS_WITH_AS((void)training.run(other, 0), doctest::Contains("not resident"), error);
             },
             3, &states);
     }
     SUBCASE("damaged features") {
-        trainer all(data, with);
+        gnn_harness all(data, with);
         std::fstream file(
             all.features->file(feature_part::values).path, std::ios::in | std::ios::out | std::ios::binary);
         file.seekp(4096 + static_cast<std::streamoff>(all.features->range(2, feature_part::values).offset));
@@ -836,40 +861,41 @@ TEST_CASE("impossible training is refused with its reason, and errors of stages 
     }
     SUBCASE("NaN features") {
         data.features[50 * graph_data::columns] = std::numeric_limits<float>::quiet_NaN();
-        trainer all(data, with);
+        gnn_harness all(data, with);
         fails(all, 1, errc::not_finite, "not a finite number");
     }
     SUBCASE("a batch larger than its limit") {
         with.training.batch_memory = 1000;
-        trainer all(data, with);
+        gnn_harness all(data, with);
         fails(all, 3, errc::over_budget, "batch");
     }
     SUBCASE("inconsistent parts") {
         with.training.neighbors.fanout = parse_fanout("3");
-        trainer all(data, with);
-        CHECK_THROWS_AS(all.run([](gnn_trainer&, const auto&) {}), error);
+        gnn_harness all(data, with);
+        CHECK_THROWS_AS(all.run([](mariusgnn_trainer&, const auto&) {}), error);
         with.training.neighbors.fanout = parse_fanout("3,3");
         with.links = true;
         with.layers = "sage:8,sage:6";
-        trainer other(data, with);
+        gnn_harness other(data, with);
         other.model.emplace(make_link_model("dot", "softmax", 8));
-        CHECK_THROWS_AS(other.run([](gnn_trainer&, const auto&) {}), error);
+        CHECK_THROWS_AS(other.run([](mariusgnn_trainer&, const auto&) {}), error);
     }
     SUBCASE("rows and relations without space for the optimizer's state") {
         with.features.reset();
         with.links = true;
-        trainer all(data, with);
+        gnn_harness all(data, with);
         const dense_optimizer dense = all.dense;
-        all.run([&](gnn_trainer& training, const auto&) {
-            CHECK_THROWS_WITH_AS(training.set_optimizers(make_row_optimizer("adam", 1), dense),
+        all.run([&](mariusgnn_trainer& training, const auto&) {
+            CHECK_THROWS_WITH_AS(training.set_optimizers({make_row_optimizer("adam", 1), dense}),
                 doctest::Contains("rows of relations"), error);
-            training.set_optimizers(make_row_optimizer("adagrad", 1), dense);
+            training.set_optimizers({make_row_optimizer("adagrad", 1), dense});
         });
         all.relations = embedding_table(all.relations.rows(), {all.relations.layout().dim, 0});
         CHECK_THROWS_WITH_AS(
-            all.run([](gnn_trainer&, const auto&) {}), doctest::Contains("rows of relations have 0"), error);
+            all.run([](mariusgnn_trainer&, const auto&) {}), doctest::Contains("rows of relations have 0"), error);
         all.optimizer = make_row_optimizer("adam", 1);
-        CHECK_THROWS_WITH_AS(all.run([](gnn_trainer&, const auto&) {}), doctest::Contains("rows of nodes"), error);
+        CHECK_THROWS_WITH_AS(
+            all.run([](mariusgnn_trainer&, const auto&) {}), doctest::Contains("rows of nodes"), error);
     }
 }
 
@@ -903,4 +929,4 @@ TEST_CASE("frozen nodes, relations and weights of a GNN keep their bits with the
     }
 }
 
-} // namespace test_train_gnn_trainer
+} // namespace test_train_mariusgnn

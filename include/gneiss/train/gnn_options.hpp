@@ -18,8 +18,8 @@
 
 namespace gneiss {
 
-/// Options of `gnn_trainer`.
-struct gnn_trainer_options {
+/// Options of MariusGNN and Hanoi.
+struct gnn_options {
     std::uint64_t batch = 1000;                   ///< edges, or nodes, of a batch
     batch_scope batch_from = batch_scope::state;  ///< batches of edges end at buckets or at states
     negative_options negatives{};                 ///< negatives of a batch of edges
@@ -39,7 +39,7 @@ struct gnn_trainer_options {
     replica_options replicas{};            ///< replicas of the parameters that every batch uses
     std::size_t batches_in_flight = 0;     ///< 0: the number that the stages can use, at most staleness + 2
     std::uint32_t resident_partitions = 0; ///< most of a state, to bound memory; 0: all
-    /// maximum of a batch with its rows, more is an error [bytes]; 0: `gnn_trainer::bound_batch`
+    /// maximum of a batch with its rows, more is an error [bytes]; 0: the upper bound, see `bound_gnn_memory`
     std::uint64_t batch_memory = 0;
     std::uint64_t row_memory = 0; ///< for rows of all batches, see `row_room` [bytes]; 0: enough for those in flight
     /// For the sample of a batch, and for the encoder [bytes]; a batch of more runs alone, in memory up to its bounds,
@@ -48,6 +48,11 @@ struct gnn_trainer_options {
     std::uint64_t seed = 0; ///< of the order of edges or nodes, negatives, samples and dropout
     /// As `train_loop_options::on_rows`.
     std::function<void(std::span<const node_id>)> on_rows{};
+
+    /// Returns the number of batches in memory at once.
+    [[nodiscard]] std::size_t in_flight() const noexcept {
+        return gneiss::batches_in_flight(pipeline, batches_in_flight);
+    }
 };
 
 } // namespace gneiss

@@ -1,2 +1,0 @@
-// Definitions of gneiss::compiled: embedding_trainer.
-#include <gneiss/train/detail/embedding_trainer.hpp>

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the trainers of a GNN have in common: checks, bounds of memory, and the slots that a choice at run time fills.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gneiss/core/detail/compiled.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/sample/dense.hpp>
+#include <gneiss/sample/neighbor.hpp>
+#include <gneiss/train/cpu_backend.hpp>
+#include <gneiss/train/gnn_memory.hpp>
+#include <gneiss/train/sampled_batches.hpp>
+#include <gneiss/train/train_loop.hpp>
+#include <gneiss/train/trainers/gnn_parts.hpp>
+
+namespace gneiss {
+
+namespace detail {
+
+[[nodiscard]] inline std::uint32_t most_resident(const gnn_options& options, const graph_inputs& inputs) noexcept {
+    return options.resident_partitions != 0 ? options.resident_partitions : inputs.graph.store().rows().partitions;
+}
+
+/// Returns the memory of the largest batch while its stored features are gathered, in addition to the rows.
+[[nodiscard]] inline memory_need gather_need(
+    const gnn_options& options, const graph_inputs& inputs, const gnn_memory& bound) {
+    memory_need need{"gathered rows"};
+    if (!inputs.stored_features) return need;
+    const feature_rows& stored = *inputs.stored_features;
+    const std::uint64_t rows =
+        options.row_memory == 0 ? bound.batch.rows : std::min(options.row_memory, bound.batch.rows);
+    const std::uint64_t nodes = rows / (inputs.columns().dense * sizeof(float) * (inputs.learned() != 0 ? 2 : 1));
+    const std::uint64_t row = stored.type == feature_type::f32 ? 0 : row_bytes(stored.type, stored.columns);
+    const std::uint64_t lists =
+        (stored.cache == nullptr ? 0U : 12U) + (stored.policy == nullptr ? 0U : 12U); // lookup, change set
+    need.bytes = nodes * (row + row / 8 + lists); // buffers grow by an eighth more than requested
+    return need;
+}
+
+[[nodiscard]] inline any_features features_of(const graph_inputs& inputs, executor_ref executor) {
+    if (inputs.stored_features)
+        return any_features(
+            std::in_place_type<cached_features>, *inputs.stored_features, cache_between_superbatches::kept, executor);
+    if (inputs.features != nullptr)
+        return any_features(std::in_place_type<buffered_features>, *inputs.features, executor);
+    return any_features(std::in_place_type<no_features>);
+}
+
+/// Throws errc::invalid_argument for a task that encoder, backend or frozen parts do not fit.
+template <class Parts>
+void check_task(const Parts& parts) {
+    const auto need = [](bool holds, const char* what) {
+        if (!holds) throw error(errc::invalid_argument, what);
+    };
+    const bool on_cpu = parts.backend == nullptr;
+    if (const auto* nodes = std::get_if<classified_nodes>(&parts.task))
+        need(nodes->class_weights.empty() || on_cpu, "class weights are for the CPU's loss, not for another backend");
+    if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task)) {
+        need(nodes->task.targets.columns == parts.encode.outputs(),
+            "the encoder gives another number of columns than there are targets");
+        need(on_cpu, "rows of targets are for the CPU's loss, not for another backend");
+    }
+    const auto* links = std::get_if<predicted_links>(&parts.task);
+    need(links == nullptr || links->model.dim() == parts.encode.outputs(),
+        "the decoder's rows are not as wide as the encoder's outputs");
+    need(on_cpu || !parts.frozen.any(), "frozen parts are for the CPU: a device steps all of them");
+    need(!parts.frozen.relations || links != nullptr, "frozen relations are for link prediction");
+}
+/// Returns the backend of the parts: theirs, or the CPU's for their task.
+template <class Parts>
+[[nodiscard]] any_backend backend_of(const Parts& parts, std::uint64_t seed, executor_ref executor) {
+    if (parts.backend != nullptr) return *parts.backend;
+    cpu_encoder_backend_options frozen{.frozen = parts.frozen.weights};
+    if (const auto* links = std::get_if<predicted_links>(&parts.task))
+        return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, parts.encode, parts.weights,
+            link_head(links->model, links->relations, {.frozen = parts.frozen.relations}), seed, executor,
+            std::move(frozen));
+    if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task))
+        return any_backend(std::in_place_type<cpu_encoder_backend<target_head>>, parts.encode, parts.weights,
+            target_head{nodes->task.loss, nodes->task.positive_weights}, seed, executor, std::move(frozen));
+    return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode, parts.weights,
+        classification_head{std::get<classified_nodes>(parts.task).class_weights}, seed, executor, std::move(frozen));
+}
+
+/// Returns the node task of a GNN.
+[[nodiscard]] inline node_task node_task_of(const node_task::options& settings, const gnn_task& task,
+    std::size_t outputs, const row_partitioning& partitioning) {
+    if (const auto* nodes = std::get_if<targeted_nodes>(&task))
+        return {settings, nodes->task.targets, partitioning, nodes->nodes};
+    const auto& nodes = std::get<classified_nodes>(task);
+    return {settings, nodes.labels, outputs, partitioning, nodes.nodes};
+}
+/// Returns the link task of a GNN.
+[[nodiscard]] inline link_task<any_negatives> link_task_of(
+    const gnn_options& options, const predicted_links& links, graph_buffer& graph) {
+    return {{options.batch, options.batch_from, options.negatives, options.seed},
+        make_negatives(options.negatives, options.seed, options.own_negatives), links.edges, graph.store().rows(),
+        options.exclude_target_edges ? &graph : nullptr};
+}
+[[nodiscard]] inline buffered_topology topology_of(
+    const gnn_options& options, graph_buffer& graph, std::uint32_t resident) {
+    return {graph,
+        {.resident_partitions = resident,
+            .whole_graph = options.device_sampler.has_value(),
+            .coverage = options.coverage_correction}};
+}
+/// Returns the sampler that the options name, for the CPU.
+[[nodiscard]] inline any_graph_sampler sampler_of_options(const gnn_options& options) {
+    if (options.own_sampler) return *options.own_sampler;
+    const neighbor_options& hops = options.neighbors;
+    const std::uint64_t seed = options.seed;
+    if (options.sampler == sampler_kind::dense) return [hops, seed] { return dense_sampler<>(hops, seed); };
+    return [hops, seed] { return neighbor_sampler<>(hops, seed); };
+}
+/// Returns the loop's options.
+[[nodiscard]] inline train_loop_options loop_of_gnn(const gnn_options& options, const gnn_memory& bound) {
+    const std::uint64_t encoder = bound.encoders(options.encoder_memory).bytes;
+    const train_loop_options loop{.pipeline = options.pipeline,
+        .batches_in_flight = options.batches_in_flight,
+        .most_batch_bytes = options.batch_memory != 0 ? options.batch_memory : bound.batch.bytes(),
+        .compute_bytes = encoder < bound.encoder ? encoder : 0,
+        .spare_bytes = bound.encoder - encoder,
+        .replicas = options.replicas.count,
+        .replica = options.replicas.only,
+        .on_rows = options.on_rows};
+    return loop.charging(bound.batch, options.row_memory, options.sample_memory);
+}
+/// Memory of a GNN beyond that of the loop.
+struct gnn_charges {
+    gnn_charges(const gnn_options& options, const gnn_parts& parts, const gnn_memory& bound, memory_budget& budget)
+        : samplers(budget.charge(bound.samplers(options.pipeline.sample_workers))),
+          encoder(budget.charge(bound.encoders(options.encoder_memory))),
+          gathered(budget.charge(gather_need(options, parts.inputs, bound))) {}
+    memory_charge samplers, encoder, gathered;
+};
+
+} // namespace detail
+
+GNEISS_INLINE gnn_memory bound_gnn_memory(const gnn_options& options, const gnn_parts& parts) {
+    const cpu_encoder& encode = parts.encode;
+    const graph_inputs& inputs = parts.inputs;
+    const auto need = [](bool holds, const char* what) {
+        if (!holds) throw error(errc::invalid_argument, what);
+    };
+    const row_partitioning& partitioning = inputs.graph.store().rows();
+    const input_columns columns = inputs.columns();
+    need(inputs.features == nullptr || !inputs.stored_features, "features come from a buffer or row by row, not both");
+    need(columns.total() != 0, "a GNN needs rows or features of nodes");
+    validate(options.neighbors.fanout, encode.hops());
+    need(encode.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");
+    if (inputs.rows != nullptr)
+        check_same_partitions(inputs.rows->file().partitioning(), "embeddings", partitioning, "the graph's lists");
+    if (inputs.features != nullptr)
+        check_same_partitions(inputs.features->store().rows(), "features", partitioning, "the graph's lists");
+    need(!options.device_sampler || parts.backend != nullptr, "a device's sampler needs its backend");
+    need(!options.device_sampler || !options.exclude_target_edges,
+        "neighborhoods are drawn on a device, where edges of a batch are not hidden");
+    need(!options.device_sampler || !options.own_sampler,
+        "neighborhoods are drawn on a device by the library's samplers: a sampler of your own draws on the CPU");
+    need(options.coverage_correction >= 0 && options.coverage_correction <= 1,
+        "the coverage correction must be in [0, 1]");
+    need(
+        parts.backend == nullptr || options.coverage_correction == 0, "the coverage correction is computed on the CPU");
+    if (const auto* nodes = std::get_if<classified_nodes>(&parts.task))
+        need(nodes->labels.size() == partitioning.nodes, "every node needs a label, or unlabeled");
+    detail::check_task(parts);
+    need(!parts.frozen.nodes || inputs.rows != nullptr, "frozen nodes are learned rows, and the inputs have none");
+    const bool links = std::holds_alternative<predicted_links>(parts.task);
+    gnn_shape shape =
+        state_sizes(inputs.graph.store(), inputs.features == nullptr ? nullptr : &inputs.features->store())
+            .of(detail::most_resident(options, inputs));
+    shape.links = links;
+    if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task)) shape.targets = nodes->task.targets.columns;
+    shape.columns = columns;
+    shape.learned = inputs.learned();
+    return bound_gnn_memory(options, shape, encode.factories());
+}
+
+GNEISS_INLINE batch_profile profile_gnn(const gnn_options& options, const gnn_task& task, const cpu_encoder& encode,
+    graph_buffer& graph, const epoch_plan& states, std::uint64_t count, executor_ref executor,
+    const std::stop_token& stop) {
+    // Batches of a state have equal sizes, so those of a state with few training nodes may be half as large as
+    // another's.
+    std::uint32_t chosen = 0;
+    const auto choose = [&](const node_task::nodes_of_state& nodes) {
+        std::uint64_t largest = 0;
+        for (std::uint32_t s = 0; s < states.size() && largest < options.batch; ++s) {
+            std::vector<node_id> trained;
+            nodes(s, trained);
+            if (trained.empty()) continue;
+            const std::uint64_t batch =
+                ceil_div<std::uint64_t>(trained.size(), ceil_div<std::uint64_t>(trained.size(), options.batch));
+            if (batch > largest) chosen = s;
+            largest = std::max(largest, batch);
+        }
+    };
+    gnn_task of_chosen = task;
+    std::visit(
+        [&](auto& of) {
+            if constexpr (requires { of.nodes; }) {
+                choose(of.nodes);
+                of.nodes = [nodes = of.nodes, chosen](
+                               std::uint32_t /*state*/, std::vector<node_id>& out) { nodes(chosen, out); };
+            }
+        },
+        of_chosen);
+    const epoch_plan first{states.at(chosen)};
+    buffered_topology topology =
+        detail::topology_of(options, graph, static_cast<std::uint32_t>(first[0].resident.size()));
+    const auto sampler = [&] { return detail::sampler_of_options(options); };
+    const auto memory_of = [&](const training_batch& b) {
+        return encode.memory_of(b.layers, b.nodes.size(), !b.coverage.empty());
+    };
+    const auto draw = [&](auto&& of_task) {
+        sampled_batches batches(of_task, topology, sampler, executor);
+        return profile_batches(batches, {.states = first}, count, memory_of, stop);
+    };
+    if (const auto* links = std::get_if<predicted_links>(&of_chosen))
+        return draw(detail::link_task_of(options, *links, graph));
+    return draw(detail::node_task_of({options.batch, options.seed}, of_chosen, encode.outputs(), graph.store().rows()));
+}
+
+} // namespace gneiss
