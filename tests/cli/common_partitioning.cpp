@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
@@ -24,9 +26,8 @@ TEST_CASE("the first hubs that fit are taken, together with the edges among them
     const gneiss::dataset data(shop / "a");
     gneiss::memory_budget budget;
     const gneiss::tbb_executor executor(1);
-    programs::progress quiet(true);
-    programs::phase_progress phases(quiet);
-    programs::graph_work with{budget, executor, phases};
+    programs::graph_work with{
+        budget, executor, [](std::string_view, std::uint64_t, std::uint64_t) {}, [](const std::string&) {}};
     const auto whole = programs::choose_hubs(data, {.count = 40, .out = shop / "all.npy"}, with);
     CHECK(whole.hubs == 40);
     CHECK(whole.memory_bytes >= 8 * 300);

@@ -12,6 +12,7 @@
 #include <gneiss/storage/io/file_system.hpp>
 
 #include "commands.hpp"
+#include "kit/cli/phase_progress.hpp"
 #include "kit/cli/terminal.hpp"
 #include "kit/graph/partitioning.hpp"
 #include "kit/report/records.hpp"
@@ -52,7 +53,8 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
     const tbb_executor executor(flags.common.thread_count());
     const std::filesystem::path place = std::filesystem::absolute(flags.out).parent_path();
     gneiss::make_directories(place);
-    programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph, place};
+    programs::graph_work with{budget, executor, std::ref(progress), [&](const std::string& text) { live.say(text); },
+        interrupts.token(), flags.graph, place};
     const programs::hub_result result = programs::choose_hubs(data, job, with);
     live.clear();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -16,6 +16,7 @@
 #include <gneiss/storage/io/file_system.hpp>
 
 #include "commands.hpp"
+#include "kit/cli/phase_progress.hpp"
 #include "kit/cli/terminal.hpp"
 #include "kit/graph/partitioner_options.hpp"
 #include "kit/graph/partitioning.hpp"
@@ -117,7 +118,8 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
         live.say(fmt::format("note: {} gives the same result whatever --seed is", job->method.name));
     programs::phase_progress progress(live);
     const tbb_executor executor(flags.common.thread_count());
-    programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph};
+    programs::graph_work with{budget, executor, std::ref(progress), [&](const std::string& text) { live.say(text); },
+        interrupts.token(), flags.graph};
     if (flags.out) gneiss::make_directories(with.scratch = std::filesystem::absolute(*flags.out).parent_path());
     const programs::partition_result result = scores
         ? programs::score_parts(

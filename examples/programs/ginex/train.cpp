@@ -54,7 +54,7 @@ std::string text_of(const gneiss::neighbor_choice& of) {
 
 /// Returns the settings of passes over neighbors.
 gneiss::superbatch_sampler_options pass_settings(
-    const gneiss::dataset& data, const options& how, const training_plan& plan, programs::progress& live) {
+    const gneiss::dataset& data, const options& how, const training_plan& plan, trainers::run_reporter& live) {
     gneiss::superbatch_sampler_options result{
         .way = *how.neighbor_reads == "scan" ? gneiss::gather_way::scan : gneiss::gather_way::automatic,
         .memory = plan.pass_bytes,
@@ -67,7 +67,7 @@ gneiss::superbatch_sampler_options pass_settings(
 /// Returns the settings of the features: the rates of the device say which rows are read together, and whether they are
 /// dealt out.
 features::settings feature_settings(const gneiss::dataset& data, const options& how, const training_plan& plan,
-    std::span<const std::uint32_t> rank, const std::filesystem::path& directory, programs::progress& live) {
+    std::span<const std::uint32_t> rank, const std::filesystem::path& directory, trainers::run_reporter& live) {
     features::settings result{.staging_bytes = static_cast<std::size_t>(plan.staging_bytes),
         .slots = plan.slots,
         .table = plan.table,
@@ -93,7 +93,7 @@ class training final : public trainers::node_classification_training {
 public:
     /// Starts a run, or resumes it. `lists` are charged to the budget, too.
     training(const parts& of, const options& how, const training_plan& plan, topology& lists,
-        trainers::compute_device* device, programs::progress& live)
+        trainers::compute_device* device, trainers::run_reporter& live)
         : node_classification_training(of),
           options_(how),
           plan_(plan),
@@ -207,7 +207,7 @@ private:
     [[nodiscard]] std::filesystem::path superbatches() const { return superbatches_of(of_.run.directory.path()); }
 
     /// Opens the run's neighbor cache, unless it is missing, damaged, or larger than this process' plan.
-    void open_neighbor_cache(programs::progress& live) {
+    void open_neighbor_cache(trainers::run_reporter& live) {
         const std::filesystem::path path = of_.run.directory.path() / programs::neighbor_cache_name;
         const gneiss::neighbor_direction d = options_.neighbors();
         gneiss::disk_csc& graph = *graph_.on_disk();
@@ -242,7 +242,7 @@ private:
     const options& options_;
     const training_plan& plan_;
     topology& graph_;
-    programs::progress& live_;
+    trainers::run_reporter& live_;
     std::unique_ptr<gneiss::neighbor_cache> neighbors_;
     std::optional<features> features_;
     gneiss::memory_budget passes_{plan_.pass_bytes}; // a part of the plan's
@@ -347,7 +347,7 @@ private:
         if (*o.normalize_features) features_.normalize_rows();
         const gneiss::dataset_manifest& graph = data_.manifest();
         trainers::check_class_weights(o.class_weights, data_);
-        programs::progress& live = context_.live;
+        trainers::run_reporter& live = context_.live;
         live.say(fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({}); "
                              "neighbors {}, rows {}, {}",
             graph.name, graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train,
@@ -358,14 +358,8 @@ private:
         backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         const gneiss::tbb_executor executor(o.threads);
         const list_files& files = lists_at_.emplace(data_, o);
-        make_lists(
-            data_, *files, o.memory->bytes / 2, executor, context_.stop, [&](std::uint64_t done, std::uint64_t edges) {
-                live.update([&] {
-                    return fmt::format("sorting neighbors: {} of {} edges",
-                        programs::human_count(static_cast<double>(done)),
-                        programs::human_count(static_cast<double>(edges)));
-                });
-            });
+        make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop,
+            [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
         lists_.emplace(o, *files, context_.engine.make, budget_);
         const gneiss::node_batches first(classes_.train, *o.batch, o.seed, 0, 0);
         const profile seen =
@@ -400,8 +394,8 @@ private:
 
 } // namespace
 
-trainers::run_result train(const options& flags, programs::progress& live, const std::stop_token& stop) {
-    return trainers::run_trainer<run>(flags, live, stop);
+trainers::run_result train(const options& flags, trainers::run_events events, const std::stop_token& stop) {
+    return trainers::run_trainer<run>(flags, std::move(events), stop);
 }
 
 void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }

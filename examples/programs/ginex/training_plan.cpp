@@ -218,8 +218,9 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     const std::uint64_t rows_of_batch = result.batch_nodes * net.encode.inputs().dense * sizeof(float);
     const bool decoded = store.type() != gneiss::feature_type::f32 && *settings.feature_cache != "memory";
     const std::uint64_t staged = decoded ? result.batch_nodes * row_bytes * 9 / 8 : 0;
-    const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{20} << 20;
-    add("program", rss - std::min(rss, charged) + code, charged_by::run);
+    const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{20} << 20,
+                        counted = charged + settings.outside.value_or(programs::memory_use{}).anonymous;
+    add("program", rss - std::min(rss, counted) + code, charged_by::run);
     add("node labels",
         graph.nodes * graph.node_attributes.label_bytes() +
             (graph.node_attributes.train * 2 +

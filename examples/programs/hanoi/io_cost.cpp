@@ -18,7 +18,8 @@ namespace hanoi {
 std::optional<tier_rates> measure_tiers(
     const gneiss::dataset& data, const trainers::run_options& options, double row_bytes, std::uint64_t memory) {
     constexpr std::uint64_t needed = std::uint64_t{48} << 20;
-    if (programs::current_rss() + needed > memory) return std::nullopt;
+    if (programs::current_rss() + needed > memory + options.outside.value_or(programs::memory_use{}).all)
+        return std::nullopt;
     try {
         const gneiss::io_profile disk = trainers::read_rates(data, options);
         // A row is one request; its bytes count if they take longer.

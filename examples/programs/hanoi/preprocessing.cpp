@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,8 +41,8 @@ using trainers::clock;
     const options& how, std::uint64_t budget, std::uint64_t count, std::uint64_t bytes, std::uint64_t fit) {
     throw gneiss::error(gneiss::errc::over_budget,
         fmt::format("{}; --hubs {}: of {} nodes the most that fit are {}",
-            gneiss::over_budget(budget, {{"program", programs::program_memory()}, {"hubs", bytes}}).what(), *how.hubs,
-            count, fit));
+            gneiss::over_budget(budget, {{"program", how.program_memory()}, {"hubs", bytes}}).what(), *how.hubs, count,
+            fit));
 }
 
 /// The steps that make a run's own dataset, and their records.
@@ -51,9 +52,11 @@ public:
         : of_(of),
           directory_(of.run.directory.checkpoint()),
           graph_(directory_ / trainers::partitioned_name),
-          progress_(of.live),
+          progress_([live = &of.live](std::string_view phase, std::uint64_t done, std::uint64_t total) {
+              live->step(phase, done, total);
+          }),
           budget_(of.budget),
-          program_(budget_.charge({"program", programs::program_memory()})) {
+          program_(budget_.charge({"program", of.how.program_memory()})) {
         (void)gneiss::make_directory(directory_);
         if (std::filesystem::exists(record_path())) {
             record_ = programs::parse_json_object(programs::read_file(record_path()));
@@ -136,8 +139,16 @@ private:
                 if (entry.path().string().starts_with(path.string())) found.push_back(entry.path());
         for (const auto& path : found) std::filesystem::remove(path);
     }
+    [[nodiscard]] programs::graph_work work() {
+        return {.budget = budget_,
+            .on = of_.on,
+            .progress = progress_,
+            .say = [live = &of_.live](const std::string& text) { live->say(text); },
+            .stop = of_.stop,
+            .scratch = directory_};
+    }
     programs::partition_result partition_once(programs::partition_job job) {
-        programs::graph_work with{budget_, of_.on, progress_, of_.stop, "auto", directory_};
+        programs::graph_work with = work();
         if (!job.out) job.out = parts_path();
         return programs::make_parts(of_.from, job, with);
     }
@@ -202,7 +213,7 @@ private:
         programs::hub_result result;
         const auto steps = static_cast<std::uint32_t>(gneiss::hops_of(of_.how.layer_options(1)));
         if (few != 0) {
-            programs::graph_work with{budget_, of_.on, progress_, of_.stop, "auto", directory_};
+            programs::graph_work with = work();
             result = programs::choose_hubs(of_.from,
                 {.count = few,
                     .steps = steps,
@@ -249,7 +260,7 @@ private:
     void reorder() {
         const auto began = clock::now();
         gneiss::reorder_options order{
-            .seed = of_.how.seed, .memory = of_.budget / 2, .progress = std::ref(progress_), .stop = of_.stop};
+            .seed = of_.how.seed, .memory = of_.budget / 2, .progress = progress_, .stop = of_.stop};
         order.hubs = hubs();
         if (of_.how.assignment) order.by = *of_.how.assignment;
         if (of_.how.makes_parts()) order.by = parts_path();
@@ -269,7 +280,7 @@ private:
 
     const preprocessing& of_;
     std::filesystem::path directory_, graph_;
-    programs::phase_progress progress_;
+    std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress_;
     gneiss::memory_budget budget_;
     gneiss::memory_charge program_;
     json record_ = json::object();
@@ -293,7 +304,7 @@ void check_hubs(const options& how, const gneiss::dataset& from, std::uint64_t b
         throw programs::usage_error(fmt::format(
             "--hubs {} of {} nodes selects no node: give more, or 0 for none", *how.hubs, from.manifest().nodes));
     const std::uint64_t each = std::max<std::uint64_t>(bytes_of_hubs(how, from).node, 1),
-                        program = programs::program_memory();
+                        program = how.program_memory();
     const std::uint64_t left = budget - std::min(budget, program);
     if (count > left / each) refuse_hubs(how, budget, count, count * each, left / each);
 }

@@ -10,8 +10,8 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
 
-#include "kit/cli/terminal.hpp"
 #include "kit/run/open_run.hpp"
+#include "kit/run/run_reporter.hpp"
 #include "options.hpp"
 
 namespace hanoi {
@@ -23,7 +23,7 @@ struct preprocessing {
     const trainers::opened_run& run;
     std::uint64_t budget = 0; ///< bytes for the whole program
     gneiss::tbb_executor on;
-    programs::progress& live;
+    trainers::run_reporter& live;
     std::stop_token stop{};
 };
 

@@ -65,7 +65,8 @@ double row_bytes(const gneiss::node_features& features) {
 class training final : public trainers::node_classification_training {
 public:
     /// Starts a run, or resumes it.
-    training(const parts& of, const options& settings, const std::optional<tier_rates>& rates, programs::progress& live)
+    training(
+        const parts& of, const options& settings, const std::optional<tier_rates>& rates, trainers::run_reporter& live)
         : node_classification_training(of),
           options_(settings),
           live_(live),
@@ -172,7 +173,7 @@ private:
     }
 
     const options& options_;
-    programs::progress& live_;
+    trainers::run_reporter& live_;
     std::optional<tier_rates> rates_;
     gneiss::miss_ratio_sampler asked_; // rows accessed by batches
     gneiss::feature_store store_;
@@ -323,8 +324,8 @@ private:
 
 } // namespace
 
-trainers::run_result train(const options& flags, programs::progress& live, const std::stop_token& stop) {
-    return trainers::run_trainer<run>(flags, live, stop);
+trainers::run_result train(const options& flags, trainers::run_events events, const std::stop_token& stop) {
+    return trainers::run_trainer<run>(flags, std::move(events), stop);
 }
 
 void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }

@@ -186,7 +186,7 @@ public:
         shape.columns = net_.encode.inputs();
         if (graph_.node_attributes.target != gneiss::node_target_kind::classes) shape.targets = net_.encode.outputs();
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
-        plan.memory.add("program", programs::program_memory(), charged_by::run);
+        plan.memory.add("program", options_.program_memory(), charged_by::run);
         plan.memory.add("features", plan.feature_bytes, charged_by::component);
         plan.memory.add("graph", plan.graph_bytes, charged_by::component);
         plan.memory.add(

@@ -70,7 +70,7 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
         plan.order = trainers::make_order(choice, o.seed);
         plan.edge_bytes = trainers::edge_memory(o, plan, graph, buckets);
         plan.table_bytes = trainers::table_memory(plan, buckets, true);
-        plan.memory.add("program", programs::program_memory(), charged_by::run);
+        plan.memory.add("program", o.program_memory(), charged_by::run);
         plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
         plan.memory.add("edges", plan.edge_bytes, charged_by::component);
         plan.memory.add("tables", plan.table_bytes, charged_by::run);
@@ -262,7 +262,7 @@ private:
         return ranking(split, {*rows_, stop_});
     }
     /// \param warm  null: none
-    void initialize(programs::progress& live, trainers::warm_start* warm) {
+    void initialize(trainers::run_reporter& live, trainers::warm_start* warm) {
         const auto given = trainers::load_initial_embeddings(options_.init, plan_.partitioning.nodes, plan_.layout.dim);
         const float state = options_.row_optimizer(0).initial_state();
         trainers::embedding_init begin{.values = options_.node_initializer(),
@@ -370,8 +370,7 @@ public:
         config_.flags.place(dataset, out);
     }
     void open(const trainers::opened_run& opened) override {
-        rebucketed_ =
-            trainers::rebucketed(*context_.data, opened, plan_, config_.flags.threads, context_.live, context_.stop);
+        rebucketed_ = trainers::rebucketed(*context_.data, opened, plan_, config_.flags, context_.live, context_.stop);
         if (!rebucketed_) return;
         buckets_ = rebucketed_->buckets();
         const auto seen = profile_of(asked_, plan_, buckets_, context_.engine.make, context_.stop);
@@ -396,8 +395,8 @@ private:
 
 } // namespace
 
-trainers::run_result train(const options& flags, programs::progress& live, const std::stop_token& stop) {
-    return trainers::run_trainer<run>(flags, live, stop);
+trainers::run_result train(const options& flags, trainers::run_events events, const std::stop_token& stop) {
+    return trainers::run_trainer<run>(flags, std::move(events), stop);
 }
 
 void add_train(programs::command_line& to) {

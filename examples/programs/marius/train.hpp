@@ -3,7 +3,7 @@
 
 #include <stop_token>
 
-#include "kit/cli/terminal.hpp"
+#include "kit/run/run_events.hpp"
 #include "kit/run/run_result.hpp"
 #include "options.hpp"
 
@@ -12,6 +12,6 @@ namespace marius {
 /// Trains embeddings of a dataset's nodes and relations.
 /// This is `gneiss-marius train` as a function, see `trainers::run_trainer`.
 [[nodiscard]] trainers::run_result train(
-    const options& flags, programs::progress& live, const std::stop_token& stop = {});
+    const options& flags, trainers::run_events events = {}, const std::stop_token& stop = {});
 
 } // namespace marius

@@ -76,7 +76,7 @@ public:
         const gneiss::engine_choice& engine;
         trainers::device_network_parts* device; ///< computes batches; null: the CPU does
         const trainers::run_negatives& negatives;
-        programs::progress& live;
+        trainers::run_reporter& live;
     };
 
     /// Starts a run, or resumes it. `data` is the graph that the run's checkpoint names.
@@ -339,8 +339,8 @@ private:
                     .partitions = plan_.partitioning.partitions,
                     .memory = memory,
                     .progress =
-                        [&](std::string_view phase, std::uint64_t, std::uint64_t) {
-                            of_.live.update([&] { return fmt::format("reshuffle  {}", phase); });
+                        [&](std::string_view phase, std::uint64_t done, std::uint64_t total) {
+                            of_.live.step(fmt::format("reshuffle  {}", phase), done, total);
                         },
                     .stop = stop},
                 executor_);
@@ -559,7 +559,7 @@ public:
             reshuffled = place_training_first(opened.directory.checkpoint() / graph_);
         }
         if (!reshuffled)
-            sorted = trainers::rebucketed(*context_.data, opened, plan_, asked_.threads, context_.live, context_.stop);
+            sorted = trainers::rebucketed(*context_.data, opened, plan_, asked_, context_.live, context_.stop);
         if (!reshuffled && !sorted) return;
         trained_ = std::make_unique<run_graph>(asked_, reshuffled ? reshuffled : context_.data, sorted);
         plan_ = plan_again(asked_, {*trained_, net_, {}, negatives_.bytes, drawing()}, plan_);
@@ -645,15 +645,15 @@ private:
         gneiss::remove_tree(to); // leftovers of a process killed before a checkpoint named them
         (void)gneiss::make_directory(to.parent_path());
         constexpr std::uint64_t least = std::uint64_t{16} << 20;
-        const std::uint64_t taken = programs::program_memory();
+        const std::uint64_t taken = asked_.program_memory();
         gneiss::reorder(*context_.data, to,
             {.training_first = true,
                 .seed = asked_.seed,
                 .partitions = plan_.partitioning.partitions,
                 .memory = std::max(plan_.budget - std::min(plan_.budget, taken), least),
                 .progress =
-                    [&](std::string_view phase, std::uint64_t, std::uint64_t) {
-                        context_.live.update([&] { return fmt::format("training nodes first  {}", phase); });
+                    [&](std::string_view phase, std::uint64_t done, std::uint64_t total) {
+                        context_.live.step(fmt::format("training nodes first  {}", phase), done, total);
                     },
                 .stop = context_.stop},
             gneiss::tbb_executor(asked_.threads));
@@ -674,8 +674,8 @@ private:
 
 } // namespace
 
-trainers::run_result train(const options& flags, programs::progress& live, const std::stop_token& stop) {
-    return trainers::run_trainer<run>(flags, live, stop);
+trainers::run_result train(const options& flags, trainers::run_events events, const std::stop_token& stop) {
+    return trainers::run_trainer<run>(flags, std::move(events), stop);
 }
 
 void add_train(programs::command_line& to) {

@@ -260,7 +260,7 @@ private:
         }
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
         plan.table_bytes = trainers::table_memory(plan, buckets, o_.links());
-        plan.memory.add("program", programs::program_memory(), charged_by::run);
+        plan.memory.add("program", o_.program_memory(), charged_by::run);
         if (o_.uses_rows()) plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
         if (of_.graph.features() != nullptr) plan.memory.add("features", plan.feature_bytes, charged_by::component);
         plan.memory.add("graph", plan.graph_bytes, charged_by::component);

@@ -341,7 +341,11 @@ void check_output_place(const fs::path& out, bool file) {
         throw gneiss::io_error(errno, "cannot create", {.path = out});
 }
 
-std::uint64_t program_memory() { return without_sanitizer(current_rss()) + (std::uint64_t{12} << 20); }
+memory_use used_memory() { return {.all = without_sanitizer(current_rss()), .anonymous = anonymous_rss()}; }
+
+std::uint64_t program_memory(const memory_use& before) {
+    return std::max(used_memory().all, before.all) - before.all + (std::uint64_t{12} << 20);
+}
 
 std::uint64_t free_disk(const fs::path& path) {
     const fs::path existing = existing_parent(path);

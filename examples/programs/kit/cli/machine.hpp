@@ -66,8 +66,13 @@ struct device_bytes {
 /// Returns user and system time of all threads of this process so far [seconds].
 [[nodiscard]] double cpu_seconds();
 
-/// Returns the memory of the program itself, without its data: its current use plus a margin [bytes].
-[[nodiscard]] std::uint64_t program_memory();
+/// Resident memory of this process [bytes], all and without pages of mapped files; a sanitizer's own is not counted.
+struct memory_use {
+    std::uint64_t all = 0, anonymous = 0;
+};
+[[nodiscard]] memory_use used_memory();
+/// Returns the memory of the program itself, without its data: its current use beyond `before`, plus a margin [bytes].
+[[nodiscard]] std::uint64_t program_memory(const memory_use& before);
 
 /// File system of a directory, and the kind of its device.
 struct disk_info {

@@ -18,7 +18,6 @@ public:
     explicit phase_progress(progress& to) : line_(to) {}
     /// \param total  in the unit of `done`; 0: unknown
     void operator()(std::string_view phase, std::uint64_t done, std::uint64_t total);
-    [[nodiscard]] progress& line() const noexcept { return line_; }
 
 private:
     progress& line_;

@@ -23,6 +23,7 @@
 #include "kit/run/device.hpp"
 #include "kit/run/open_run.hpp"
 #include "kit/run/run_loop.hpp"
+#include "kit/run/run_reporter.hpp"
 
 namespace trainers {
 
@@ -57,7 +58,7 @@ public:
         gneiss::any_backend* backend; ///< backend that computes batches, or null for the CPU
         std::stop_token stop;         ///< stops evaluations
         std::string program;
-        programs::progress& live;
+        run_reporter& live;
     };
 
     epoch_end train(

@@ -99,7 +99,7 @@ void check_parts(const dataset& data, std::uint32_t parts) {
 }
 
 graph_stream opened(const dataset& data, const graph_work& with) {
-    return open_graph(data, with.budget, with.graph, with.scratch, with.on, with.stop, std::ref(with.progress));
+    return open_graph(data, with.budget, with.graph, with.scratch, with.on, with.stop, with.progress);
 }
 
 void measure(partition_result& result, graph_stream& graph, std::span<const partition_id16> parts, std::uint32_t count,
@@ -237,14 +237,14 @@ placed_nodes place_nodes(
         chosen = chosen.with_edges(edges); // coarser clusters if memory is short
     const auto working = with.budget.charge({"partitioner " + job.method.name, chosen.memory(nodes, arcs, request)});
     if (result.resumed_step != 0)
-        with.progress.line().say(fmt::format("resuming after step {}, saved by an earlier run", result.resumed_step));
+        with.say(fmt::format("resuming after step {}, saved by an earlier run", result.resumed_step));
     graph_stream from = opened(data, with);
     result.in_memory = from.in_memory;
     result.memory_bytes = std::max(with.budget.used(), initial.memory_bytes);
     result.prepare_seconds = seconds_since(start) - initial_seconds;
 
     request.stop = with.stop;
-    request.progress = std::ref(with.progress);
+    request.progress = with.progress;
     disk_scratch place(job.out && job.out->has_parent_path() ? job.out->parent_path() : std::filesystem::path("."));
     const auto began = clock::now();
     placed_nodes placed{.parts = chosen.run(from.graph, request, place, with.on),

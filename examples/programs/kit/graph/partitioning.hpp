@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
@@ -15,7 +17,6 @@
 #include <gneiss/partition/hubs.hpp>
 #include <gneiss/partition/quality.hpp>
 
-#include "kit/cli/phase_progress.hpp"
 #include "kit/graph/partitioners.hpp"
 
 /// Preprocessing of the whole graph of a dataset: partitions of its nodes, hubs.
@@ -25,7 +26,9 @@ namespace programs {
 struct graph_work {
     gneiss::memory_budget& budget; ///< everything is charged to it before allocation
     const gneiss::tbb_executor& on;
-    phase_progress& progress;
+    /// Called with a phase and its progress; a total of 0 is unknown.
+    std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress;
+    std::function<void(const std::string&)> say; ///< called with lines about the work
     std::stop_token stop{};
     std::string graph = "auto"; ///< location of the graph: memory; disk; auto, memory if it fits (graph_stream.hpp)
     /// for files of a dataset that cannot be written

@@ -78,7 +78,7 @@ opened open_run(const std::string& program, const run_options& flags, const prog
 }
 
 std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const opened_run& run,
-    const training_plan& plan, std::uint64_t threads, programs::progress& live, const std::stop_token& stop) {
+    const training_plan& plan, const run_options& flags, run_reporter& live, const std::stop_token& stop) {
     const std::uint32_t partitions = plan.partitioning.partitions;
     if (partitions == data.manifest().partitions) return nullptr;
     const std::filesystem::path to = run.directory.checkpoint() / programs::edges_directory;
@@ -87,12 +87,12 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
         (void)gneiss::make_directory(run.directory.checkpoint());
         live.say(fmt::format("sorting the edges into {0} x {0} buckets", partitions));
         // In addition to the process's current memory, and the tables, which the plan includes: one is the sort's.
-        const std::uint64_t taken = programs::program_memory() + plan.table_bytes;
+        const std::uint64_t taken = flags.program_memory() + plan.table_bytes;
         const std::uint64_t left = plan.budget - std::min(plan.budget, taken), least = std::uint64_t{8} << 20;
         gneiss::rebucket(data, partitions, to,
             std::clamp(left, least, std::max(plan.budget / 2, least)) +
                 gneiss::bucket_builder<>::table_bytes(partitions),
-            gneiss::tbb_executor(threads), stop);
+            gneiss::tbb_executor(flags.threads), stop);
     }
     return std::make_unique<gneiss::dataset>(to);
 }

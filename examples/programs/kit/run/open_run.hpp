@@ -13,10 +13,10 @@
 #include <gneiss/storage/io/checkpoint.hpp>
 
 #include "kit/cli/command_line.hpp"
-#include "kit/cli/terminal.hpp"
 #include "kit/report/run_directory.hpp"
 #include "kit/run/options.hpp"
 #include "kit/run/plan.hpp"
+#include "kit/run/run_reporter.hpp"
 #include "kit/run/run_trace.hpp"
 
 namespace trainers {
@@ -45,7 +45,7 @@ struct opened {
 
 /// Returns the edges in the plan's partitions, sorted into the run if the dataset has another number; null otherwise.
 [[nodiscard]] std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const opened_run& run,
-    const training_plan& plan, std::uint64_t threads, programs::progress& live, const std::stop_token& stop);
+    const training_plan& plan, const run_options& flags, run_reporter& live, const std::stop_token& stop);
 
 /// Returns the array that `--init` names, if any. Throws errc::invalid_format for another type or shape than f32
 /// [nodes, dim].

@@ -17,6 +17,7 @@
 #include <gneiss/train/training_pipeline.hpp>
 
 #include "kit/cli/command_line.hpp"
+#include "kit/cli/machine.hpp"
 #include "kit/cli/units.hpp"
 
 /// Common code of the trainers: flags, plans, checkpoints, the run loop, link evaluation and prediction.
@@ -71,6 +72,15 @@ struct run_options {
     /// \param default_every  epochs between validations, in words
     void add_validation(programs::command& to, const std::string& default_every);
     void add_output(programs::command& to, const std::string& program);
+
+    /// Memory of the process that --memory does not include; absent: what the process uses as the run begins. No flag:
+    /// a program includes all of its own.
+    std::optional<programs::memory_use> outside;
+
+    /// Returns the memory of the program itself that --memory includes [bytes].
+    [[nodiscard]] std::uint64_t program_memory() const {
+        return programs::program_memory(outside.value_or(programs::memory_use{}));
+    }
 
     /// Sets the run's dataset and directory, both absolute.
     void place(const std::filesystem::path& data, const std::filesystem::path& run) {

@@ -15,8 +15,8 @@
 namespace trainers {
 
 std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory& engines,
-    const std::filesystem::path& checkpoint, const training_plan& plan, const embedding_init& begin,
-    programs::progress& live, const gneiss::tbb_executor& executor, const std::stop_token& stop) {
+    const std::filesystem::path& checkpoint, const training_plan& plan, const embedding_init& begin, run_reporter& live,
+    const gneiss::tbb_executor& executor, const std::stop_token& stop) {
     const std::filesystem::path path = checkpoint / rows_name;
     (void)gneiss::make_directory(checkpoint);
     {
@@ -36,10 +36,7 @@ std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory
                 std::ranges::copy(
                     begin.given->elements<float>().subspan(begin.data.place_of(first + i) * dim, dim), rows[i].begin());
         filled += rows.rows();
-        live.update([&] {
-            return fmt::format("first values  {}",
-                programs::human_percent(static_cast<double>(filled) / static_cast<double>(plan.partitioning.nodes)));
-        });
+        live.step("first values", filled, plan.partitioning.nodes);
     };
     if (begin.warm)
         begin.warm(*result, initial);

@@ -15,10 +15,10 @@
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
-#include "kit/cli/terminal.hpp"
 #include "kit/report/best_state.hpp"
 #include "kit/run/options.hpp"
 #include "kit/run/plan.hpp"
+#include "kit/run/run_reporter.hpp"
 
 namespace trainers {
 
@@ -38,8 +38,8 @@ struct embedding_init {
 
 /// Creates the embedding file in the run's `checkpoint` directory. Throws errc::canceled on a stop.
 [[nodiscard]] std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory& engines,
-    const std::filesystem::path& checkpoint, const training_plan& plan, const embedding_init& begin,
-    programs::progress& live, const gneiss::tbb_executor& executor, const std::stop_token& stop);
+    const std::filesystem::path& checkpoint, const training_plan& plan, const embedding_init& begin, run_reporter& live,
+    const gneiss::tbb_executor& executor, const std::stop_token& stop);
 
 /// Opens the file with the slots that `saved` names, and as many as the plan needs. Throws errc::config_mismatch if the
 /// plan has other rows; io_error.

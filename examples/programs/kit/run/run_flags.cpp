@@ -91,7 +91,7 @@ std::uint64_t run_flags::memory_bytes() const { return memory ? memory->bytes : 
 
 std::uint64_t memory_left(const gneiss::memory_budget& budget, std::uint64_t memory) {
     std::vector<gneiss::memory_need> parts = budget.parts();
-    parts.insert(parts.begin(), {"program", programs::program_memory()});
+    parts.insert(parts.begin(), {"program", programs::program_memory({})});
     std::uint64_t taken = 0;
     for (const gneiss::memory_need& part : parts) taken += part.bytes;
     if (taken >= memory) throw gneiss::over_budget(memory, std::move(parts));
@@ -118,21 +118,24 @@ void count_epochs(run_state& state, const gneiss::resume_position& at, std::uint
     state.amid = at.next != gneiss::batch_number{};
 }
 
-void warn_if_unfinished(const std::filesystem::path& run, const run_state& state) {
+std::string unfinished_text(const std::filesystem::path& run, const run_state& state) {
     try {
-        if (programs::run_directory::open_existing(run).finished_result()) return;
+        if (programs::run_directory::open_existing(run).finished_result()) return "";
     } catch (const gneiss::error&) { // NOLINT(bugprone-empty-catch): a damaged record of the result is not needed here
     }
     if (state.epoch == 0 && !state.amid)
-        programs::print_warning(fmt::format(
+        return fmt::format(
             "{}: is untrained: its parameters are those before epoch 1 of {}, and what they predict is arbitrary; "
             "--resume --out {} trains it",
-            run.string(), state.epochs, run.string()));
-    else
-        programs::print_warning(fmt::format(
-            "{}: training has not finished: this is {} state after {}epoch {} of {}; --resume --out {} continues it",
-            run.string(), state.best ? "its best" : "the", state.amid ? "some batches of " : "",
-            state.epoch + (state.amid ? 1 : 0), state.epochs, run.string()));
+            run.string(), state.epochs, run.string());
+    return fmt::format(
+        "{}: training has not finished: this is {} state after {}epoch {} of {}; --resume --out {} continues it",
+        run.string(), state.best ? "its best" : "the", state.amid ? "some batches of " : "",
+        state.epoch + (state.amid ? 1 : 0), state.epochs, run.string());
+}
+
+void warn_if_unfinished(const std::filesystem::path& run, const run_state& state) {
+    if (const std::string text = unfinished_text(run, state); !text.empty()) programs::print_warning(text);
 }
 
 gneiss::checkpoint load_trained(

@@ -79,7 +79,9 @@ struct run_state {
 [[nodiscard]] run_state state_of(const std::filesystem::path& run);
 /// Sets the epochs of a state by its checkpoint.
 void count_epochs(run_state& state, const gneiss::resume_position& at, std::uint64_t epochs);
-/// Warns if the run has not finished training: of its state, or that it is untrained.
+/// Returns a warning if the run has not finished training, of its state, or that it is untrained; else an empty text.
+[[nodiscard]] std::string unfinished_text(const std::filesystem::path& run, const run_state& state);
+/// Prints that warning, if there is one.
 void warn_if_unfinished(const std::filesystem::path& run, const run_state& state);
 
 /// Loads the checkpoint in `directory` of a run. Throws errc::not_found if there is none; over_budget if it exceeds

@@ -175,7 +175,7 @@ void run_loop::save(trainer& of, const gneiss::resume_position& at) {
     nlohmann::ordered_json progress{{"steps", at.steps}, {"seconds", seconds()}, {"peak_rss_bytes", peak_rss_bytes()},
         {"epoch", now.to_json()}, {"config", configuration_}};
     std::vector<std::string> warnings = warnings_before_;
-    programs::add_given_warnings(warnings);
+    add_warnings(warnings);
     if (!warnings.empty()) progress["warnings"] = warnings;
     if (unvalidated_) progress["unvalidated"] = programs::to_json(*unvalidated_);
     for (const auto& [name, value] : start_) progress["start"][name] = value;
@@ -259,38 +259,49 @@ programs::epoch_record run_loop::record_of(const trainer& of, std::uint64_t epoc
     return record;
 }
 
-std::string run_loop::line(const trainer& of, const gneiss::batch_key& key) const {
+progress_report run_loop::progress_of(const trainer& of, const gneiss::batch_key& key) const {
     const double seconds = seconds_since(epoch_began_);
-    const auto done = static_cast<double>(so_far_.first_examples + first_examples_);
-    const auto all = static_cast<double>(settings_.examples);
-    const auto moved = of.io();
+    const auto first = static_cast<double>(first_examples_), all = static_cast<double>(settings_.examples);
+    const double left = all * static_cast<double>(*options_.epochs - key.epoch) -
+        static_cast<double>(so_far_.first_examples + first_examples_);
     const auto pipeline = of.pipeline();
     const double busy = pipeline.busy_seconds[compute], wait = pipeline.wait_seconds[compute];
-    std::string text = fmt::format("epoch {}/{} {:>4}  loss {:.4g}  {}", key.epoch + 1, *options_.epochs,
-        programs::human_percent(done / all),
-        loss_ / std::max<double>(1, static_cast<double>(so_far_.examples + examples_)),
-        programs::human_rate(static_cast<double>(examples_) / seconds, settings_.unit));
-    if (!settings_.state.empty())
-        text += fmt::format("  {} {}/{} pass {}", settings_.state, key.number.state + 1, states_, key.number.pass + 1);
-    if (!plan_.in_memory)
-        text += fmt::format("  read {}/s",
-            gneiss::format_bytes(
-                static_cast<std::uint64_t>(static_cast<double>(moved.read_bytes - io_at_start_.read_bytes) / seconds)));
+    epoch_progress epoch{.epoch = key.epoch + 1,
+        .epochs = *options_.epochs,
+        .loss = loss_ / std::max<double>(1, static_cast<double>(so_far_.examples + examples_)),
+        .rate = static_cast<double>(examples_) / seconds,
+        .wait_share = wait / std::max(1e-9, busy + wait),
+        .budget_bytes = plan_.budget};
+    if (!settings_.state.empty()) {
+        epoch.state_name = settings_.state;
+        epoch.state = key.number.state + 1;
+        epoch.states = states_;
+        epoch.pass = key.number.pass + 1;
+    }
+    if (!plan_.in_memory) epoch.read_rate = static_cast<double>(of.io().read_bytes - io_at_start_.read_bytes) / seconds;
     if (const cache_counts cache = of.cache(); cache.lookups > cache_at_start_.lookups)
-        text += fmt::format("  hit {}",
-            programs::human_percent(static_cast<double>(cache.hits - cache_at_start_.hits) /
-                static_cast<double>(cache.lookups - cache_at_start_.lookups)));
-    text += fmt::format("  wait {}  RSS {} of {}  ETA {}", programs::human_percent(wait / std::max(1e-9, busy + wait)),
-        gneiss::format_bytes(programs::current_rss()), gneiss::format_bytes(plan_.budget),
-        programs::human_eta(static_cast<double>(first_examples_),
-            all * static_cast<double>(*options_.epochs - key.epoch) - static_cast<double>(so_far_.first_examples),
-            seconds));
-    return text;
+        epoch.hit_rate = static_cast<double>(cache.hits - cache_at_start_.hits) /
+            static_cast<double>(cache.lookups - cache_at_start_.lookups);
+    if (first > 0 && left >= 0) epoch.seconds_left = seconds / first * left;
+    return {.phase = run_phase::training,
+        .step = {},
+        .done = so_far_.first_examples + first_examples_,
+        .total = settings_.examples,
+        .unit = settings_.unit,
+        .epoch = std::move(epoch)};
 }
 
-void run_loop::now(std::string activity) {
-    const std::scoped_lock lock(live_mutex_);
-    progress_.activity = std::move(activity);
+void run_loop::add_warnings(std::vector<std::string>& to) const {
+    for (std::string& text : live_.warnings())
+        if (std::ranges::find(to, text) == to.end()) to.push_back(std::move(text));
+}
+
+void run_loop::enter(run_phase phase) {
+    {
+        const std::scoped_lock lock(live_mutex_);
+        progress_.activity = name_of(phase);
+    }
+    live_.enter(phase);
 }
 
 programs::report_data run_loop::report_of(
@@ -329,7 +340,7 @@ programs::report_data run_loop::live_report(
     progress.done = std::min(1.0, (first + static_cast<double>(first_before)) / std::max(1.0, all));
     if (const auto examples = static_cast<double>(examples_before + examples_); examples > 0)
         progress.loss = loss_ / examples;
-    if (progress.activity == "training" && first > 0)
+    if (progress.activity == name_of(run_phase::training) && first > 0)
         progress.left = programs::human_eta(first,
             all * static_cast<double>(progress.epochs - progress.epoch + 1) - static_cast<double>(first_before),
             seconds_since(began));
@@ -401,7 +412,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     if (!record.epochs.empty()) resumed_after_ = record.epochs.back().epoch;
     samples_before_ = run_.timeline_before(seconds_before_);
     done_ = record.epochs;
-    progress_ = {.activity = "training", .epoch = at.epoch + 1, .epochs = *options_.epochs};
+    progress_ = {.activity = name_of(run_phase::training), .epoch = at.epoch + 1, .epochs = *options_.epochs};
     loss_watch losses;
     for (const programs::epoch_record& epoch : record.epochs)
         if (epoch.loss) (void)losses.add(*epoch.loss);
@@ -414,7 +425,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         if (key.number.pass == 0) first_examples_ += batch.examples;
         sampled_edges_ += batch.sampled_edges;
         correct_ += batch.correct;
-        live_.update([&] { return line(of, key); });
+        live_.update([&] { return progress_of(of, key); });
     };
     observer.checkpoint_due = [&] {
         return options_.checkpoint_every.seconds > 0 && seconds_since(saved_at_) >= options_.checkpoint_every.seconds;
@@ -443,9 +454,9 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     for (const programs::epoch_record& epoch : record.epochs) watch.add(epoch.valid);
     if (settings_.best) watch.resume(best_);
     // Evaluates, unless a stop is requested meanwhile: then the state is saved and a resume evaluates.
-    const auto measured = [&](const char* activity, const auto& evaluate) {
+    const auto measured = [&](run_phase phase, const auto& evaluate) {
         try {
-            now(activity);
+            enter(phase);
             const programs::device_bytes before = programs::bytes_moved();
             auto metrics = evaluating_.measure(evaluate);
             const programs::device_bytes after = programs::bytes_moved();
@@ -454,16 +465,16 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             return metrics;
         } catch (const gneiss::error& e) {
             if (e.code() == gneiss::errc::not_finite && e.place().path.empty())
-                throw_diverged(fmt::format("{} after epoch {}", activity, at.epoch), e.what(), of,
+                throw_diverged(fmt::format("{} after epoch {}", name_of(phase), at.epoch), e.what(), of,
                     std::max<std::uint64_t>(at.epoch, 1) - 1);
             if (e.code() != gneiss::errc::canceled) throw;
             return programs::metric_values{};
         }
     };
     const auto metrics_of = [&](const std::string& split) {
-        return measured(split == "valid" ? "validation" : "test", [&] { return of.evaluate(split); });
+        return measured(split == "valid" ? run_phase::validation : run_phase::test, [&] { return of.evaluate(split); });
     };
-    const auto validation = [&] { return measured("validation", [&] { return of.validate(); }); };
+    const auto validation = [&] { return measured(run_phase::validation, [&] { return of.validate(); }); };
     const auto ends_early = [&] { return options_.early_stop != 0 && watch.without_better >= options_.early_stop; };
     const auto by_class = [&](const programs::metric_values& test) {
         return of.per_class(test.empty() ? "valid" : "test");
@@ -512,6 +523,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
                 settings_.unit == "nodes" ? value->first : settings_.measure, value->second,
                 some ? settings_.validated + ", " : "", done.evaluation ? done.evaluation->seconds : 0);
         live_.say(summary);
+        live_.epoch(done);
         for (const std::string& warning : warnings_of(record.epochs, watch.order))
             if (watch.validated == 0) live_.warn(warning);
         warn_of_absent(done, watch.order);
@@ -541,11 +553,12 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         epoch_began_ = clock::now();
         {
             const std::scoped_lock lock(live_mutex_);
-            progress_ = {.activity = "training", .epoch = epoch + 1, .epochs = *options_.epochs};
+            progress_.epoch = epoch + 1;
             first_before_ = so_far_.first_examples;
             examples_before_ = so_far_.examples;
             live_began_ = epoch_began_;
         }
+        enter(run_phase::training);
         if (watch.plateau) of.set_plateau(watch.plateau->factor());
         const epoch_end result = [&] {
             try {
@@ -574,7 +587,6 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         if (options_.checkpoint_every.epochs != 0 && (epoch + 1) % options_.checkpoint_every.epochs == 0) save(of, at);
     }
     if (at.next == gneiss::batch_number{}) save(of, at); // a stop inside an epoch has saved already
-    live_.clear();
     of.add_to(record);
     programs::report_data report = report_of(of, record, {});
     const auto end_sampling = [&] {
@@ -592,7 +604,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         } else if (before) {
             end_sampling(); // they ask the trainer
             const auto of_best = [&](const char* split) {
-                return measured("test", [&] { return of.evaluate_best(split); });
+                return measured(run_phase::test, [&] { return of.evaluate_best(split); });
             };
             record.valid = settings_.validated.empty() ? best_->metrics.valid : of_best("valid");
             record.test = of_best("test");
@@ -610,7 +622,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     record.warnings = warnings_of(record.epochs, watch.order); // first, wherever a run was stopped
     for (const std::string& warning : warnings_before_)
         if (std::ranges::find(record.warnings, warning) == record.warnings.end()) record.warnings.push_back(warning);
-    programs::add_given_warnings(record.warnings);
+    add_warnings(record.warnings);
     record.evaluation = evaluation_of(record.epochs);
     record.peak_rss_bytes = peak_rss_bytes();
     run_.write_result(record);

@@ -18,7 +18,6 @@
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/train/training_pipeline.hpp>
 
-#include "kit/cli/terminal.hpp"
 #include "kit/report/best_state.hpp"
 #include "kit/report/records.hpp"
 #include "kit/report/report.hpp"
@@ -26,6 +25,7 @@
 #include "kit/run/open_run.hpp"
 #include "kit/run/options.hpp"
 #include "kit/run/plan.hpp"
+#include "kit/run/run_reporter.hpp"
 
 namespace trainers {
 
@@ -205,13 +205,13 @@ struct loop_position {
     [[nodiscard]] static loop_position of(const opened_run& run, std::uint64_t memory);
 };
 
-/// The run loop, the same for every trainer: trains epochs in sequence, reports them on a live line and in
+/// The run loop, the same for every trainer: trains epochs in sequence, reports them to the observer and in
 /// metrics.jsonl, validates, saves checkpoints when due or on a stop, stops early, and writes the results to the run's
 /// directory.
 class run_loop {
 public:
     run_loop(const run_options& options, const run_loop_options& settings, const training_plan& plan,
-        const opened_run& run, programs::progress& live, nlohmann::ordered_json configuration)
+        const opened_run& run, run_reporter& live, nlohmann::ordered_json configuration)
         : options_(options),
           settings_(settings),
           plan_(plan),
@@ -236,8 +236,8 @@ private:
     /// Returns seconds of the run so far, including earlier processes.
     [[nodiscard]] double seconds() const { return seconds_before_ + seconds_since(began_); }
     [[nodiscard]] std::uint64_t peak_rss_bytes() const;
-    /// Sets the activity that the report of the run in progress names.
-    void now(std::string activity);
+    /// Begins a phase, which the report of the run in progress names.
+    void enter(run_phase phase);
     /// Returns the report of `record`. Thread-safe.
     [[nodiscard]] programs::report_data report_of(
         const trainer& of, programs::run_record record, const std::vector<programs::time_sample>& samples) const;
@@ -255,7 +255,10 @@ private:
     /// Returns totals of the current epoch, including earlier processes.
     [[nodiscard]] epoch_so_far totals(const trainer& of) const;
     [[nodiscard]] programs::epoch_record record_of(const trainer& of, std::uint64_t epoch) const;
-    [[nodiscard]] std::string line(const trainer& of, const gneiss::batch_key& at) const;
+    /// Returns the progress of the current epoch.
+    [[nodiscard]] progress_report progress_of(const trainer& of, const gneiss::batch_key& at) const;
+    /// Appends the warnings of the run so far that `to` lacks.
+    void add_warnings(std::vector<std::string>& to) const;
     /// Returns a warning if the first validation is worse, by the metric of `order`, than that before training by more
     /// than two standard errors. Their bound is that of values in [0, 1].
     [[nodiscard]] std::vector<std::string> warnings_of(
@@ -269,7 +272,7 @@ private:
     const training_plan& plan_;
     const programs::run_directory& run_;
     run_trace* trace_; ///< null without one
-    programs::progress& live_;
+    run_reporter& live_;
     nlohmann::ordered_json configuration_;
 
     clock::time_point began_ = clock::now();

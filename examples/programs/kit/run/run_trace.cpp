@@ -32,7 +32,7 @@ std::vector<programs::plot::timeline_chart::row> run_trace::beginning() {
     return window_.rows();
 }
 
-void run_trace::close(programs::progress& live) {
+void run_trace::close(run_reporter& live) {
     try {
         recorder_.close();
     } catch (const gneiss::io_error& e) {

@@ -7,9 +7,9 @@
 
 #include <gneiss/core/trace_recorder.hpp>
 
-#include "kit/cli/terminal.hpp"
 #include "kit/report/trace_window.hpp"
 #include "kit/run/options.hpp"
+#include "kit/run/run_reporter.hpp"
 
 namespace trainers {
 
@@ -32,7 +32,7 @@ public:
     /// Returns the beginning. Precondition: training has ended.
     [[nodiscard]] std::vector<programs::plot::timeline_chart::row> beginning();
     /// Closes the file, and reports if the disk could not take all of it.
-    void close(programs::progress& live);
+    void close(run_reporter& live);
 
 private:
     programs::trace_window window_; // before the recorder, which writes to it

@@ -58,8 +58,12 @@ void report_finished(const run_result& result) {
 } // namespace
 
 run_context begin_context(
-    const std::string& program, const run_options& flags, programs::progress& live, const std::stop_token& stop) {
+    const std::string& program, const run_options& flags, run_reporter& live, const std::stop_token& stop) {
     const auto began = clock::now();
+    live.enter(run_phase::planning);
+    if (flags.memory)
+        if (const std::string doubt = programs::doubt_memory(flags.memory->bytes, flags.dry_run); !doubt.empty())
+            live.warn(doubt);
     check_trace(flags);
     std::unique_ptr<compute_device> device = open_device(flags);
     programs::check_dataset(flags.dataset);
@@ -82,6 +86,7 @@ run_result train(prepared_run& prepared) {
     if (prepared.flags().trace) run.trace = std::make_unique<run_trace>(*prepared.flags().trace, context.program);
     prepared.place(std::filesystem::absolute(prepared.flags().dataset), run.directory.path());
     run.directory.write_config(prepared.command().to_toml());
+    context.live.enter(run_phase::preparing);
     prepared.open(run);
     run.directory.write_config(prepared.command().to_toml()); // with the values chosen for the actual partitions
     const programs::plan_record planned = prepared.plan().record(prepared.buckets());
@@ -107,7 +112,7 @@ void report_dry_run(const prepared_run& prepared) {
         programs::print_text("{}", describe(prepared.plan(), record));
 }
 
-programs::exit_code report_result(const run_result& result, const run_options& flags, programs::progress& live) {
+programs::exit_code report_result(const run_result& result, const run_options& flags, programs::progress& line) {
     if (result.finished) {
         if (flags.json)
             programs::print_json(*result.finished);
@@ -121,7 +126,7 @@ programs::exit_code report_result(const run_result& result, const run_options& f
     else
         programs::print_text(programs::summary_text(record));
     const bool done = record.status == programs::run_status::done;
-    live.say(fmt::format("{} is in {}{}", done ? "the run" : "interrupted: the state", result.run.string(),
+    line.say(fmt::format("{} is in {}{}", done ? "the run" : "interrupted: the state", result.run.string(),
         !done                 ? "; --resume --out " + result.run.string() + " continues"
             : flags.no_report ? ""
                               : "; open report.html there"));

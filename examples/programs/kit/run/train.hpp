@@ -14,13 +14,15 @@
 #include <gneiss/storage/engine/probe.hpp>
 
 #include "kit/cli/signals.hpp"
-#include "kit/cli/terminal.hpp"
 #include "kit/report/records.hpp"
 #include "kit/run/configuration.hpp"
 #include "kit/run/device.hpp"
 #include "kit/run/open_run.hpp"
+#include "kit/run/run_events.hpp"
 #include "kit/run/run_loop.hpp"
+#include "kit/run/run_reporter.hpp"
 #include "kit/run/run_result.hpp"
+#include "kit/run/terminal_events.hpp"
 
 namespace trainers {
 
@@ -30,13 +32,13 @@ struct run_context {
     std::shared_ptr<const gneiss::dataset> data;
     std::unique_ptr<compute_device> device; ///< null: the CPU
     gneiss::engine_choice engine;
-    programs::progress& live; ///< destination of progress reports; nothing else is printed
+    run_reporter& live;
     std::stop_token stop;
     clock::time_point began = clock::now();
 };
 /// Opens dataset, device and I/O engine. Throws usage_error, errc::not_found, errc::unsupported.
 [[nodiscard]] run_context begin_context(
-    const std::string& program, const run_options& flags, programs::progress& live, const std::stop_token& stop);
+    const std::string& program, const run_options& flags, run_reporter& live, const std::stop_token& stop);
 
 /// A run before it is opened: flags are resolved, memory is planned, and all checks have passed. Each trainer has a
 /// derived class, constructed from the given flags and a context.
@@ -74,13 +76,22 @@ protected:
 /// Opens the run and trains it to its end or to a stop. Throws as `open_run`, and errors of training.
 [[nodiscard]] run_result train(prepared_run& prepared);
 
-/// Trains by `flags`, from the dataset to the files of the run. May be called any number of times in a process: it
-/// prints only through `live`, handles no signal, and keeps no state.
+/// Trains by `given`, whose flags of display are ignored, and reports to `events`. May be called any number of
+/// times in a process, one call after another: it prints nothing, handles no signal, and keeps no state. A stop saves
+/// the state, as a signal to the program does; a call with the same flags and `resume` continues it.
+///
+/// Memory: `memory` limits what the call adds to that of the process. Blocks that it frees go back to the system only
+/// after `programs::return_large_blocks`, which sets the process's allocator.
+/// Errors: those of the program, as exceptions; what an observer throws.
 ///
 /// \tparam Trainer  a prepared_run, with `options` and `program`
 template <class Trainer>
 [[nodiscard]] run_result run_trainer(
-    const typename Trainer::options& flags, programs::progress& live, const std::stop_token& stop) {
+    const typename Trainer::options& given, run_events events, const std::stop_token& stop) {
+    typename Trainer::options flags = given;
+    flags.dry_run = false;
+    if (!flags.outside) flags.outside = programs::used_memory();
+    run_reporter live(std::move(events));
     Trainer prepared(flags, begin_context(Trainer::program, flags, live, stop));
     return train(prepared);
 }
@@ -89,20 +100,27 @@ template <class Trainer>
 void report_dry_run(const prepared_run& prepared);
 /// Prints a run's result and its directory.
 [[nodiscard]] programs::exit_code report_result(
-    const run_result& result, const run_options& flags, programs::progress& live);
+    const run_result& result, const run_options& flags, programs::progress& line);
 
 /// Adds the command `train` to a program.
 template <class Trainer>
 void add_train(programs::command_line& to, std::string description) {
     const auto target = std::make_shared<typename Trainer::options>(); // of command-line parsing
     programs::command& command = to.add("train", std::move(description), [target](programs::command&) {
-        const typename Trainer::options& flags = *target;
+        typename Trainer::options& flags = *target;
+        flags.outside = programs::memory_use{};
         const programs::interrupt_guard interrupts;
-        programs::progress live(flags.quiet);
-        if (!flags.dry_run) return report_result(run_trainer<Trainer>(flags, live, interrupts.token()), flags, live);
-        report_dry_run(Trainer(flags, begin_context(Trainer::program, flags, live, interrupts.token())));
-        return programs::exit_code::done;
+        programs::progress line(flags.quiet);
+        if (flags.dry_run) {
+            run_reporter live(terminal_events(line));
+            report_dry_run(Trainer(flags, begin_context(Trainer::program, flags, live, interrupts.token())));
+            return programs::exit_code::done;
+        }
+        const run_result result = run_trainer<Trainer>(flags, terminal_events(line), interrupts.token());
+        line.clear();
+        return report_result(result, flags, line);
     });
+    command.judges_memory();
     target->add_to(command);
 }
 

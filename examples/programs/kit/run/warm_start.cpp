@@ -213,7 +213,7 @@ void warm_start::take_weights(
     }
 }
 
-void warm_start::report(const std::filesystem::path& checkpoint, programs::progress& live) const {
+void warm_start::report(const std::filesystem::path& checkpoint, run_reporter& live) const {
     json all = report_;
     all["optimizer_state"] = state_;
     all["steps"] = steps();
@@ -224,7 +224,7 @@ void warm_start::report(const std::filesystem::path& checkpoint, programs::progr
         if (all.contains(what)) text += text_of(all.at(what), what) + "; ";
     run_state state = state_of(run_);
     count_epochs(state, saved().position, config_.at("epochs").get<std::uint64_t>());
-    warn_if_unfinished(run_, state);
+    if (const std::string text = unfinished_text(run_, state); !text.empty()) live.warn(text);
     live.say(text + (state_ ? "optimizer state taken" : "optimizer state begins again"));
     if (const std::uint64_t fresh = all.contains("nodes") ? all.at("nodes").at("new").get<std::uint64_t>() : 0;
         frozen_nodes_ && fresh != 0)

@@ -25,8 +25,8 @@
 #include <gneiss/storage/io/checkpoint.hpp>
 
 #include "kit/cli/command_line.hpp"
-#include "kit/cli/terminal.hpp"
 #include "kit/run/options.hpp"
+#include "kit/run/run_reporter.hpp"
 
 namespace trainers {
 
@@ -101,7 +101,7 @@ public:
     /// Returns the steps with which the optimizers continue: those of the run if all optimizer state was taken.
     [[nodiscard]] std::uint64_t steps() const { return state_ ? steps_ : 0; }
     /// Says what was taken and what was not, and writes it to `checkpoint`.
-    void report(const std::filesystem::path& checkpoint, programs::progress& live) const;
+    void report(const std::filesystem::path& checkpoint, run_reporter& live) const;
     /// Reads what `report` wrote; null without a warm start.
     [[nodiscard]] static nlohmann::ordered_json reported(const std::filesystem::path& checkpoint);
 
