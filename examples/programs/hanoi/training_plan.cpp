@@ -68,7 +68,9 @@ planned_graph measured(const options& settings, const gneiss::dataset& data, con
             [=](const gneiss::epoch_plan& states) { return gneiss::feature_buffer::need(states, *store).bytes; },
         .shape = [=](std::uint32_t slots) { return sizes->of(slots); },
         .reads =
-            [=](const gneiss::epoch_plan& states) { return trainers::reads_of(states, keeps, *buckets, &*store); }};
+            [=](const gneiss::epoch_plan& states) {
+                return trainers::reads_of(states, buckets->rows().partitions, keeps, *buckets, &*store);
+            }};
 }
 
 /// Returns the maximum number of nodes that the flags pin.
@@ -186,7 +188,7 @@ public:
         shape.columns = net_.encode.inputs();
         if (graph_.node_attributes.target != gneiss::node_target_kind::classes) shape.targets = net_.encode.outputs();
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
-        plan.memory.add("program", options_.program_memory(), charged_by::run);
+        plan.memory.add("program", program_, charged_by::run);
         plan.memory.add("features", plan.feature_bytes, charged_by::component);
         plan.memory.add("graph", plan.graph_bytes, charged_by::component);
         plan.memory.add(
@@ -261,6 +263,7 @@ private:
     gneiss::gnn_options training_;
     std::vector<gneiss::layer_options> layers_;
     std::uint64_t budget_, evaluation_;
+    std::uint64_t program_ = options_.program_memory(); ///< once, so that plans can be compared [bytes]
     std::uint32_t others_;
 };
 

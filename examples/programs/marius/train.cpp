@@ -53,24 +53,28 @@ gneiss::marius_options sized(gneiss::marius_options loop, const training_plan& p
 
 /// Returns a maker of plans by choice, with `candidates` bytes for those of --candidates, for batches as seen, or by
 /// upper bounds. For partitions other than those of `buckets`, edges are estimated.
-std::function<training_plan(const trainers::plan_choice&)> planner(const options& o,
-    const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets, std::uint64_t candidates,
-    const trainers::seen_batches& seen) {
+trainers::plan_maker planner(const options& o, const gneiss::dataset_manifest& graph,
+    const gneiss::bucket_store& buckets, std::uint64_t candidates, const trainers::seen_batches& seen) {
     const auto shared = std::make_shared<const gneiss::any_link_model>(o.model());
     const auto sizes = std::make_shared<const gneiss::state_sizes>(buckets);
     const std::size_t state_floats = o.row_optimizer(0).state_floats(*o.dim);
     const std::uint64_t relation_rows = shared->relation_rows(std::max<std::uint64_t>(graph.relations, 1));
     const std::uint64_t relations = relation_rows * (shared->relation_floats() + state_floats) * sizeof(float);
-    return [=, &o, &graph, &buckets](const trainers::plan_choice& choice) {
-        const gneiss::any_link_model& model = *shared;
+    const auto states = [=, &o, &buckets](const trainers::plan_choice& choice) {
         training_plan plan(choice, buckets.rows());
-        plan.layout = {static_cast<std::uint32_t>(model.dim()), static_cast<std::uint32_t>(state_floats)};
-        plan.budget = o.memory->bytes;
+        plan.layout = {static_cast<std::uint32_t>(shared->dim()), static_cast<std::uint32_t>(state_floats)};
         plan.frozen = o.freezes("nodes");
         plan.order = trainers::make_order(choice, o.seed);
+        return plan;
+    };
+    const auto with = [=, &o, &graph, &buckets, taken = o.program_memory()](
+                          const trainers::plan_choice& choice, std::uint64_t memory) {
+        const gneiss::any_link_model& model = *shared;
+        training_plan plan = states(choice);
+        plan.budget = memory;
         plan.edge_bytes = trainers::edge_memory(o, plan, graph, buckets);
         plan.table_bytes = trainers::table_memory(plan, buckets, true);
-        plan.memory.add("program", o.program_memory(), charged_by::run);
+        plan.memory.add("program", taken, charged_by::run);
         plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
         plan.memory.add("edges", plan.edge_bytes, charged_by::component);
         plan.memory.add("tables", plan.table_bytes, charged_by::run);
@@ -98,6 +102,7 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
         plan.add_evaluation(evaluation);
         return plan;
     };
+    return {states, with};
 }
 
 /// Opens the run of --warm-start. Throws errc::config_mismatch for another model.

@@ -585,37 +585,9 @@ private:
     /// Returns the plan, and sets what flags leave open and depends on it: --reshuffle and --training-first.
     [[nodiscard]] tuned_plan choose() {
         tuned_plan found = plan_now();
-        return asked_.links() ? choose_reshuffle(std::move(found)) : choose_placement(std::move(found));
-    }
-    /// Returns the plan in which nodes move to other partitions each epoch, if flags leave that open, a state holds
-    /// some partitions only, the partitions are not local, and memory suffices; else `found`. The space that happens to
-    /// be free does not decide: a disk too small for the moves refuses the run.
-    [[nodiscard]] tuned_plan choose_reshuffle(tuned_plan found) {
-        if (asked_.reshuffle) return found;
-        const std::uint32_t partitions = found.plan.partitioning.partitions;
-        if (found.plan.slots < partitions && local(partitions)) {
-            found.reasons.emplace_back("nodes keep their partitions, which have few edges between them");
-        } else if (found.plan.slots < partitions) {
-            asked_.reshuffle = 1;
-            try {
-                tuned_plan moving = plan_now();
-                config_.flags.reshuffle = 1;
-                return moving;
-            } catch (const gneiss::error& e) {
-                if (e.code() != gneiss::errc::over_budget) throw;
-                found.reasons.emplace_back("nodes keep their partitions: --reshuffle 1 needs more memory");
-            }
-        }
-        asked_.reshuffle = config_.flags.reshuffle = 0;
+        if (!asked_.links()) return choose_placement(std::move(found));
+        if (!asked_.reshuffle) asked_.reshuffle = config_.flags.reshuffle = found.plan.choice.moves ? 1 : 0;
         return found;
-    }
-    /// True if nodes are placed by locality, so that moving them would lose neighbors: the dataset's partitions have at
-    /// most a quarter of the edges between them that random ones have. Measured: 0.04 gains, 0.58 loses
-    /// (docs/results/mariusgnn.md). A plan with more partitions than the dataset divides them, and what is then cut is
-    /// not known.
-    [[nodiscard]] bool local(std::uint32_t partitions) const {
-        const std::uint32_t stored = trained_->buckets().rows().partitions;
-        return partitions > 1 && partitions <= stored && gneiss::relative_cut(trained_->buckets()) <= .25;
     }
     /// Returns the plan, and whether training nodes are placed first: if flags leave both that and the order open,
     /// placement is used if it saves more reads over all epochs than the copy costs, which is read and written a few

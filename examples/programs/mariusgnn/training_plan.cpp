@@ -117,7 +117,7 @@ void add_placement(const options& o, training_plan& plan, const gneiss::dataset_
 
 /// Returns the minimum memory of a reshuffle, in addition to what stays allocated.
 std::uint64_t least_reshuffle(const options& o, const training_plan& plan) {
-    if (o.reshuffles() == 0) return 0;
+    if (!plan.choice.moves) return 0;
     constexpr std::uint64_t buffers = std::uint64_t{4} << 20;
     return (buffers + (o.uses_rows() ? gneiss::reorder_rows_memory(plan.partitioning, plan.layout) : 0)) / 3 * 4;
 }
@@ -125,8 +125,8 @@ std::uint64_t least_reshuffle(const options& o, const training_plan& plan) {
 /// Adds disk space of a reshuffle: a slot for every partition's new version; a new graph next to its source and that of
 /// the best state, with space for sorting on the way.
 void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_manifest& graph) {
-    if (o.reshuffles() == 0) return;
-    const std::uint64_t times = (*o.epochs - 1) / o.reshuffles(),
+    if (!plan.choice.moves) return;
+    const std::uint64_t times = (*o.epochs - 1) / o.reshuffle.value_or(1),
                         at_once = o.keeps_best(graph.valid_edges != 0) ? 3 : 2;
     plan.disk_bytes += (plan.partitioning.partitions - plan.spare) * plan.slot_bytes();
     plan.spare = plan.partitioning.partitions;
@@ -155,60 +155,18 @@ void add_evaluation(const options& o, const planning& of, training_plan& plan) {
     if (o.keeps_best(validates)) plan.disk_bytes += 2 * rows.partitions * plan.best_bytes();
 }
 
-/// Flags with COMET's partitions by MariusGNN's formulas, if no flag sets them, not everything fits, and the resulting
-/// plan does.
-struct tuned_flags {
-    options flags;
-    std::vector<std::string> reasons{};
-};
-template <class With>
-tuned_flags tune_comet(const options& o, const planning& of, const With& with) {
-    const bool comet = !o.order || *o.order == "comet" || *o.order == "comet-balanced";
-    if (!o.links() || !comet || o.partitions || o.buffer || o.store.value_or("disk") != "disk") return {o};
-    const gneiss::dataset_manifest& graph = of.graph.data().manifest();
-    const std::uint32_t given = graph.partitions;
-    if (!o.store && !o.order && !o.logical) {
-        const training_plan all =
-            with({.partitions = given, .slots = given, .in_memory = true, .order = "memory", .prefetch = o.prefetch});
-        if (all.memory_bytes() <= all.budget) return {o};
-    }
-    const auto on_disk = [&](std::uint32_t partitions, std::uint32_t slots, const std::string& prefetch) {
-        return with({.partitions = partitions,
-            .slots = slots,
-            .in_memory = false,
-            .order = o.order.value_or("comet"),
-            .prefetch = prefetch});
-    };
-    const training_plan some = on_disk(std::max(given, 4U), 2, o.prefetch);
-    gneiss::tuning_input input{.nodes = graph.nodes, .memory = some.budget};
-    input.other_bytes = some.memory_bytes() - some.buffer_bytes() - some.graph_bytes - some.feature_bytes -
-        some.edge_bytes - some.evaluation_bytes + some.least_evaluation_bytes; // the remainder goes to evaluation
-    input.row_bytes = some.layout.bytes();
-    if (of.graph.features() != nullptr)
-        input.row_bytes += of.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
-    input.access = o.uses_rows() ? gneiss::row_use::updated : gneiss::row_use::read_only;
-    input.edge_files = 0;
-    of.graph.buckets().for_each_bucket([&](gneiss::edge_bucket b) {
-        for_each_side(
-            o.neighbors(), [&](edge_direction d) { input.edge_bytes += of.graph.buckets().extent(b).range(d).length; });
-    });
-    for_each_side(o.neighbors(), [&](edge_direction) { ++input.edge_files; });
-    input.edge_bytes += graph.train_edges * sizeof(gneiss::edge); // decoded, for training
-    if (of.read_size) input.read_bytes = of.read_size();
-    input.logical = o.logical.value_or(0);
-    try {
-        const gneiss::tuned_partitions found = gneiss::tune(input);
-        if (found.logical == 1) return {o};
-        const std::string prefetch = o.prefetch == "auto" ? std::to_string(found.prefetch) : o.prefetch;
-        const training_plan exact = on_disk(found.partitions, found.resident_partitions, prefetch);
-        if (exact.memory_bytes() > exact.budget) return {o}; // blocks of unequal size: the search decides
-        tuned_flags tuned{o, found.reasons};
-        trainers::take_choice(tuned.flags, exact);
-        return tuned;
-    } catch (const gneiss::over_budget&) {
-        return {o}; // the search reports the minimum
-    }
+/// True if nodes are placed by locality, so that moving them would lose neighbors: the partitions have at most a
+/// quarter of the edges between them that random ones have. Measured: 0.04 gains, 0.58 loses
+/// (docs/results/mariusgnn.md). A plan with more partitions divides them, and what is then cut is not known.
+bool local(const run_graph& graph) {
+    const gneiss::bucket_store& buckets = graph.buckets();
+    return buckets.rows().partitions > 1 && gneiss::relative_cut(buckets) <= .25;
 }
+
+/// Takes the order of states, and their reads.
+void take_states(const options& settings, training_plan& plan, const run_graph& graph);
+/// Takes the bytes of the buffers of a plan's states, which never decrease.
+void size_buffers(const options& settings, training_plan& plan, const run_graph& graph);
 
 /// Makes plans of a run by choice.
 class planner {
@@ -219,40 +177,64 @@ public:
           of_(of),
           seen_(seen),
           training_(settings.training_options()),
-          layers_(trainers::layers_of(of.net.encode)) {
+          layers_(trainers::layers_of(of.net.encode)),
+          moves_(settings.reshuffle ? std::vector{settings.reshuffles() != 0} : std::vector{true, false}) {
         if (of.graph.features() != nullptr) stored_.emplace(of.graph.features()->files(), of.graph.buckets().rows());
         sizes_.emplace(of.graph.buckets(), stored_ ? &*stored_ : nullptr);
     }
 
     /// Node classification: an epoch has few states, often one, so it pays to load its first one ahead. If the buffer
     /// is not given, memory for more neighbors is worth more. After a reshuffle the graph differs.
-    [[nodiscard]] training_plan operator()(const trainers::plan_choice& choice) const {
-        const bool some = !choice.in_memory && choice.slots < choice.partitions && !o_.links() && o_.reshuffles() == 0;
+    [[nodiscard]] training_plan with(const trainers::plan_choice& choice, std::uint64_t memory) const {
+        const bool some = !choice.in_memory && choice.slots < choice.partitions && !o_.links() && !choice.moves;
         if (some && choice.prefetch != "off" && (choice.prefetch != "auto" || o_.buffer)) {
-            training_plan ahead = of_one_kind(choice, true);
+            training_plan ahead = of_one_kind(choice, memory, true);
             if (choice.prefetch != "auto" || ahead.memory_bytes() <= ahead.budget) return ahead;
         }
-        return of_one_kind(choice, false);
+        return of_one_kind(choice, memory, false);
+    }
+
+    /// Returns the layout, the order and the reads of a choice's plan.
+    [[nodiscard]] training_plan states(const trainers::plan_choice& choice) const {
+        training_plan plan(choice, of_.graph.buckets().rows());
+        if (o_.uses_rows())
+            plan.layout = {*o_.dim, static_cast<std::uint32_t>(o_.any_row_optimizer(0).state_floats(*o_.dim))};
+        plan.frozen = o_.freezes("nodes");
+        take_states(o_, plan, of_.graph);
+        return plan;
+    }
+
+    /// Returns the choices of MariusGNN's formulas for COMET, if no flag sets its partitions.
+    [[nodiscard]] std::vector<trainers::plan_choice> tuned(std::uint64_t memory) const;
+    /// Returns the input of these formulas.
+    [[nodiscard]] gneiss::tuning_input tuning(std::uint64_t memory) const;
+
+    /// Returns the maker of plans, which refers to this.
+    [[nodiscard]] trainers::plan_maker maker() const {
+        const gneiss::bucket_store& buckets = of_.graph.buckets();
+        return {.states = [this](const trainers::plan_choice& choice) { return states(choice); },
+            .with = [this](const trainers::plan_choice& choice, std::uint64_t bytes) { return with(choice, bytes); },
+            .tuned = [this] { return tuned(o_.memory->bytes); },
+            .moves = moves_,
+            .local_partitions = moves_.size() == 1 || !local(of_.graph) ? 0 : buckets.rows().partitions};
     }
 
 private:
-    [[nodiscard]] training_plan of_one_kind(const trainers::plan_choice& choice, bool loads_next_epoch) const {
+    [[nodiscard]] training_plan of_one_kind(
+        const trainers::plan_choice& choice, std::uint64_t memory, bool loads_next_epoch) const {
         const gneiss::bucket_store& buckets = of_.graph.buckets();
         const gneiss::dataset_manifest& graph = of_.graph.data().manifest();
-        training_plan plan(choice, buckets.rows());
-        if (o_.uses_rows())
-            plan.layout = {*o_.dim, static_cast<std::uint32_t>(o_.any_row_optimizer(0).state_floats(*o_.dim))};
-        plan.budget = o_.memory->bytes;
-        plan.frozen = o_.freezes("nodes");
+        training_plan plan = states(choice);
+        plan.budget = memory;
         plan.loads_next_epoch = loads_next_epoch;
-        take_order(o_, plan, of_.graph);
+        size_buffers(o_, plan, of_.graph);
         gneiss::gnn_shape shape = shape_of_states(of_, *sizes_, plan);
         shape.links = o_.links();
         shape.columns = of_.net.encode.inputs();
         shape.learned = plan.layout.dim;
         if (!o_.links() && graph.node_attributes.target != gneiss::node_target_kind::classes)
             shape.targets = of_.net.encode.outputs();
-        if (o_.reshuffles() != 0) { // other partitions have other sizes
+        if (choice.moves) { // other partitions have other sizes
             for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes, &plan.edge_bytes})
                 *bytes += *bytes / 8;
             shape.edges = std::min(shape.edges + shape.edges / 8, graph.train_edges);
@@ -260,7 +242,7 @@ private:
         }
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
         plan.table_bytes = trainers::table_memory(plan, buckets, o_.links());
-        plan.memory.add("program", o_.program_memory(), charged_by::run);
+        plan.memory.add("program", program_, charged_by::run);
         if (o_.uses_rows()) plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
         if (of_.graph.features() != nullptr) plan.memory.add("features", plan.feature_bytes, charged_by::component);
         plan.memory.add("graph", plan.graph_bytes, charged_by::component);
@@ -298,7 +280,61 @@ private:
     std::vector<gneiss::layer_options> layers_;
     std::optional<gneiss::feature_store> stored_;
     std::optional<gneiss::state_sizes> sizes_;
+    std::vector<bool> moves_;
+    std::uint64_t program_ = o_.program_memory(); ///< once, so that plans can be compared [bytes]
 };
+
+gneiss::tuning_input planner::tuning(std::uint64_t memory) const {
+    const gneiss::dataset_manifest& graph = of_.graph.data().manifest();
+    const training_plan some = with({.partitions = std::max(graph.partitions, 4U),
+                                        .slots = 2,
+                                        .in_memory = false,
+                                        .order = o_.order.value_or("comet"),
+                                        .prefetch = o_.prefetch},
+        0);
+    gneiss::tuning_input input{.nodes = graph.nodes, .memory = memory};
+    input.other_bytes =
+        some.memory_bytes() - some.buffer_bytes() - some.graph_bytes - some.feature_bytes - some.edge_bytes;
+    input.row_bytes = some.layout.bytes();
+    if (of_.graph.features() != nullptr)
+        input.row_bytes += of_.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
+    input.access = o_.uses_rows() ? gneiss::row_use::updated : gneiss::row_use::read_only;
+    input.edge_files = 0;
+    of_.graph.buckets().for_each_bucket([&](gneiss::edge_bucket b) {
+        for_each_side(o_.neighbors(),
+            [&](edge_direction d) { input.edge_bytes += of_.graph.buckets().extent(b).range(d).length; });
+    });
+    for_each_side(o_.neighbors(), [&](edge_direction) { ++input.edge_files; });
+    input.edge_bytes += graph.train_edges * sizeof(gneiss::edge); // decoded, for training
+    if (of_.read_size) input.read_bytes = of_.read_size();
+    return input;
+}
+
+std::vector<trainers::plan_choice> planner::tuned(std::uint64_t memory) const {
+    const bool comet = !o_.order || *o_.order == "comet" || *o_.order == "comet-balanced";
+    if (!o_.links() || !comet || o_.partitions || o_.buffer || o_.store.value_or("disk") != "disk") return {};
+    const gneiss::tuning_input input = tuning(memory);
+    std::uint32_t first = o_.logical.value_or(3), last = first;
+    if (!o_.logical) { // a few around the fewest that fit by the formulas
+        try {
+            first = std::max(gneiss::tune(input).logical, 4U) - 1;
+        } catch (const gneiss::over_budget&) {
+            return {};
+        }
+        last = first + first / 4 + 3;
+    }
+    std::vector<trainers::plan_choice> choices;
+    for (std::uint32_t l = first; l <= std::min<std::uint64_t>(last, input.nodes); ++l) {
+        const gneiss::tuned_partitions found = gneiss::tune_for(input, l);
+        choices.push_back({.partitions = found.partitions,
+            .slots = found.resident_partitions,
+            .in_memory = false,
+            .order = o_.order.value_or("comet"),
+            .prefetch = o_.prefetch == "auto" ? std::to_string(found.prefetch) : o_.prefetch,
+            .tuned = true});
+    }
+    return choices;
+}
 
 } // namespace
 
@@ -327,7 +363,13 @@ std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& setti
 }
 
 void take_order(const options& settings, training_plan& plan, const run_graph& graph) {
-    const gneiss::bucket_store& buckets = graph.buckets();
+    take_states(settings, plan, graph);
+    size_buffers(settings, plan, graph);
+}
+
+namespace {
+
+void take_states(const options& settings, training_plan& plan, const run_graph& graph) {
     std::shared_ptr<const gneiss::feature_store> store;
     if (graph.features() != nullptr)
         store = std::make_shared<const gneiss::feature_store>(graph.features()->files(), plan.partitioning);
@@ -336,20 +378,25 @@ void take_order(const options& settings, training_plan& plan, const run_graph& g
     else
         plan.order = [epochs = node_epochs(settings, plan.partitioning, plan.slots, graph)](
                          std::uint64_t e) { return epochs(e).states; };
-    plan.further_reads = [store, keeps = settings.neighbors(), &buckets](const gneiss::epoch_plan& states) {
-        return reads_of(states, keeps, buckets, store.get());
+    plan.further_reads = [store, keeps = settings.neighbors(), &buckets = graph.buckets(),
+                             p = plan.partitioning.partitions](const gneiss::epoch_plan& states) {
+        return reads_of(states, p, keeps, buckets, store.get());
     };
+}
+
+void size_buffers(const options& settings, training_plan& plan, const run_graph& graph) {
+    const gneiss::bucket_store& buckets = graph.buckets();
     const auto at_least = [](std::uint64_t& bytes, std::uint64_t needed) { bytes = std::max(bytes, needed); };
     at_least(plan.graph_bytes, gnn_memory(settings, plan, buckets));
-    if (store)
+    if (graph.features() != nullptr) {
+        const gneiss::feature_store store(graph.features()->files(), plan.partitioning);
         at_least(plan.feature_bytes, most_of_epochs(settings, plan, [&](const gneiss::epoch_plan& states) {
-            return gneiss::feature_buffer::need(states, *store).bytes;
+            return gneiss::feature_buffer::need(states, store).bytes;
         }));
+    }
     if (settings.links())
         at_least(plan.edge_bytes, trainers::edge_memory(settings, plan, graph.data().manifest(), buckets));
 }
-
-namespace {
 
 /// Draws batches of a plan's first state; if its partitions are still to be made, of a state with the same share of the
 /// stored ones. None if the run needs bounds, or nothing trains in that state.
@@ -398,18 +445,28 @@ trainers::seen_batches profile_of(const options& o, const planning& of, const tr
 
 tuned_plan plan_training(const options& given, const planning& of) {
     tuned_plan found;
+    const std::uint64_t memory = given.memory->bytes;
     found.plan = trainers::choose_by_profile(
         [&](const trainers::seen_batches& seen) {
             const planner with(given, of, seen);
-            tuned_flags tuned = tune_comet(given, of, with);
-            found.reasons = std::move(tuned.reasons);
-            return trainers::choose_plan(tuned.flags, of.graph.data().manifest(), of.graph.buckets(),
-                {given.links() ? "comet" : training_first}, with);
+            return trainers::choose_plan(given, of.graph.data().manifest(), of.graph.buckets(),
+                {given.links() ? "comet" : training_first}, with.maker());
         },
         [&](const training_plan& plan, const trainers::seen_batches& seen) {
-            return trainers::same_plan(plan, planner(given, of, seen));
+            const planner with(given, of, seen);
+            return trainers::same_plan(plan, with.maker());
         },
         [&](const training_plan& plan) { return profile_of(given, of, plan); });
+    if (const trainers::plan_choice& choice = found.plan.choice; choice.tuned)
+        found.reasons = gneiss::tune_for(
+            planner(given, of, {}).tuning(memory), 2 * gneiss::ceil_div(choice.partitions, choice.slots))
+                            .reasons;
+    const std::uint32_t partitions = found.plan.partitioning.partitions;
+    if (!given.reshuffle && found.plan.slots < partitions && !found.plan.choice.moves) {
+        const bool few = partitions <= of.graph.buckets().rows().partitions && local(of.graph);
+        found.reasons.emplace_back(few ? "nodes keep their partitions, which have few edges between them"
+                                       : "nodes keep their partitions: --reshuffle 1 needs more memory");
+    }
     add_reshuffle(given, found.plan, of.graph.data().manifest());
     add_placement(given, found.plan, of.graph.data().manifest());
     add_evaluation(given, of, found.plan);
@@ -417,7 +474,8 @@ tuned_plan plan_training(const options& given, const planning& of) {
 }
 
 training_plan plan_again(const options& given, const planning& of, const training_plan& before) {
-    return trainers::choose_again(given, before, planner(given, of, profile_of(given, of, before)));
+    const planner with(given, of, profile_of(given, of, before));
+    return trainers::choose_again(given, before, with.maker());
 }
 
 } // namespace mariusgnn

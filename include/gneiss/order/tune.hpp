@@ -83,6 +83,58 @@ inline constexpr double small_block = 1. / 16;
     return t;
 }
 
+/// Numbers of partitions by the sizes of reads.
+struct partition_limits {
+    double rows = 0, full_reads = 0, edges = 0;
+    std::uint32_t most = 0, wanted = 0;
+};
+[[nodiscard]] inline partition_limits limits_of(const tuning_input& input) {
+    if (input.nodes == 0 || input.row_bytes + input.edge_bytes == 0 || input.read_bytes == 0 || input.edge_files == 0)
+        throw error(errc::invalid_argument, "tuning needs nodes, rows or edges, and a size of reads");
+    const auto d = static_cast<double>(input.read_bytes);
+    partition_limits result;
+    result.rows = static_cast<double>(input.nodes) * static_cast<double>(input.row_bytes) / d;
+    result.full_reads = std::sqrt(static_cast<double>(input.edge_bytes) / input.edge_files / d);
+    result.edges = std::max(result.full_reads, std::min(result.full_reads / std::sqrt(small_block), few_partitions));
+    const double limit = input.row_bytes == 0 ? result.edges
+        : input.edge_bytes == 0               ? result.rows
+                                              : std::min(result.rows, result.edges);
+    result.most = static_cast<std::uint32_t>(std::min<std::uint64_t>(input.nodes, max_partitions));
+    result.wanted = static_cast<std::uint32_t>(std::clamp(limit, 1.0, static_cast<double>(result.most)));
+    return result;
+}
+
+/// Returns the bytes of a plan.
+[[nodiscard]] inline std::uint64_t total_of(const tuning_input& input, const tuned_partitions& t) {
+    return t.row_memory + t.edge_memory + input.other_bytes;
+}
+
+/// Adds the reasons; `logical` says why there are so many logical partitions.
+inline void add_reasons(
+    tuned_partitions& chosen, const tuning_input& input, const partition_limits& of, const std::string& logical) {
+    const auto fixed = [](double value) {
+        std::string text = std::to_string(value);
+        return text.substr(0, text.find('.') + 2);
+    };
+    const std::string p = std::to_string(chosen.partitions), c = std::to_string(chosen.resident_partitions),
+                      l = std::to_string(chosen.logical);
+    auto& why = chosen.reasons;
+    why.push_back("p = " + p + ": reads of " + format_bytes(input.read_bytes) + " or more" +
+        (of.edges > of.full_reads ? ", of edges a sixteenth of it," : "") + " allow " + std::to_string(of.wanted) +
+        " partitions (rows " + (input.row_bytes == 0 ? "none" : fixed(of.rows)) + ", edge buckets " +
+        (input.edge_bytes == 0 ? "none" : fixed(of.edges)) + "), rounded to a multiple of l" +
+        (chosen.partitions > of.wanted ? "; memory asks for more, so reads are smaller" : ""));
+    why.push_back("c = " + c + ": rows " + format_bytes(chosen.row_memory) + " + graph " +
+        format_bytes(chosen.edge_memory) + " + everything else " + format_bytes(input.other_bytes) + " of " +
+        format_bytes(input.memory) +
+        (chosen.prefetch != 0 ? ", with " + std::to_string(chosen.prefetch) + " partitions loaded ahead" : ""));
+    why.push_back(chosen.logical == 1
+            ? "l = 1: everything fits, nothing is swapped"
+            : "l = " + l + " = 2p/c: " + logical + "; " + std::to_string(chosen.states) + " states an epoch");
+    why.push_back("an epoch reads " + format_bytes(chosen.read_bytes) + " and writes " +
+        format_bytes(chosen.written_bytes) + ", at least " + format_bytes(chosen.smallest_read) + " at once");
+}
+
 } // namespace detail
 
 /// Chooses the numbers of partitions and logical partitions and the slots of the buffer for COMET.
@@ -103,60 +155,35 @@ inline constexpr double small_block = 1. / 16;
 /// errc::invalid_argument for zero nodes, neither rows nor edges, or D = 0. Source: MariusGNN, EuroSys'23, §6,
 /// corrected: includes optimizer state, measured blocks, and the next state.
 [[nodiscard]] inline tuned_partitions tune(const tuning_input& input) {
-    if (input.nodes == 0 || input.row_bytes + input.edge_bytes == 0 || input.read_bytes == 0 || input.edge_files == 0)
-        throw error(errc::invalid_argument, "tuning needs nodes, rows or edges, and a size of reads");
-    const auto d = static_cast<double>(input.read_bytes);
-    const double row_limit = static_cast<double>(input.nodes) * static_cast<double>(input.row_bytes) / d,
-                 full_reads = std::sqrt(static_cast<double>(input.edge_bytes) / input.edge_files / d),
-                 edge_limit = std::max(
-                     full_reads, std::min(full_reads / std::sqrt(detail::small_block), detail::few_partitions));
-    const double limit = input.row_bytes == 0 ? edge_limit
-        : input.edge_bytes == 0               ? row_limit
-                                              : std::min(row_limit, edge_limit);
-    const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(input.nodes, detail::max_partitions));
-    const auto wanted = static_cast<std::uint32_t>(std::clamp(limit, 1.0, static_cast<double>(most)));
-    const auto total = [&](const tuned_partitions& t) { return t.row_memory + t.edge_memory + input.other_bytes; };
-    tuned_partitions chosen = detail::sized(input, 1, wanted), larger = chosen;
-    if (input.logical != 0) {
-        chosen = detail::sized(input, input.logical, std::max(wanted / input.logical, 1U));
-        if (total(chosen) > input.memory)
-            throw over_budget(input.memory,
-                {{"rows", chosen.row_memory}, {"graph", chosen.edge_memory}, {"everything else", input.other_bytes}});
-    } else if (total(chosen) > input.memory) {
-        std::uint32_t logical = 2; // two are resident, so two would be everything
-        do {
-            larger = std::move(chosen);
-            if (++logical > most)
-                throw over_budget(input.memory,
-                    {{"rows", larger.row_memory}, {"graph", larger.edge_memory},
-                        {"everything else", input.other_bytes}});
-            chosen = detail::sized(input, logical, std::max(wanted / logical, 1U));
-        } while (total(chosen) > input.memory);
-    }
-    const auto fixed = [](double value) {
-        std::string text = std::to_string(value);
-        return text.substr(0, text.find('.') + 2);
+    const detail::partition_limits limits = detail::limits_of(input);
+    const auto with = [&](std::uint32_t logical) {
+        return detail::sized(input, logical, std::max(limits.wanted / logical, 1U));
     };
-    const std::string p = std::to_string(chosen.partitions), c = std::to_string(chosen.resident_partitions),
-                      l = std::to_string(chosen.logical);
-    auto& why = chosen.reasons;
-    why.push_back("p = " + p + ": reads of " + format_bytes(input.read_bytes) + " or more" +
-        (edge_limit > full_reads ? ", of edges a sixteenth of it," : "") + " allow " + std::to_string(wanted) +
-        " partitions (rows " + (input.row_bytes == 0 ? "none" : fixed(row_limit)) + ", edge buckets " +
-        (input.edge_bytes == 0 ? "none" : fixed(edge_limit)) + "), rounded to a multiple of l" +
-        (chosen.partitions > wanted ? "; memory asks for more, so reads are smaller" : ""));
-    why.push_back("c = " + c + ": rows " + format_bytes(chosen.row_memory) + " + graph " +
-        format_bytes(chosen.edge_memory) + " + everything else " + format_bytes(input.other_bytes) + " of " +
-        format_bytes(input.memory) +
-        (chosen.prefetch != 0 ? ", with " + std::to_string(chosen.prefetch) + " partitions loaded ahead" : ""));
-    why.push_back(chosen.logical == 1 ? "l = 1: everything fits, nothing is swapped"
-                                      : "l = " + l + " = 2p/c: " +
-                (input.logical != 0 ? std::string("as asked")
-                                    : "the fewest that fit (" + std::to_string(larger.logical) + " would take " +
-                            format_bytes(total(larger)) + ")") +
-                "; " + std::to_string(chosen.states) + " states an epoch");
-    why.push_back("an epoch reads " + format_bytes(chosen.read_bytes) + " and writes " +
-        format_bytes(chosen.written_bytes) + ", at least " + format_bytes(chosen.smallest_read) + " at once");
+    const auto refuse = [&](const tuned_partitions& t) -> void {
+        throw over_budget(
+            input.memory, {{"rows", t.row_memory}, {"graph", t.edge_memory}, {"everything else", input.other_bytes}});
+    };
+    const auto fits = [&](const tuned_partitions& t) { return detail::total_of(input, t) <= input.memory; };
+    tuned_partitions chosen = with(std::max(input.logical, 1U)), larger = chosen;
+    if (!fits(chosen) && input.logical != 0) refuse(chosen);
+    for (std::uint32_t logical = 3; !fits(chosen); ++logical) { // two are resident, so two would be everything
+        larger = std::move(chosen);
+        if (logical > limits.most) refuse(larger);
+        chosen = with(logical);
+    }
+    detail::add_reasons(chosen, input, limits,
+        input.logical != 0 ? std::string("as asked")
+                           : "the fewest that fit (" + std::to_string(larger.logical) + " would take " +
+                format_bytes(detail::total_of(input, larger)) + ")");
+    return chosen;
+}
+
+/// Returns the partitions and the buffer for a number of logical partitions, at least 2, whether they fit or not. O(1).
+/// Errors as in `tune`.
+[[nodiscard]] inline tuned_partitions tune_for(const tuning_input& input, std::uint32_t logical) {
+    const detail::partition_limits limits = detail::limits_of(input);
+    tuned_partitions chosen = detail::sized(input, logical, std::max(limits.wanted / logical, 1U));
+    detail::add_reasons(chosen, input, limits, "of those that fit, it reads little");
     return chosen;
 }
 

@@ -223,18 +223,43 @@ void training_plan::add_batches_and_evaluation(
     add_evaluation_of(std::max(least, std::min(left / 4 * 3, most)));
 }
 
+namespace {
+
+bool trains_edges(const gneiss::epoch_plan& states) {
+    return std::ranges::any_of(states, [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
+}
+
+/// Returns the cost of swapping the rows of an epoch.
+gneiss::plan_cost row_cost(const training_plan& plan, const gneiss::epoch_plan& states) {
+    return gneiss::cost_of(
+        states,
+        [&](gneiss::partition_id p) {
+            return gneiss::round_up(
+                plan.partitioning.size(p) * plan.layout.bytes(), std::uint64_t{gneiss::page_alignment});
+        },
+        plan.frozen ? gneiss::row_use::read_only : gneiss::row_use::updated);
+}
+
+} // namespace
+
+std::uint64_t training_plan::reads(const gneiss::bucket_store& buckets, const gneiss::epoch_plan& states) const {
+    std::uint64_t bytes = 0;
+    if (!in_memory) {
+        bytes = row_cost(*this, states).read_bytes;
+        if (trains_edges(states))
+            buckets.for_each_bucket([&](gneiss::edge_bucket b) { bytes += buckets.extent(b).out.length; });
+    }
+    if (further_reads && slots < partitioning.partitions) bytes += further_reads(states);
+    return bytes;
+}
+
 programs::plan_record training_plan::record(const gneiss::bucket_store& buckets, std::uint64_t epoch) const {
     programs::plan_record result;
     result.budget_bytes = budget;
     for (const memory_need& part : memory.parts()) result.parts.emplace_back(part.name, part.bytes);
     if (!order) return result;
     const gneiss::epoch_plan states = order(epoch);
-    const auto cost = gneiss::cost_of(
-        states,
-        [&](gneiss::partition_id p) {
-            return gneiss::round_up(partitioning.size(p) * layout.bytes(), std::uint64_t{gneiss::page_alignment});
-        },
-        frozen ? gneiss::row_use::read_only : gneiss::row_use::updated);
+    const auto cost = row_cost(*this, states);
     if (runner_up)
         result.runner_up = {.partitions = runner_up->choice.partitions,
             .buffer = runner_up->choice.slots,
@@ -243,40 +268,42 @@ programs::plan_record training_plan::record(const gneiss::bucket_store& buckets,
             .read_bytes = runner_up->read_bytes};
     result.states = states.size();
     result.swaps = cost.swaps;
-    result.read_bytes = result.write_bytes = 0;
-    const bool trains_edges =
-        std::ranges::any_of(states, [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
-    if (trains_edges) result.swap_bound = gneiss::swap_lower_bound(partitioning.partitions, slots);
-    if (!in_memory) {
-        result.read_bytes = cost.read_bytes;
-        result.write_bytes = cost.written_bytes;
-        if (trains_edges)
-            buckets.for_each_bucket([&](gneiss::edge_bucket b) { *result.read_bytes += buckets.extent(b).out.length; });
-    }
-    if (further_reads && slots < partitioning.partitions) *result.read_bytes += further_reads(states);
+    if (trains_edges(states)) result.swap_bound = gneiss::swap_lower_bound(partitioning.partitions, slots);
+    result.read_bytes = reads(buckets, states);
+    result.write_bytes = in_memory ? 0 : cost.written_bytes;
     return result;
 }
 
-std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps,
+std::uint64_t reads_of(const gneiss::epoch_plan& states, std::uint32_t partitions, gneiss::neighbor_direction keeps,
     const gneiss::bucket_store& buckets, const gneiss::feature_store* features) {
-    std::uint64_t bytes = 0;
+    const bool stored = partitions == buckets.rows().partitions;
+    std::uint64_t bytes = 0, pairs = 0;
     std::span<const gneiss::partition_id> before;
-    const bool known = !states.empty() && !states.front().resident.empty();
     for (const gneiss::buffer_state& s : states) {
-        const auto fresh = [&](gneiss::partition_id p) { return !std::ranges::binary_search(before, p); };
+        std::uint64_t kept = 0;
         for (const gneiss::partition_id i : s.resident) {
-            if (features != nullptr && fresh(i))
+            const bool fresh = !std::ranges::binary_search(before, i);
+            kept += fresh ? 0 : 1;
+            if (features != nullptr && fresh)
                 for (const auto part :
                     {gneiss::feature_part::values, gneiss::feature_part::offsets, gneiss::feature_part::indices})
                     bytes += features->blocks(i, part).length;
+            if (!stored) continue;
             for (const gneiss::partition_id j : s.resident)
-                if (known && s.resident.back() < buckets.rows().partitions && (fresh(i) || fresh(j)))
+                if (fresh || !std::ranges::binary_search(before, j))
                     for_each_side(
                         keeps, [&](gneiss::edge_direction d) { bytes += buckets.extent({i, j}).range(d).length; });
         }
+        pairs += s.resident.size() * s.resident.size() - kept * kept;
         before = s.resident;
     }
-    return bytes;
+    if (stored) return bytes;
+    std::uint64_t all = 0; // evenly spread
+    buckets.for_each_bucket([&](gneiss::edge_bucket b) {
+        for_each_side(keeps, [&](gneiss::edge_direction d) { all += buckets.extent(b).range(d).length; });
+    });
+    return bytes +
+        static_cast<std::uint64_t>(static_cast<double>(all) * static_cast<double>(pairs) / partitions / partitions);
 }
 
 namespace {
@@ -295,134 +322,23 @@ namespace {
 
 bool fits(const training_plan& plan) { return plan.memory_bytes() <= plan.budget; }
 
-/// True if states train edge buckets between embeddings.
-bool swaps_rows(const training_plan& plan) {
-    return plan.layout.floats() != 0 &&
-        std::ranges::any_of(plan.order(0), [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
-}
-
-/// A plan, with the bytes that it reads per epoch.
-struct candidate {
-    training_plan plan;
-    std::uint64_t swaps = 0, read_bytes = 0;
-
-    explicit candidate(training_plan of) : plan(std::move(of)) {
-        const gneiss::epoch_plan states = plan.order(0);
-        const auto cost = gneiss::cost_of(states, plan.slot_bytes());
-        swaps = cost.swaps;
-        read_bytes = cost.read_bytes + (plan.further_reads ? plan.further_reads(states) : 0);
-    }
-    [[nodiscard]] training_plan::alternative alternative() const { return {plan.choice, swaps, read_bytes}; }
-};
-
-/// Returns the plan with embeddings on disk that moves few bytes, with the runner-up; the plan of the least memory if
-/// none fits.
-///
-/// Bytes depend on the resident share of the partitions: more partitions waste less of it by rounding, and slots to
-/// load ahead reduce it. But with more partitions a state trains fewer nodes' edges in sequence, which costs accuracy,
-/// and loads wait for writes if one slot serves both. Of the plans within a twentieth of the fewest bytes (a third if
-/// nothing is written), the function takes the one with the fewest partitions, and of these the one with the most slots
-/// ahead.
-/// \param any_partitions  the order is one of the library's, which takes any number
-/// \param sparing         see plan_choice
-training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest& graph, std::uint32_t given,
-    const std::string& order, bool any_partitions, bool sparing,
-    const std::function<training_plan(const plan_choice&)>& with) {
-    const auto slots_of = [&](std::uint32_t p) { // as set by flags
-        return o.logical ? std::optional(o.slots_of_logical(p)) : o.buffer;
-    };
-    const auto on_disk = [&](std::uint32_t p, std::uint32_t c, const std::string& prefetch) {
-        return with({.partitions = p,
-            .slots = c,
-            .in_memory = false,
-            .order = order,
-            .prefetch = prefetch,
-            .sparing = sparing});
-    };
-    /// Returns the largest buffer that fits, or the given one; the smallest if none fits.
-    const auto largest_buffer = [&](std::uint32_t p, const std::string& prefetch) {
-        const std::uint32_t least = std::min(slots_of(p).value_or(2), p);
-        training_plan found = on_disk(p, least, prefetch);
-        if (!fits(found) || slots_of(p)) return found;
-        std::uint32_t low = least, high = std::max(p - 1, least); // low fits
-        for (std::uint32_t step = 1; low < high; step *= 2) {
-            training_plan more = on_disk(p, std::min(low + step, high), prefetch);
-            if (!fits(more)) {
-                high = more.slots - 1;
-                break;
-            }
-            low = more.slots;
-            found = std::move(more);
-        }
-        while (low < high) {
-            training_plan more = on_disk(p, (low + high + 1) / 2, prefetch);
-            if (fits(more)) {
-                low = more.slots;
-                found = std::move(more);
-            } else {
-                high = more.slots - 1;
-            }
-        }
-        return found;
-    };
-
-    std::optional<training_plan> least; // does not fit
-    std::vector<candidate> fitting;
-    const auto consider = [&](std::uint32_t p, const std::string& prefetch) {
-        training_plan plan = largest_buffer(p, prefetch);
-        if (fits(plan)) {
-            fitting.emplace_back(std::move(plan));
-            return true;
-        }
-        // More partitions need less memory for rows, and more for tables: once the sum grows, it keeps growing.
-        const bool less = !least || plan.memory_bytes() < least->memory_bytes();
-        if (less) least = std::move(plan);
-        return less;
-    };
-    // Swapped embeddings are read and written, so it pays to search more numbers of partitions.
-    const bool rows = swaps_rows(on_disk(given, std::min(2U, given), o.prefetch));
-    const auto consider_all = [&](std::uint32_t p) {
-        const bool found = consider(p, o.prefetch);
-        return (rows && o.prefetch == "auto" && !o.buffer && consider(p, "1")) || found;
-    };
-    const std::uint32_t enough = std::max(given, 128U);
-    for (std::uint32_t p = given; p <= std::max(given, 4096U); p *= 2) {
-        if (!fitting.empty() && p > enough) break;
-        if (!consider_all(p)) break;
-        if (o.partitions || !any_partitions || p >= graph.nodes) break;
-        if (const std::uint32_t halfway = p + p / 2;
-            rows && !fitting.empty() && halfway <= std::min<std::uint64_t>(enough, graph.nodes))
-            consider_all(halfway);
-    }
-    if (fitting.empty()) return std::move(*least);
-    const std::uint64_t fewest = std::ranges::min(fitting, {}, &candidate::read_bytes).read_bytes;
-    const auto chosen = std::ranges::find_if(
-        fitting, [&](const candidate& c) { return c.read_bytes <= fewest + fewest / (rows ? 20 : 3); });
-    std::optional<training_plan::alternative> other;
-    for (auto c = fitting.begin(); c != fitting.end(); ++c)
-        if (c != chosen && (!other || c->read_bytes < other->read_bytes)) other = c->alternative();
-    chosen->plan.runner_up = std::move(other);
-    return std::move(chosen->plan);
-}
-
-/// Returns the plan of the first order, or of a later one that fits, and that an earlier one exceeds by over an eighth
-/// of its bytes.
-training_plan of_orders(
-    const std::vector<std::string>& orders, const std::function<training_plan(const std::string&)>& plan_of) {
-    candidate chosen(plan_of(orders.front()));
-    for (std::size_t i = 1; i < orders.size(); ++i) {
-        candidate next(plan_of(orders[i]));
-        const bool less = chosen.read_bytes > next.read_bytes + next.read_bytes / 8;
-        if (fits(next.plan) && (less || !fits(chosen.plan))) chosen = std::move(next);
-    }
-    return std::move(chosen.plan);
+/// Returns what a search compares, see `choose_plan`.
+std::uint64_t searched_reads(const training_plan& plan, const gneiss::bucket_store& buckets) {
+    const gneiss::epoch_plan states = plan.order(0);
+    const std::uint64_t reads = plan.reads(buckets, states);
+    if (states.empty() || trains_edges(states)) return reads;
+    gneiss::epoch_plan whole{{.resident = {}, .edge_buckets = {}}};
+    for (gneiss::partition_id p = 0; p < plan.partitioning.partitions; ++p) whole.front().resident.push_back(p);
+    const std::uint64_t all = plan.reads(buckets, whole);
+    if (states.size() == 1) return all + all - std::min(all, reads);
+    return 2 * all + 16 * (reads - plan.reads(buckets, {states.front()}));
 }
 
 } // namespace
 
 training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& graph,
-    const gneiss::bucket_store& buckets, const std::vector<std::string>& default_orders,
-    const std::function<training_plan(const plan_choice&)>& with) {
+    const gneiss::bucket_store& buckets, const std::vector<std::string>& default_orders, const plan_maker& make) {
+    const std::uint64_t memory = o.memory->bytes;
     const auto refuse = [&o](const training_plan& plan) -> void {
         throw gneiss::error(gneiss::errc::over_budget,
             fmt::format("{}; what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
@@ -436,33 +352,62 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     if (wants_memory || (!o.store && !o.buffer && !o.logical)) {
         const std::uint32_t slots =
             std::min(o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given), given);
-        const bool some = o.buffer && *o.buffer < given;
-        for (const bool sparing : {false, true}) {
-            training_plan plan = of_orders(o.order ? std::vector{*o.order}
-                    : some                         ? default_orders
-                                                   : std::vector<std::string>{"memory"},
-                [&](const std::string& order) {
-                    return with({.partitions = given,
-                        .slots = slots,
-                        .in_memory = true,
-                        .order = order,
-                        .prefetch = o.prefetch,
-                        .sparing = sparing});
-                });
-            if (fits(plan))
-                best = std::move(plan);
-            else if (wants_memory && sparing)
-                refuse(plan);
-            if (best) break;
+        const std::vector<std::string> orders = o.order ? std::vector{*o.order}
+            : slots < given                             ? default_orders
+                                                        : std::vector<std::string>{"memory"};
+        plan_choice choice{.partitions = given, .slots = slots, .in_memory = true, .prefetch = o.prefetch};
+        std::uint64_t fewest = ~std::uint64_t{0};
+        for (const std::string& order : orders) { // an order is as good as one that swaps up to an eighth less
+            plan_choice of = choice;
+            of.order = order;
+            const std::uint64_t swaps = gneiss::cost_of(make.states(of).order(0), std::uint64_t{0}).swaps;
+            if (fewest <= swaps + swaps / 8) continue;
+            fewest = swaps;
+            choice = of;
         }
+        for (const bool sparing : {false, true})
+            for (const bool moves : make.moves) {
+                const bool open = make.moves.size() != 1;
+                if (best || (open && moves && (slots == given || given <= make.local_partitions))) continue;
+                choice.sparing = sparing;
+                choice.moves = moves;
+                training_plan plan = make.with(choice, memory);
+                if (fits(plan))
+                    best = std::move(plan);
+                else if (wants_memory && sparing && moves == make.moves.back())
+                    refuse(plan);
+            }
     }
-    for (const bool sparing : {false, true}) {
-        if (best && fits(*best)) break;
-        best = of_orders(order_needs_slots ? std::vector{*o.order} : default_orders, [&](const std::string& order) {
-            return best_on_disk(o, graph, given, order,
-                !is_order_file(order) || std::ranges::find(default_orders, order) != default_orders.end(), sparing,
-                with);
-        });
+    if (!best) {
+        gneiss::plan_request request{.partitions = given,
+            .more_partitions = !o.partitions &&
+                (!o.order || !is_order_file(*o.order) ||
+                    std::ranges::find(default_orders, *o.order) != default_orders.end()),
+            .nodes = graph.nodes,
+            .buffer = o.buffer,
+            .logical = o.logical,
+            .orders = order_needs_slots ? std::vector{*o.order} : default_orders,
+            .prefetch = {o.prefetch},
+            .tuned = make.tuned ? make.tuned() : std::vector<plan_choice>{},
+            .moves = make.moves,
+            .local_partitions = make.local_partitions,
+            .memory = memory};
+        plan_choice small{.partitions = given, .slots = std::min(2U, given), .in_memory = false};
+        small.order = request.orders.front();
+        const training_plan first = make.states(small);
+        // Swapped rows are read and written, so a slot that does both saves some.
+        if (o.prefetch == "auto" && !o.buffer && first.layout.floats() != 0 && trains_edges(first.order(0)))
+            request.prefetch.emplace_back("1");
+        const gneiss::found_plan found = gneiss::search_plan(request,
+            {[&](const plan_choice& choice) { return searched_reads(make.states(choice), buckets); },
+                [&](const plan_choice& choice) { return make.with(choice, 0).memory_bytes(); }});
+        best = make.with(found.best.choice, memory);
+        if (found.runner_up) {
+            const training_plan other = make.states(found.runner_up->choice);
+            const gneiss::epoch_plan states = other.order(0);
+            best->runner_up = training_plan::alternative{
+                found.runner_up->choice, row_cost(other, states).swaps, other.reads(buckets, states)};
+        }
     }
     if (!fits(*best)) refuse(*best);
     // All swaps of a given buffer are loaded while a state trains, if memory allows.
@@ -470,7 +415,7 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
         if (const std::uint32_t swap = largest_swap(best->order(0)); swap > best->prefetch) {
             plan_choice ahead = best->choice;
             ahead.prefetch = std::to_string(swap);
-            if (training_plan more = with(ahead); fits(more)) best = std::move(more);
+            if (training_plan more = make.with(ahead, memory); fits(more)) best = std::move(more);
         }
     }
 
@@ -486,8 +431,8 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     return std::move(*best);
 }
 
-training_plan choose_again(const run_options& given, const training_plan& before,
-    const std::function<training_plan(const plan_choice&)>& with) {
+training_plan choose_again(const run_options& given, const training_plan& before, const plan_maker& make) {
+    const auto with = [&](const plan_choice& choice) { return make.with(choice, given.memory->bytes); };
     programs::trim_memory(); // sorting edges again and drawing batches left some
     plan_choice choice = before.choice;
     training_plan plan = with(choice);
@@ -498,11 +443,14 @@ training_plan choose_again(const run_options& given, const training_plan& before
         plan = with(choice);
     }
     if (!fits(plan)) throw gneiss::over_budget(plan.budget, plan.memory.parts());
-    return same_plan(before, [&](const plan_choice&) { return std::move(plan); });
+    plan.spare = before.spare;
+    plan.disk_bytes = before.disk_bytes;
+    plan.runner_up = before.runner_up;
+    return plan;
 }
 
-training_plan same_plan(const training_plan& before, const std::function<training_plan(const plan_choice&)>& with) {
-    training_plan plan = with(before.choice);
+training_plan same_plan(const training_plan& before, const plan_maker& make) {
+    training_plan plan = make.with(before.choice, before.budget);
     plan.spare = before.spare;
     plan.disk_bytes = before.disk_bytes;
     plan.runner_up = before.runner_up;

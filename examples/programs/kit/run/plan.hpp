@@ -19,6 +19,7 @@
 #include <gneiss/storage/feature/feature_store.hpp>
 #include <gneiss/train/batch_profile.hpp>
 #include <gneiss/train/gnn_memory.hpp>
+#include <gneiss/train/plan_search.hpp>
 #include <gneiss/train/row_room.hpp>
 
 #include "kit/report/records.hpp"
@@ -47,15 +48,7 @@ private:
     std::vector<charged_by> by_; // [parts]
 };
 
-/// Variables of the plan search.
-struct plan_choice {
-    std::uint32_t partitions = 1;
-    std::uint32_t slots = 1; ///< partitions per state
-    bool in_memory = true;
-    std::string order{};           ///< `--order`
-    std::string prefetch = "auto"; ///< `--prefetch`
-    bool sparing = false;          ///< rows of only one batch of the largest size, so that large batches run alone
-};
+using gneiss::plan_choice;
 
 /// Memory of the batches of a run.
 struct batch_needs {
@@ -157,6 +150,8 @@ struct training_plan {
     ///
     /// \param least  of the part of evaluation [bytes]
     void add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least);
+    /// Returns the bytes that an epoch of these states reads, edges included.
+    [[nodiscard]] std::uint64_t reads(const gneiss::bucket_store& buckets, const gneiss::epoch_plan& states) const;
     /// Returns budget and parts and, if there are states, those of one epoch and its traffic, edges included.
     [[nodiscard]] programs::plan_record record(const gneiss::bucket_store& buckets, std::uint64_t epoch = 0) const;
 };
@@ -187,30 +182,38 @@ struct state_edges {
 [[nodiscard]] std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes);
 /// Returns the bytes that the states of an epoch read of graph and features: those not in the previous state.
-/// `features` may be null.
-[[nodiscard]] std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps,
-    const gneiss::bucket_store& buckets, const gneiss::feature_store* features);
+/// An estimate if edges are to be re-bucketed for `partitions`. `features` are in these, or null.
+[[nodiscard]] std::uint64_t reads_of(const gneiss::epoch_plan& states, std::uint32_t partitions,
+    gneiss::neighbor_direction keeps, const gneiss::bucket_store& buckets, const gneiss::feature_store* features);
+
+/// Makes the plans of a run.
+struct plan_maker {
+    /// Returns the layout, the order and the reads of a choice's plan, without its memory.
+    std::function<training_plan(const plan_choice&)> states;
+    /// Returns the plan of a choice in a memory [bytes], with all its parts, whether it fits or not.
+    std::function<training_plan(const plan_choice&, std::uint64_t)> with;
+    std::function<std::vector<plan_choice>()> tuned{}; ///< as in gneiss::plan_request, like the following
+    std::vector<bool> moves{false};
+    std::uint32_t local_partitions = 0;
+};
 
 /// Chooses store, partitions, buffer, slots to load ahead and order within the budget: all in memory if that fits; else
-/// a plan that moves few bytes per epoch, with the runner-up.
+/// by `gneiss::search_plan`, with the runner-up.
 ///
+/// Epochs of edges are compared by the bytes that they read. A state of a node task is the neighborhood that samplers
+/// see, so an epoch of one state is better the larger it is, and better than one of several, which are compared by
+/// the bytes that they swap.
 /// \param given           resolved
-/// \param with            makes the plan of a choice, with all its parts, whether it fits or not
-/// \param default_orders  orders of a buffer of some partitions, the most accurate one in front: each is taken unless
-/// its plan
-///                        reads over an eighth more per epoch than the next one's
+/// \param default_orders  orders of a buffer of some partitions, the most accurate one in front
 /// `buckets` are the dataset's. Throws gneiss::over_budget with the parts of the smallest plan, gneiss::error
 /// (no_space).
 [[nodiscard]] training_plan choose_plan(const run_options& given, const gneiss::dataset_manifest& graph,
-    const gneiss::bucket_store& buckets, const std::vector<std::string>& default_orders,
-    const std::function<training_plan(const plan_choice&)>& with);
+    const gneiss::bucket_store& buckets, const std::vector<std::string>& default_orders, const plan_maker& make);
 /// Returns the exact plan of the same choice, once the buckets are in its partitions. If it exceeds the estimate, fewer
 /// partitions are resident, unless --buffer is given. Throws gneiss::over_budget with the parts of the smallest plan.
-[[nodiscard]] training_plan choose_again(const run_options& given, const training_plan& before,
-    const std::function<training_plan(const plan_choice&)>& with);
+[[nodiscard]] training_plan choose_again(const run_options& given, const training_plan& before, const plan_maker& make);
 /// Returns the exact plan of the same choice, whether it fits or not.
-[[nodiscard]] training_plan same_plan(
-    const training_plan& before, const std::function<training_plan(const plan_choice&)>& with);
+[[nodiscard]] training_plan same_plan(const training_plan& before, const plan_maker& make);
 /// Returns a choice with `stored` partitions, whose states have at least the share of the nodes that the plan's have.
 [[nodiscard]] plan_choice stored_choice(const training_plan& plan, std::uint32_t stored);
 
