@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
 
+#include <memory>
+
 #include <fmt/format.h>
 
 #include "kit/cli/signals.hpp"
@@ -78,32 +80,32 @@ programs::exit_code export_run(const export_flags& flags) {
 } // namespace
 
 void add_eval(programs::command_line& to) {
-    static trainers::eval_flags flags;
-    programs::command& command =
-        to.add("eval", "Ranks a split's edges with a trained run.", [](programs::command&) { return eval(flags); });
-    flags.add_to(command, "split whose edges are ranked");
+    const auto flags = std::make_shared<trainers::eval_flags>();
+    programs::command& command = to.add(
+        "eval", "Ranks a split's edges with a trained run.", [flags](programs::command&) { return eval(*flags); });
+    flags->add_to(command, "split whose edges are ranked");
     command.example("gneiss-marius eval runs/mine --split valid");
 }
 
 void add_predict(programs::command_line& to) {
-    static predict_flags flags;
+    const auto flags = std::make_shared<predict_flags>();
     programs::command& command =
         to.add("predict", "Predicts the best tails or heads for a head or a tail and a relation, or similar nodes.",
-            [](programs::command&) { return predict(flags); });
-    flags.run_flags::add_to(command);
-    flags.query_flags::add_to(command);
+            [flags](programs::command&) { return predict(*flags); });
+    flags->run_flags::add_to(command);
+    flags->query_flags::add_to(command);
     command.example("gneiss-marius predict runs/mine --head ann --relation likes --k 5");
 }
 
 void add_export(programs::command_line& to) {
-    static export_flags flags;
-    programs::command& command =
-        to.add("export", "Writes embeddings with their names.", [](programs::command&) { return export_run(flags); });
-    flags.add_to(command);
-    command.option("out", flags.out, "output directory").value_name("DIR").required();
-    command.option("format", flags.format, "npy: arrays and name tables; tsv: a name and its floats per line")
+    const auto flags = std::make_shared<export_flags>();
+    programs::command& command = to.add(
+        "export", "Writes embeddings with their names.", [flags](programs::command&) { return export_run(*flags); });
+    flags->add_to(command);
+    command.option("out", flags->out, "output directory").value_name("DIR").required();
+    command.option("format", flags->format, "npy: arrays and name tables; tsv: a name and its floats per line")
         .choices({"npy", "tsv"});
-    command.option("force", flags.force, "replace an existing export at --out").transient();
+    command.option("force", flags->force, "replace an existing export at --out").transient();
     command.example("gneiss-marius export runs/mine --out embeddings");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
 
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -184,43 +185,44 @@ programs::exit_code export_run(const export_flags& flags) {
 } // namespace
 
 void add_eval(programs::command_line& to) {
-    static eval_flags flags;
+    const auto flags = std::make_shared<eval_flags>();
     programs::command& command =
-        to.add("eval", "Evaluates a trained run on a split.", [](programs::command&) { return eval(flags); });
-    flags.trainers::eval_flags::add_to(command, "split of edges or nodes; train: of nodes", {"train", "valid", "test"});
-    add_eval_graph(command, flags.eval_graph, flags.eval_fanout);
-    flags.hidden_rows_flag::add_to(command);
+        to.add("eval", "Evaluates a trained run on a split.", [flags](programs::command&) { return eval(*flags); });
+    flags->trainers::eval_flags::add_to(
+        command, "split of edges or nodes; train: of nodes", {"train", "valid", "test"});
+    add_eval_graph(command, flags->eval_graph, flags->eval_fanout);
+    flags->hidden_rows_flag::add_to(command);
     command.example("gneiss-mariusgnn eval runs/mine --split valid");
 }
 
 void add_predict(programs::command_line& to) {
-    static predict_flags flags;
+    const auto flags = std::make_shared<predict_flags>();
     programs::command& command =
         to.add("predict", "Predicts node labels, the best tails or heads of edges, or similar nodes.",
-            [](programs::command& given) { return predict(flags, given); });
-    flags.run_flags::add_to(command);
-    flags.node_flags::add_to(command);
+            [flags](programs::command& given) { return predict(*flags, given); });
+    flags->run_flags::add_to(command);
+    flags->node_flags::add_to(command);
     command.group("Edges");
-    flags.query_flags::add_to(command);
+    flags->query_flags::add_to(command);
     command.group("Graph");
-    command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
-    flags.hidden_rows_flag::add_to(command);
+    command.option("graph", flags->graph, trainers::graph_help).value_name("DATASET");
+    flags->hidden_rows_flag::add_to(command);
     command.example("gneiss-mariusgnn predict runs/mine --node ann,bob");
 }
 
 void add_export(programs::command_line& to) {
-    static export_flags flags;
+    const auto flags = std::make_shared<export_flags>();
     programs::command& command = to.add("export", "Writes the GNN's outputs for all nodes, with their names.",
-        [](programs::command&) { return export_run(flags); });
-    flags.run_flags::add_to(command);
-    command.option("out", flags.out, "output directory").value_name("DIR").required();
-    command.option("what", flags.what, "rows of the last layer, or class probabilities")
+        [flags](programs::command&) { return export_run(*flags); });
+    flags->run_flags::add_to(command);
+    command.option("out", flags->out, "output directory").value_name("DIR").required();
+    command.option("what", flags->what, "rows of the last layer, or class probabilities")
         .choices({"representations", "predictions"});
-    command.option("format", flags.format, "npy: arrays and name tables; tsv: a name and its values per line")
+    command.option("format", flags->format, "npy: arrays and name tables; tsv: a name and its values per line")
         .choices({"npy", "tsv"});
-    command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
-    flags.hidden_rows_flag::add_to(command);
-    command.option("force", flags.force, "replace an existing export at --out").transient();
+    command.option("graph", flags->graph, trainers::graph_help).value_name("DATASET");
+    flags->hidden_rows_flag::add_to(command);
+    command.option("force", flags->force, "replace an existing export at --out").transient();
     command.example("gneiss-mariusgnn export runs/mine --out embeddings");
 }
 

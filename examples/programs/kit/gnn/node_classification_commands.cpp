@@ -145,40 +145,41 @@ programs::exit_code export_run(const node_classification_program& of, const expo
 }
 
 void add_eval(programs::command_line& to, const node_classification_program& of) {
-    static split_flags flags;
+    const auto flags = std::make_shared<split_flags>();
     programs::command& command =
         to.add("eval", "Evaluates a trained run on a split, with all neighbors in the whole graph.",
-            [of](programs::command&) { return eval(of, flags); });
-    flags.run_flags::add_to(command);
-    command.option("split", flags.split, "split to evaluate").choices({"train", "valid", "test"});
-    flags.hidden_rows_flag::add_to(command);
+            [of, flags](programs::command&) { return eval(of, *flags); });
+    flags->run_flags::add_to(command);
+    command.option("split", flags->split, "split to evaluate").choices({"train", "valid", "test"});
+    flags->hidden_rows_flag::add_to(command);
     command.example(of.program + " eval runs/mine --split valid");
 }
 
 void add_predict(programs::command_line& to, const node_classification_program& of) {
-    static predict_flags flags;
+    const auto flags = std::make_shared<predict_flags>();
     programs::command& command =
-        to.add("predict", "Predicts node labels.", [of](programs::command&) { return predict(of, flags); });
-    flags.run_flags::add_to(command);
-    flags.node_flags::add_to(command);
+        to.add("predict", "Predicts node labels.", [of, flags](programs::command&) { return predict(of, *flags); });
+    flags->run_flags::add_to(command);
+    flags->node_flags::add_to(command);
     command.group("Graph");
-    command.option("graph", flags.graph, graph_help).value_name("DATASET");
-    flags.hidden_rows_flag::add_to(command);
+    command.option("graph", flags->graph, graph_help).value_name("DATASET");
+    flags->hidden_rows_flag::add_to(command);
     command.example(of.program + " predict runs/mine --node ann,bob");
 }
 
 void add_export(programs::command_line& to, const node_classification_program& of) {
-    static export_flags flags;
+    const auto flags = std::make_shared<export_flags>();
     programs::command& command = to.add("export", "Writes the class probabilities of all nodes, with their names.",
-        [of](programs::command&) { return export_run(of, flags); });
-    flags.run_flags::add_to(command);
-    command.option("out", flags.out, "output directory").value_name("DIR").required();
+        [of, flags](programs::command&) { return export_run(of, *flags); });
+    flags->run_flags::add_to(command);
+    command.option("out", flags->out, "output directory").value_name("DIR").required();
     command
-        .option("format", flags.format, "npy: an array and a table of names; tsv: name, class and probability per line")
+        .option(
+            "format", flags->format, "npy: an array and a table of names; tsv: name, class and probability per line")
         .choices({"npy", "tsv"});
-    command.option("graph", flags.graph, graph_help).value_name("DATASET");
-    flags.hidden_rows_flag::add_to(command);
-    command.option("force", flags.force, "replace an existing export at --out").transient();
+    command.option("graph", flags->graph, graph_help).value_name("DATASET");
+    flags->hidden_rows_flag::add_to(command);
+    command.option("force", flags->force, "replace an existing export at --out").transient();
     command.example(of.program + " export runs/mine --out classes");
 }
 
