@@ -366,4 +366,110 @@ TEST_CASE("a stale or damaged adjacency file is reported, and rebuilt once it is
     CHECK(shop.predictions("run") == expected);
 }
 
+namespace {
+
+/// A dataset "data" of links in four groups, whose features name a node's group with noise.
+struct link_workshop : gneiss::test::workshop {
+    link_workshop() : workshop("gneiss-ginex") {
+        std::string edges, features;
+        auto draw = [state = std::uint64_t{7}](std::uint64_t below) mutable {
+            state = state * 6364136223846793005U + 1442695040888963407U;
+            return (state >> 33U) % below;
+        };
+        for (int i = 0; i < 240; ++i) {
+            features += std::to_string(i);
+            for (int c = 0; c < 6; ++c)
+                features += "\t" + std::to_string((i % 4 == c ? 1. : 0.) + static_cast<double>(draw(1000)) / 1000);
+            features += "\n";
+            for (int e = 0; e < 12; ++e)
+                edges +=
+                    std::to_string(i) + "\t" + std::to_string(static_cast<std::uint64_t>(i % 4) + 4 * draw(60)) + "\n";
+        }
+        write("edges.tsv", edges);
+        write("x.tsv", features);
+        succeed(
+            "import edges.tsv --features x.tsv --fractions .8,.1,.1 --seed 3 --partitions 1 --out data", "gneiss-data");
+    }
+    program_outcome succeed(const std::string& arguments, const std::string& program = "gneiss-ginex") const {
+        const program_outcome got = run(arguments, program);
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return got;
+    }
+    /// Returns run.json and the outputs of all nodes, bit for bit.
+    [[nodiscard]] std::pair<nlohmann::json, std::string> result(
+        const std::string& name, const std::string& program = "gneiss-ginex") const {
+        fs::remove_all(*this / "exported");
+        succeed("export " + name + " --out exported", program);
+        return {nlohmann::json::parse(read(name + "/run.json")), read("exported/nodes.npy")};
+    }
+};
+
+const std::string links = "train data --task link --layers sage:8,sage:8 --fanout 4,4 --dim 8 --batch 100 "
+                          "--negatives 20 --epochs 3 --seed 3 --eval-every 1 --memory 256MiB --quiet ";
+
+} // namespace
+
+TEST_CASE("links by superbatches train, are evaluated and exported as by gneiss-mariusgnn in memory, bit for bit") {
+    const link_workshop shop;
+    for (const std::string more : {"", "--decoder distmult --lr-schedule constant --filter-negatives "}) {
+        CAPTURE(more);
+        shop.succeed(links + more +
+                "--inputs features --exclude-target-edges=false --sampler neighbor --store memory --staleness 0 "
+                "--force --out marius",
+            "gneiss-mariusgnn");
+        const auto [expected, rows] = shop.result("marius", "gneiss-mariusgnn");
+        CHECK(expected["metrics"]["test"]["mrr"] > 0);
+        for (const std::string options :
+            {"", "--topology disk --feature-cache belady --superbatch 4 ", "--preset ginex --superbatch 3 --threads 2 ",
+                "--preset pyg+ ", "--topology disk --feature-cache lru --pipeline conventional ",
+                "--topology disk --feature-cache belady --gather scan --neighbor-reads scan --superbatch 6 "}) {
+            CAPTURE(options);
+            shop.succeed(links + more + options + "--force --out ours");
+            const auto [found, ours] = shop.result("ours");
+            CHECK(ours == rows);
+            for (std::size_t e = 0; e < 3; ++e) CHECK(found["epochs"][e]["loss"] == expected["epochs"][e]["loss"]);
+            CHECK(found["metrics"]["test"] == expected["metrics"]["test"]);
+            CHECK(found["metrics"]["valid"] == expected["metrics"]["valid"]);
+        }
+        const auto evaluated = nlohmann::json::parse(shop.succeed("eval ours --split test --json").out);
+        CHECK(evaluated["metrics"]["test"] == expected["metrics"]["test"]);
+        const auto predict = [&](const std::string& run, const std::string& program) {
+            return nlohmann::json::parse(
+                shop.succeed("predict " + run + " --head 3 --k 4 --json", program).out)["predictions"];
+        };
+        CHECK(predict("ours", "gneiss-ginex") == predict("marius", "gneiss-mariusgnn"));
+    }
+}
+
+TEST_CASE("a link run that is killed and resumed ends in the bits of an uninterrupted one") {
+    const link_workshop shop;
+    const std::string flags = links + "--topology disk --feature-cache belady --superbatch 3 --checkpoint-every 0.05s ";
+    shop.succeed(flags + "--out whole");
+    const auto [expected, rows] = shop.result("whole");
+    for (const std::string signal : {"KILL", "INT"}) {
+        CAPTURE(signal);
+        fs::remove_all(shop / "run");
+        const auto got = shop.run_stopped(flags + "--resume --out run", signal);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        CHECK(shop.result("run").second == rows);
+        CHECK_FALSE(fs::exists(shop / "run/superbatches"));
+    }
+}
+
+TEST_CASE("flags of the other task are refused, and so are links without features") {
+    const link_workshop shop;
+    shop.refuses(2, links + "--out new --class-weights balanced", {"--class-weights", "--task node"});
+    shop.refuses(2, "train data --quiet --out new --decoder dot", {"--decoder", "--task link"});
+    shop.refuses(2, "train data --quiet --out new --loss margin", {"--loss", "--task link"});
+    shop.refuses(1, "train data --quiet --out new", {"data", "node labels"});
+    REQUIRE(shop.run("generate rmat --nodes 50 --edges 100 --out plain", "gneiss-data").code == 0);
+    shop.refuses(1, "train plain --task link --quiet --out new", {"plain", "node features"});
+    shop.succeed(links + "--out run");
+    shop.refuses(2, "predict run --node 3", {"--node", "predicts edges"});
+    shop.refuses(2, "eval run --split train", {"--split train"});
+}
+
 } // namespace test_programs_ginex

@@ -4,8 +4,8 @@
 #include "kit/run/program.hpp"
 #include "options.hpp"
 
-/// gneiss-ginex: GNNs for node classification, with adjacency and features on disk, trained as in Ginex (VLDB'22):
-/// superbatches are sampled ahead, so the feature cache is Belady's.
+/// gneiss-ginex: GNNs for node classification and link prediction, with adjacency and features on disk, trained as in
+/// Ginex (VLDB'22): superbatches are sampled ahead, so the feature cache is Belady's.
 int main(int argc, char** argv) {
     programs::command_line program(ginex::program, "Trains GNNs on graphs and features larger than memory (Ginex).");
     ginex::add_train(program);

@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "kit/cli/machine.hpp"
+#include "kit/run/configuration.hpp"
+#include "kit/run/warm_start.hpp"
 
 namespace ginex {
 
@@ -33,10 +37,75 @@ void take(std::optional<std::string>& flag, std::string_view value, std::string_
     flag = value;
 }
 
+/// Flags of link prediction, with their values if they are not given. Runs from before they were there have none.
+const std::vector<std::pair<const char*, nlohmann::ordered_json>> of_links{{"decoder", nullptr}, {"dim", nullptr},
+    {"loss", "softmax"}, {"reduction", "sum"}, {"margin", 1.0}, {"regularizer", nullptr},
+    {"regularizer-weight", nullptr}, {"reciprocal", nullptr}, {"relation-init", ""}, {"negatives", nullptr},
+    {"chunks", nullptr}, {"negatives-by-degree", 0.0}, {"candidates", "all"}, {"filter-negatives", false},
+    {"log-q-correction", nullptr}, {"row-optimizer", nullptr}, {"row-lr", nullptr}, {"eval-negatives", nullptr},
+    {"eval-edges", nullptr}, {"valid-edges", nullptr}, {"eval-negatives-by-degree", 0.5}, {"eval-candidates", nullptr}};
+
+/// Throws usage_error for flags that the task does not use.
+void refuse_unused(const options& o) {
+    if (o.links()) {
+        if (o.node_task) throw programs::usage_error("--node-task is for --task node");
+        if (o.class_weights) throw programs::usage_error("--class-weights is for --task node");
+        return;
+    }
+    const trainers::configuration<options> given("", o);
+    for (const auto& [name, usual] : of_links)
+        if (const auto value = given.command().at(name).value(); !value.is_null() && value != usual)
+            throw programs::usage_error(fmt::format("--{} is for --task link", name));
+}
+
+/// Sets defaults of link prediction on given features.
+void resolve_edges(options& o, const gneiss::dataset& data) {
+    const gneiss::dataset_manifest& graph = data.manifest();
+    trainers::warm_flags before(o);
+    before.take("layers", o.layers);
+    before.take("direction", o.direction);
+    before.take("normalize-features", o.normalize_features);
+    before.take("dim", o.dim);
+    before.take("decoder", o.decoder);
+    before.take("reciprocal", o.reciprocal);
+    if (graph.train_edges == 0)
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = data.directory()});
+    if (graph.node_attributes.features == 0)
+        throw gneiss::error(gneiss::errc::invalid_argument,
+            "has no node features: gneiss-mariusgnn --inputs rows learns embeddings", {.path = data.directory()});
+    if (o.device != "cpu") throw programs::usage_error("--task link is for --device cpu");
+    if (!o.normalize_features) o.normalize_features = data.has("features.indptr");
+    o.resolve_direction(data);
+    o.keep_input(o.eval_candidates);
+    o.trainers::gnn_options::resolve_links(o, graph);
+    o.check_stop_metric({"mrr", "hits@1", "hits@3", "hits@10"});
+    o.resolve_staleness(0);
+    o.resolve_sampling(graph, "linear", graph.valid_edges != 0);
+}
+
 } // namespace
 
 void options::add_to(programs::command& to) {
-    add_training(to);
+    add_dataset(to);
+    to.option("task", task, "link prediction or node classification")
+        .choices({"link", "node"})
+        .default_text("node")
+        .added_later();
+    add_node_task(to);
+    to.group("Model");
+    add_layers(to);
+    add_dropout(to);
+    add_model(to, "none", false);
+    to.group("Training");
+    to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
+    to.option("batch", batch, "edges or nodes per batch").range(1).default_text("1000; links: from the graph");
+    add_sampling(to);
+    add_negatives(to);
+    add_optimizer(
+        to, "adam; with --task link adagrad", "0.01; links 0.1, warm start 0.025", "constant; with --task link linear");
+    add_class_weights(to);
+    add_row_optimizer(to, "relations");
+    to.option("seed", seed, "random seed");
     add_budget(to);
     to.option(
           "preset", preset, "systems of the paper, or memory: sets --topology, --feature-cache, --pipeline and --carry")
@@ -98,15 +167,21 @@ void options::add_to(programs::command& to) {
         .default_text("2")
         .neutral();
     add_evaluation(to);
+    add_ranking(to);
+    for (const auto& [name, usual] : of_links) to.at(name).added_later(usual);
     add_output(to, "gneiss-ginex");
-    to.common({"layers", "fanout", "epochs", "batch", "lr", "seed", "memory", "topology", "feature-cache", "superbatch",
-        "device", "threads", "eval-every", "out", "resume", "force", "dry-run"});
+    to.common({"task", "layers", "fanout", "epochs", "batch", "lr", "seed", "memory", "topology", "feature-cache",
+        "superbatch", "device", "threads", "eval-every", "out", "resume", "force", "dry-run"});
     to.example("gneiss-ginex train data/mine --memory 2GiB --out runs/mine");
 }
 
 options resolve(const options& given, const gneiss::dataset& data) {
     options o = given;
-    o.resolve_node_classification(data);
+    refuse_unused(o);
+    if (o.links())
+        resolve_edges(o, data);
+    else
+        o.resolve_node_classification(data);
     if (o.preset) {
         const auto& of = *std::ranges::find(presets, *o.preset, &preset::name);
         take(o.topology, of.topology, "topology", of.name);

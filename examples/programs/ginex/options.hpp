@@ -13,7 +13,7 @@
 namespace ginex {
 
 /// All flags of `gneiss-ginex train`. Absent optionals are chosen by `resolve`, or by the plan.
-struct options : trainers::node_classification_options {
+struct options : trainers::node_classification_options, trainers::link_options {
     std::optional<std::string> preset;
     std::optional<std::string> topology, feature_cache, pipeline;
     std::optional<double> cache_split; ///< fraction of the caches' memory for neighbors, 0 to 1
@@ -43,7 +43,8 @@ struct options : trainers::node_classification_options {
 };
 
 /// Returns the flags with absent ones chosen from the graph; the plan chooses those that depend on memory. Throws
-/// usage_error for conflicting flags, errc::invalid_argument for a dataset without labels, training nodes or features.
+/// usage_error for conflicting flags, errc::invalid_argument for a dataset without features or, for nodes, without
+/// labels or training nodes.
 [[nodiscard]] options resolve(const options& given, const gneiss::dataset& data);
 
 } // namespace ginex

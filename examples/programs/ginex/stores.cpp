@@ -94,17 +94,68 @@ counting_sampler topology::counting() const {
     });
 }
 
-std::vector<std::uint32_t> topology::visits(const gneiss::node_batches& batches, std::uint64_t count,
+std::vector<std::uint32_t> topology::visits(const gneiss::seed_batches& batches, std::uint64_t count,
     const gneiss::tbb_executor& executor, const std::stop_token& stop) const {
     counting_sampler counted = counting();
-    std::vector<gneiss::node_id> seeds;
     gneiss::mini_batch_arena arena;
     for (std::uint64_t k = 0; k < std::min(count, batches.size()); ++k) {
         trainers::throw_if_stopped(stop);
-        batches.choose(k, seeds);
-        (void)counted.sampler->sample({~std::uint64_t{0}, {0, 0, k}}, seeds, executor, arena);
+        (void)counted.sampler->sample({~std::uint64_t{0}, {0, 0, k}}, batches.of(k).nodes, executor, arena);
     }
     return {counted.visits.begin(), counted.visits.end()};
+}
+
+namespace {
+
+/// Loads the edges of all buckets into one.
+gneiss::edge_loader as_one_bucket(gneiss::bucket_reader& reader, const gneiss::bucket_store& buckets) {
+    const auto load = [&reader, &buckets](gneiss::edge_bucket, std::span<gneiss::edge> to) {
+        const std::uint32_t partitions = buckets.rows().partitions;
+        for (gneiss::partition_id i = 0; i < partitions; ++i) { // a row of buckets at a time
+            std::vector<gneiss::edge_bucket> row;
+            std::vector<std::span<gneiss::edge>> memory;
+            for (gneiss::partition_id j = 0; j < partitions; ++j) {
+                const auto edges = static_cast<std::size_t>(buckets.extent({i, j}).edges);
+                row.push_back({i, j});
+                memory.push_back(to.first(edges));
+                to = to.subspan(edges);
+            }
+            reader.load(row, memory);
+        }
+    };
+    return {.size = [&buckets](gneiss::edge_bucket) { return static_cast<gneiss::edge_index>(buckets.edges()); },
+        .load = load,
+        .rows = gneiss::row_partitioning{buckets.rows().nodes, 1}};
+}
+
+} // namespace
+
+training_edges::training_edges(const options& settings, const gneiss::bucket_store& buckets,
+    const std::optional<gneiss::any_negatives>& negatives, const gneiss::engine_factory& engines,
+    gneiss::memory_budget& budget)
+    : blocks_(budget.charge(gneiss::bucket_reader::need(buckets))),
+      reader_(buckets, engines),
+      edges_(as_one_bucket(reader_, buckets), {.cache_all = true, .bytes = buckets.edges() * sizeof(gneiss::edge)},
+          budget),
+      task_({*settings.batch, gneiss::batch_scope::state, settings.negative_options(), settings.seed},
+          gneiss::make_negatives(settings.negative_options(), settings.seed, negatives), edges_,
+          {buckets.rows().nodes, 1}),
+      count_(gneiss::ceil_div<std::uint64_t>(buckets.edges(), *settings.batch)) {}
+
+gneiss::seed_batches training_edges::batches(std::uint64_t epoch) {
+    struct cutting {
+        gneiss::link_task<gneiss::any_negatives>::cutter_type cutter;
+        std::shared_ptr<const gneiss::link_task<gneiss::any_negatives>::view> edges;
+        gneiss::training_batch batch{};
+    };
+    const gneiss::epoch_plan whole = gneiss::whole_graph();
+    edges_.begin_epoch(whole);
+    auto by = std::make_shared<cutting>(task_.cutter(), task_.of_epoch(*task_.acquire({.states = whole}, 0), epoch, 0));
+    const std::uint64_t count = by->edges->links.size();
+    return {count, [by, epoch](std::uint64_t k) {
+                by->batch.key = {epoch, {0, 0, k}};
+                return by->cutter.cut(by->batch, *by->edges);
+            }};
 }
 
 features::features(const options& how, const gneiss::node_features& from, const settings& with,

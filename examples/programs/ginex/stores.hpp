@@ -17,8 +17,12 @@
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <gneiss/storage/adjacency/neighbor_cache.hpp>
+#include <gneiss/storage/edge/bucket_reader.hpp>
+#include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/storage/engine/probe.hpp>
+#include <gneiss/superbatch/seed_batches.hpp>
 #include <gneiss/superbatch/superbatch_sampler.hpp>
+#include <gneiss/train/tasks.hpp>
 #include <gneiss/train/trainers/ginex.hpp>
 
 #include "kit/graph/neighbor_lists.hpp"
@@ -63,7 +67,7 @@ public:
     /// Returns the length of each node's list.
     [[nodiscard]] std::vector<std::uint32_t> lengths() const;
     /// Returns the counts of `counting` samplers over `count` batches.
-    [[nodiscard]] std::vector<std::uint32_t> visits(const gneiss::node_batches& batches, std::uint64_t count,
+    [[nodiscard]] std::vector<std::uint32_t> visits(const gneiss::seed_batches& batches, std::uint64_t count,
         const gneiss::tbb_executor& executor, const std::stop_token& stop) const;
 
 private:
@@ -77,6 +81,29 @@ private:
     std::unique_ptr<gneiss::disk_csc> disk_;
     std::unique_ptr<gneiss::mapped_csc> mapped_;
     std::unique_ptr<gneiss::memory_csc> whole_;
+};
+
+/// The training edges, all in memory, and their batches.
+class training_edges {
+public:
+    /// Charges the budget. `negatives`: null: the library's.
+    training_edges(const options& settings, const gneiss::bucket_store& buckets,
+        const std::optional<gneiss::any_negatives>& negatives, const gneiss::engine_factory& engines,
+        gneiss::memory_budget& budget);
+
+    [[nodiscard]] gneiss::edge_buffer& buffer() noexcept { return edges_; }
+    /// Returns the batches of an epoch, as training cuts them. No epoch of the buffer may be running.
+    [[nodiscard]] gneiss::seed_batches batches(std::uint64_t epoch);
+    /// Returns the number of batches of an epoch.
+    [[nodiscard]] std::uint64_t size() const noexcept { return count_; }
+    [[nodiscard]] gneiss::io_stats io() const { return reader_.statistics(); }
+
+private:
+    gneiss::memory_charge blocks_;
+    gneiss::bucket_reader reader_;
+    gneiss::edge_buffer edges_;
+    gneiss::link_task<gneiss::any_negatives> task_;
+    std::uint64_t count_;
 };
 
 /// The features as training sees them, by `--feature-cache`, with the cache and its policy.

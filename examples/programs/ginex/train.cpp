@@ -17,7 +17,9 @@
 #include "kit/cli/machine.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_training.hpp"
+#include "kit/run/candidates.hpp"
 #include "kit/run/engine.hpp"
+#include "kit/run/link_evaluation.hpp"
 #include "kit/run/train.hpp"
 #include "stores.hpp"
 #include "train.hpp"
@@ -92,12 +94,14 @@ std::filesystem::path superbatches_of(const std::filesystem::path& run) {
 class training final : public trainers::node_classification_training {
 public:
     /// Starts a run, or resumes it. `lists` are charged to the budget, too.
-    training(const parts& of, const options& how, const training_plan& plan, topology& lists,
-        trainers::compute_device* device, trainers::run_reporter& live)
+    training(const parts& of, const options& how, const training_plan& plan, topology& lists, training_edges* edges,
+        const std::optional<gneiss::any_negatives>& negatives, trainers::compute_device* device,
+        trainers::run_reporter& live)
         : node_classification_training(of),
           options_(how),
           plan_(plan),
           graph_(lists),
+          edges_(edges),
           live_(live) {
         gneiss::remove_tree(superbatches()); // leftovers of a process that was killed; no batch may be left to train
         if (plan.neighbor_bytes != 0) open_neighbor_cache(live);
@@ -111,6 +115,8 @@ public:
         if (in_turns && features_->cache() != nullptr) features_->cache()->release();
         if (plan.pass_bytes != 0) ahead_ = lists.ahead(pass_settings(of.data, how, plan, live), executor_, passes_);
         gneiss::ginex_options options{.batch = *how.batch,
+            .negatives = how.links() ? how.negative_options() : gneiss::negative_options{},
+            .own_negatives = negatives,
             .seed = how.seed,
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight),
             .sample_workers = how.pipeline_options().sample_workers,
@@ -129,12 +135,12 @@ public:
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
         const gneiss::ginex_parts parts{.sampler = lists.sampler(),
             .features = features_->input(),
-            .task = of.classes.truth.task(
-                [this](std::uint32_t /*state*/, std::vector<gneiss::node_id>& out) { out = of_.classes.train; },
-                how.class_weights, of.data, of.classes.train),
+            .task = make_task(how),
+            .nodes = of.data.manifest().nodes,
             .encode = of.net.encode,
             .weights = of.net.weights,
             .optimizer = how.dense_optimizer(0),
+            .row_optimizer = how.any_row_optimizer(0),
             .backend = of.backend,
             .before_sampling =
                 [this] {
@@ -162,7 +168,7 @@ public:
     [[nodiscard]] gneiss::io_stats io() const override {
         if (*options_.topology == "mmap" || *options_.feature_cache == "mmap")
             return {.read_bytes = programs::bytes_moved().read};
-        return features_->statistics().io + graph_.io();
+        return features_->statistics().io + graph_.io() + (edges_ == nullptr ? gneiss::io_stats{} : edges_->io());
     }
     [[nodiscard]] programs::named<double> stage_seconds() const override {
         const gneiss::superbatch_times t = gneiss::times_of(*training_);
@@ -189,9 +195,18 @@ public:
     }
 
 private:
+    [[nodiscard]] gneiss::gnn_task make_task(const options& how) {
+        if (edges_ != nullptr)
+            return gneiss::predicted_links{*of_.edges->net.links, of_.edges->net.relations, edges_->buffer()};
+        return of_.classes->truth.task(
+            [this](std::uint32_t /*state*/, std::vector<gneiss::node_id>& out) { out = of_.classes->train; },
+            how.class_weights, of_.data, of_.classes->train);
+    }
+
     trainers::epoch_end train_epoch(
         const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
-        training_->set_optimizers({.dense = options_.dense_optimizer(from.epoch, plateau())});
+        training_->set_optimizers(
+            {options_.any_row_optimizer(from.epoch, plateau()), options_.dense_optimizer(from.epoch, plateau())});
         const auto done = training_->run(gneiss::whole_graph(), from, observer, stop);
         return {done.position, done.stopped};
     }
@@ -202,6 +217,11 @@ private:
         if (neighbors_) neighbors_->release();
         programs::trim_memory();
         return node_classification_training::memory_between_epochs() + plan_.cache_bytes;
+    }
+
+    [[nodiscard]] gneiss::seed_batches batches_of(std::uint64_t epoch) {
+        if (edges_ != nullptr) return edges_->batches(epoch);
+        return gneiss::node_batches(of_.classes->train, *options_.batch, options_.seed, epoch, 0);
     }
 
     [[nodiscard]] std::filesystem::path superbatches() const { return superbatches_of(of_.run.directory.path()); }
@@ -228,9 +248,7 @@ private:
             live.say(fmt::format("building the neighbor cache, {}", gneiss::format_bytes(plan_.neighbor_bytes)));
             const std::vector<std::uint32_t> lengths = graph_.lengths();
             const std::vector<std::uint32_t> value = *options_.adjacency_cache_score == "visits"
-                ? graph_.visits(
-                      gneiss::node_batches(of_.classes.train, *options_.batch, options_.seed, ~std::uint64_t{0}, 0),
-                      100, executor_, of_.stop)
+                ? graph_.visits(batches_of(~std::uint64_t{0}), 100, executor_, of_.stop)
                 : occurrences(graph_.files());
             gneiss::neighbor_cache::build(
                 path, graph, d, gneiss::rank_lists(value, lengths, executor_), plan_.neighbor_bytes, fingerprint);
@@ -242,6 +260,7 @@ private:
     const options& options_;
     const training_plan& plan_;
     topology& graph_;
+    training_edges* edges_; // null: nodes are classified
     trainers::run_reporter& live_;
     std::unique_ptr<gneiss::neighbor_cache> neighbors_;
     std::optional<features> features_;
@@ -311,7 +330,9 @@ public:
     [[nodiscard]] const trainers::training_plan& plan() const override { return plan_.common; }
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override {
-        return trainers::node_classification_loop(config_.flags, context_.data->manifest());
+        const options& o = config_.flags;
+        return o.links() ? trainers::link_prediction_loop(o, o, context_.data->manifest())
+                         : trainers::node_classification_loop(o, context_.data->manifest());
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
         config_.flags.place(dataset, out);
@@ -327,45 +348,57 @@ public:
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         return std::make_unique<training>(
-            training::parts{config_.flags, config_.command(), *context_.data, *context_.data, features_, classes_,
-                plan_.common, opened, context_.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context_.stop,
-                program, context_.live},
-            config_.flags, plan_, *lists_, context_.device.get(), context_.live);
+            training::parts{config_.flags, config_.command(), *context_.data, *context_.data, features_,
+                classes_ ? &*classes_ : nullptr, plan_.common, opened, context_.engine, net_, budget_,
+                backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live,
+                edges_ ? std::optional(trainers::predicted_edges{config_.flags, net_}) : std::nullopt},
+            config_.flags, plan_, *lists_, edges_ ? &*edges_ : nullptr, negatives_.source, context_.device.get(),
+            context_.live);
     }
 
 private:
     run(trainers::run_context&& context, const options& resolved)
         : prepared_run(std::move(context)),
           data_(*context_.data),
-          net_(resolved, data_),
+          net_(resolved, resolved.links() ? &resolved : nullptr, trainers::input_of(data_), data_.manifest()),
           config_(program, choose_stores(resolved, data_, net_)),
           features_(data_.features()),
-          classes_(data_),
           buckets_(data_.buckets()),
           budget_(resolved.memory->bytes) {
         options& o = config_.flags;
         if (*o.normalize_features) features_.normalize_rows();
         const gneiss::dataset_manifest& graph = data_.manifest();
+        if (o.links())
+            negatives_ = trainers::negatives_for(o, o.seed, data_, o.memory->bytes, context_.stop);
+        else
+            classes_.emplace(data_);
         trainers::check_class_weights(o.class_weights, data_);
         trainers::run_reporter& live = context_.live;
-        live.say(fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({}); "
-                             "neighbors {}, rows {}, {}",
-            graph.name, graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train,
-            *o.layers, graph.node_attributes.features, *o.fanout, *o.direction, *o.topology, *o.feature_cache,
-            *o.pipeline));
+        live.say(
+            fmt::format("{}: {} nodes, {} edges, {}; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
+                graph.name, graph.nodes, graph.train_edges,
+                o.links()
+                    ? fmt::format("{} relations, {}", graph.relations, *o.decoder)
+                    : fmt::format("{}, {} nodes to train", trainers::classes_text(graph), graph.node_attributes.train),
+                *o.layers, graph.node_attributes.features, *o.fanout, *o.direction, *o.topology, *o.feature_cache,
+                *o.pipeline));
         if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty()) live.warn(doubt);
         trainers::check_warm_start(program, o, config_.command(), data_);
-        backend_ = trainers::classifier_on(context_.device.get(), o, net_);
+        if (!o.links()) backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         const gneiss::tbb_executor executor(o.threads);
         const list_files& files = lists_at_.emplace(data_, o);
         make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop,
             [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
         lists_.emplace(o, *files, context_.engine.make, budget_);
-        const gneiss::node_batches first(classes_.train, *o.batch, o.seed, 0, 0);
+        if (o.links()) edges_.emplace(o, buckets_, negatives_.source, context_.engine.make, budget_);
+        const gneiss::seed_batches first =
+            edges_ ? edges_->batches(0) : gneiss::node_batches(classes_->train, *o.batch, o.seed, 0, 0);
         const profile seen =
             take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first,
                 net_, executor, budget_, context_.stop);
-        plan_ = plan_training(o, data_, features_, net_, seen, budget_.used());
+        plan_ = plan_training(o, data_, features_, net_, seen, first.size(), negatives_.bytes, budget_.used());
+        if (o.links() && !o.no_eval)
+            trainers::check_candidates(o, o.seed, data_, plan_.common.evaluation_bytes, context_.stop);
         o.cache_split = plan_.cache_split;
         o.run_files = plan_.run_files;
         live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen.batches,
@@ -380,12 +413,14 @@ private:
     }
 
     const gneiss::dataset& data_;
-    trainers::classifier net_;
+    trainers::network net_;
     trainers::configuration<options> config_;
     gneiss::node_features features_;
-    trainers::node_classification classes_;
+    std::optional<trainers::node_classification> classes_; // with --task node
+    trainers::run_negatives negatives_;
     gneiss::bucket_store buckets_;
     gneiss::memory_budget budget_;
+    std::optional<training_edges> edges_; // with --task link
     std::optional<list_files> lists_at_;
     std::optional<topology> lists_;
     std::optional<gneiss::any_backend> backend_;
@@ -398,6 +433,8 @@ trainers::run_result train(const options& flags, trainers::run_events events, co
     return trainers::run_trainer<run>(flags, std::move(events), stop);
 }
 
-void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }
+void add_train(programs::command_line& to) {
+    trainers::add_train<run>(to, "Trains a GNN for node classification or link prediction.");
+}
 
 } // namespace ginex

@@ -34,17 +34,17 @@ std::uint64_t some_more(std::uint64_t most) {
 }
 
 /// Returns the memory of batches of the observed sizes.
-gneiss::gnn_memory memory_of_batches(const options& settings, const trainers::classifier& net, const profile& seen,
+gneiss::gnn_memory memory_of_batches(const options& settings, const trainers::network& net, const profile& seen,
     std::uint64_t nodes, std::uint64_t entries) {
     return gneiss::bound_gnn_memory(settings.training_options(),
-        {.links = false,
+        {.links = settings.links(),
             .nodes = std::min(nodes, some_more(seen.most_nodes)),
             .edges = some_more(seen.most_edges),
             .all_nodes = std::min(nodes, some_more(seen.most_nodes)),
             .columns = net.encode.inputs(),
             .learned = 0,
             .sparse_entries = entries,
-            .targets = *settings.node_task == "classes" ? 0 : net.encode.outputs()},
+            .targets = settings.links() || *settings.node_task == "classes" ? 0 : net.encode.outputs()},
         trainers::layers_of(net.encode));
 }
 
@@ -95,7 +95,7 @@ double run_file_bytes(const profile& seen, std::uint64_t slots, std::uint64_t me
 } // namespace
 
 profile take_profile(const options& settings, const topology& graph, const gneiss::csc_files& files,
-    std::size_t row_bytes, const gneiss::node_batches& batches, const trainers::classifier& net,
+    std::size_t row_bytes, const gneiss::seed_batches& batches, const trainers::classifier& net,
     const gneiss::tbb_executor& executor, gneiss::memory_budget& budget, const std::stop_token& stop) {
     profile seen;
     seen.list_bytes = memory_of_lists(settings, files);
@@ -114,14 +114,13 @@ profile take_profile(const options& settings, const topology& graph, const gneis
         rows.resize(counted.visits.size());
     }
     gneiss::any_sampler sampler = both_caches ? *counted.sampler : graph.sampler();
-    std::vector<gneiss::node_id> seeds;
     gneiss::mini_batch_arena arena;
     gneiss::layer_stack layers;
     const auto began = std::chrono::steady_clock::now();
     double seconds = 0;
     for (std::uint64_t k = 0; k < seen.batches; ++k) {
         trainers::throw_if_stopped(stop);
-        batches.choose(k, seeds);
+        const std::span<const gneiss::node_id> seeds = batches.of(k).nodes;
         const auto since = std::chrono::steady_clock::now();
         const gneiss::mini_batch result = sampler.sample({0, {0, 0, k}}, seeds, executor, arena);
         seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
@@ -162,7 +161,9 @@ options choose_stores(const options& given, const gneiss::dataset& data, const t
     const std::uint64_t budget = o.memory->bytes;
     const gneiss::dataset_manifest& graph = data.manifest();
     const std::uint64_t sides = o.neighbors() == gneiss::neighbor_direction::both ? 2 : 1;
-    const std::uint64_t lists = sides * (graph.train_edges * 4 + graph.nodes * 8), rows = data.features().bytes();
+    const std::uint64_t lists =
+        sides * (graph.train_edges * 4 + graph.nodes * 8) + (o.links() ? graph.train_edges * sizeof(gneiss::edge) : 0);
+    const std::uint64_t rows = data.features().bytes();
     const std::uint64_t work = std::min(budget / 4, std::uint64_t{4} << 30) + net.weights.size_bytes();
     const bool sparse = data.has("features.indptr"), all_fits = lists + rows + work <= budget;
     if (!o.topology) o.topology = all_fits ? "memory" : "disk";
@@ -194,7 +195,8 @@ namespace {
 
 /// \param least_evaluation  minimum of its part [bytes]
 training_plan plan_with(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
-    const trainers::classifier& net, const profile& seen, std::uint64_t charged, std::uint64_t least_evaluation) {
+    const trainers::network& net, const profile& seen, std::uint64_t batches, std::uint64_t candidate_bytes,
+    std::uint64_t charged, std::uint64_t least_evaluation) {
     const gneiss::dataset_manifest& graph = data.manifest();
     training_plan result;
     trainers::training_plan& plan = result.common;
@@ -214,21 +216,32 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     result.batch_nodes = std::min(graph.nodes, some_more(seen.most_nodes));
     result.staging_bytes =
         std::clamp<std::uint64_t>(plan.budget / 64, std::uint64_t{4} << 20, gneiss::gather_options{}.staging_bytes);
-    const std::uint64_t sample = seen.most_bytes * 9 / 8 + (std::uint64_t{1} << 20);
+    const std::uint64_t sample = seen.most_bytes * 9 / 8 + (std::uint64_t{1} << 20) +
+        (settings.links()
+                ? gneiss::bound_link_batch(settings.negative_options(), *settings.batch, graph.nodes).bytes * 9 / 8
+                : 0);
     const std::uint64_t rows_of_batch = result.batch_nodes * net.encode.inputs().dense * sizeof(float);
     const bool decoded = store.type() != gneiss::feature_type::f32 && *settings.feature_cache != "memory";
     const std::uint64_t staged = decoded ? result.batch_nodes * row_bytes * 9 / 8 : 0;
     const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{20} << 20,
                         counted = charged + settings.outside.value_or(programs::memory_use{}).anonymous;
     add("program", rss - std::min(rss, counted) + code, charged_by::run);
-    add("node labels",
-        graph.nodes * graph.node_attributes.label_bytes() +
-            (graph.node_attributes.train * 2 +
-                (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) *
-                4,
-        charged_by::run);
-    if (!settings.no_eval) add("score tables", trainers::node_metrics::bytes(graph), charged_by::run);
-    add("weights", net.weights.size_bytes() + 4096, charged_by::run);
+    if (settings.links()) {
+        add("edges", graph.train_edges * sizeof(gneiss::edge), charged_by::component);
+        add("bucket blocks", gneiss::bucket_reader::need(data.buckets()).bytes, charged_by::component);
+        add("decoder", trainers::link_model_bytes(settings, *settings.batch, settings.threads, *net.links, graph.nodes),
+            charged_by::run);
+        add("candidates", candidate_bytes, charged_by::run);
+    } else {
+        add("node labels",
+            graph.nodes * graph.node_attributes.label_bytes() +
+                (graph.node_attributes.train * 2 +
+                    (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) *
+                    4,
+            charged_by::run);
+        if (!settings.no_eval) add("score tables", trainers::node_metrics::bytes(graph), charged_by::run);
+    }
+    add("weights", net.bytes(), charged_by::run);
     add("lists of neighbors", seen.list_bytes, charged_by::component);
     if (*settings.topology == "disk")
         add("reading neighbors", gneiss::disk_csc::need(reading_of(settings)).bytes, charged_by::component);
@@ -257,10 +270,9 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     if (settings.deals_rows()) {
         // Enough for a piece of 256 KiB of each batch of an epoch, which a disk writes at its full rate: half of the
         // memory is for pieces, an eighth of them being written (`dealing_memory`).
-        const std::uint64_t epoch = gneiss::ceil_div<std::uint64_t>(graph.node_attributes.train, *settings.batch);
         const std::uint64_t most = std::min(plan.budget / 16, std::uint64_t{64} << 20);
         const std::uint64_t memory =
-            std::max(std::min(epoch * (std::uint64_t{576} << 10), most), std::uint64_t{1} << 20);
+            std::max(std::min(batches * (std::uint64_t{576} << 10), most), std::uint64_t{1} << 20);
         const std::uint64_t whole =
             gneiss::extent_rows::need(graph.nodes, {.memory = memory}).bytes + 16 * result.batch_nodes;
         if (*settings.gather == "scan" || plan.memory_bytes() + whole + margin <= plan.budget) {
@@ -281,7 +293,6 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     std::uint64_t rest = plan.budget - used > margin ? plan.budget - used - margin : 0;
 
     // Superbatches: limited by their files, then by the memory of their change sets.
-    const gneiss::node_batches batches(data.nodes_of(gneiss::node_split::train), *settings.batch, settings.seed, 0, 0);
     const bool belady = *settings.feature_cache == "belady";
     const bool in_turns = *settings.pipeline == "alternate";
     std::uint64_t change_sets = 0;
@@ -308,7 +319,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
                 gneiss::errc::no_space, "a tenth of the disk's free space is for superbatches: " + what);
         }
         if (settings.superbatch) result.superbatch = *settings.superbatch;
-        result.superbatch = std::min(result.superbatch, batches.size());
+        result.superbatch = std::min(result.superbatch, batches);
         if (belady) {
             const auto accesses = [&](std::uint64_t count) {
                 return static_cast<std::uint64_t>(static_cast<double>(count) * seen.nodes * 1.05);
@@ -396,13 +407,16 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
 } // namespace
 
 training_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
-    const trainers::classifier& net, const profile& seen, std::uint64_t charged) {
+    const trainers::network& net, const profile& seen, std::uint64_t batches, std::uint64_t candidate_bytes,
+    std::uint64_t charged) {
     const gneiss::bucket_store buckets = data.buckets();
     const std::uint64_t least = trainers::least_evaluation(settings, net, features, buckets);
-    training_plan result = plan_with(settings, data, features, net, seen, charged, least);
+    const auto with = [&](std::uint64_t evaluation) {
+        return plan_with(settings, data, features, net, seen, batches, candidate_bytes, charged, evaluation);
+    };
+    training_plan result = with(least);
     if (*settings.eval_every == 0 && least != 0) { // evaluation follows training, and may use the caches' memory
-        training_plan lending =
-            plan_with(settings, data, features, net, seen, charged, trainers::evaluation_part(least, least));
+        training_plan lending = with(trainers::evaluation_part(least, least));
         lending.shares_caches = lending.common.evaluation_bytes + lending.cache_bytes >= least;
         if (lending.shares_caches) result = std::move(lending);
     }

@@ -12,9 +12,9 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/sample/any_sampler.hpp>
-#include <gneiss/sample/node_batches.hpp>
+#include <gneiss/superbatch/seed_batches.hpp>
 
-#include "kit/gnn/classifier.hpp"
+#include "kit/gnn/network.hpp"
 #include "kit/run/plan.hpp"
 #include "options.hpp"
 #include "stores.hpp"
@@ -37,7 +37,7 @@ struct profile {
 /// meanwhile.
 /// Throws errc::canceled, errc::over_budget, and errors of samplers.
 [[nodiscard]] profile take_profile(const options& settings, const topology& graph, const gneiss::csc_files& files,
-    std::size_t row_bytes, const gneiss::node_batches& batches, const trainers::classifier& net,
+    std::size_t row_bytes, const gneiss::seed_batches& batches, const trainers::classifier& net,
     const gneiss::tbb_executor& executor, gneiss::memory_budget& budget, const std::stop_token& stop);
 
 /// Memory and disk space of a run, decided before it begins.
@@ -66,11 +66,13 @@ struct training_plan {
 /// Returns the flags with absent topology, cache and pipeline chosen by what fits, before adjacency files are opened.
 [[nodiscard]] options choose_stores(const options& given, const gneiss::dataset& data, const trainers::classifier& net);
 
-/// Returns the plan, with every part; `charged` bytes of the process are already in a part of their own. Without
+/// Returns the plan of epochs of `batches` batches, with every part; `charged` bytes of the process are already in a
+/// part of their own, `candidate_bytes` are those of negatives. Without
 /// evaluations between epochs, the caches have the memory of the last evaluation until training is over. Throws
 /// gneiss::error (over_budget) with the parts if not even empty caches fit, usage_error for a --run-files too small for
 /// a superbatch.
 [[nodiscard]] training_plan plan_training(const options& settings, const gneiss::dataset& data,
-    const gneiss::node_features& features, const trainers::classifier& net, const profile& seen, std::uint64_t charged);
+    const gneiss::node_features& features, const trainers::network& net, const profile& seen, std::uint64_t batches,
+    std::uint64_t candidate_bytes, std::uint64_t charged);
 
 } // namespace ginex

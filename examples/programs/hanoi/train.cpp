@@ -98,9 +98,9 @@ public:
         loop.resident_partitions = of.plan.slots;
         if (rates) loop.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
         const auto nodes = [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
-            gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out, homes_.values());
+            gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes->train, out, homes_.values());
         };
-        const gneiss::gnn_task task = of.classes.truth.task(nodes, settings.class_weights, of.data, of.classes.train);
+        const gneiss::gnn_task task = of.classes->truth.task(nodes, settings.class_weights, of.data, of.classes->train);
         training_.emplace(gneiss::make_hanoi(loop,
             gneiss::gnn_parts{.task = task,
                 .encode = of.net.encode,
@@ -282,7 +282,7 @@ public:
             scale != 1)
             gneiss::scale_neighbor_weights(net_.weights, scale);
         return std::make_unique<training>(training::parts{o, config_.command(), *context_.data, *data_, features_,
-                                              *classes_, plan_, opened, context_.engine, net_, *budget_,
+                                              &*classes_, plan_, opened, context_.engine, net_, *budget_,
                                               backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live},
             o, measure_tiers(*data_, o, row_bytes(features_), plan_.budget), context_.live);
     }

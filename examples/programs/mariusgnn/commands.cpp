@@ -111,16 +111,7 @@ programs::exit_code predict(const predict_flags& flags, const programs::command&
     flags.change(trained.how);
     const gneiss::dataset& data = trained.data();
     data.verify_labels();
-    if (trained.how.links() ? flags.some() : flags.any())
-        throw programs::usage_error(trained.how.links()
-                ? "--node and --nodes are for node classification: this run predicts edges"
-                : "--head, --tail, --relation, --queries and --similar are for link prediction: this run predicts "
-                  "classes");
-    if (!trained.how.links())
-        for (const char* const name : {"k", "candidates", "measure", "known", "self"})
-            if (given.given(name))
-                throw programs::usage_error(
-                    fmt::format("--{} is for link prediction: this run predicts classes", name));
+    trainers::refuse_other_queries(trained.how.links(), flags, flags, given);
     const auto executor = flags.executor();
     if (!trained.how.links()) {
         const auto asked = trainers::requested_nodes(data, flags, memory); // reports unknown nodes before the work

@@ -51,11 +51,7 @@ void options::add_to(programs::command& to) {
     add_optimizer(
         to, "adam; with --task link adagrad", "0.01; links 0.1, warm start 0.025", "constant; with --task link linear");
     add_class_weights(to);
-    to.option("row-optimizer", row_optimizer, "optimizer of embeddings and relations")
-        .choices({"sgd", "adagrad", "adam"})
-        .default_text("adagrad");
-    to.option("row-lr", row_lr, "learning rate of embeddings and relations")
-        .default_text("0.1; with --task link and --warm-start 0.025");
+    add_row_optimizer(to, "embeddings and relations");
     to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take them one by one")
         .choices({"state", "bucket"});
     to.option("seed", seed, "random seed");
@@ -116,29 +112,6 @@ void refuse_unused(const options& o) {
     if (o.eval_fanout && o.eval_graph != "resident") throw programs::usage_error(eval_fanout_needs);
 }
 
-/// Sets defaults of link prediction.
-void fill_link(options& o, const gneiss::dataset_manifest& graph) {
-    const std::uint64_t edges = graph.train_edges;
-    if (!o.exclude_target_edges) o.exclude_target_edges = o.sample_on == "cpu";
-    o.resolve_model(graph, "none");
-    if (!o.layers) o.layers = fmt::format("sage:{}", *o.dim);
-    const std::size_t width = o.layer_options(*o.dim).back().outputs();
-    if (*o.decoder == "complex" && width % 2 != 0)
-        throw programs::usage_error(
-            fmt::format("the last layer gives {} floats: ComplEx compares pairs of them", width));
-    if (!o.dropout) o.dropout = 0;
-    if (!o.batch) o.batch = edges < 4'000'000 ? 1000 : 10'000;
-    if (!o.epochs) o.epochs = std::clamp<std::uint64_t>(5'000'000 / edges, 3, 20);
-    if (!o.optimizer) o.optimizer = "adagrad";
-    if (!o.lr) o.lr = 0.1 * (o.warm_start ? trainers::warm_rate : 1);
-    if (!o.weight_decay) o.weight_decay = 0;
-    o.resolve_negatives(graph, *o.batch, width);
-    if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / 5);
-    if (!o.stop_early) o.stop_early = 0;
-    o.resolve_validation(graph, *o.eval_every, *o.stop_early != 0 || o.lr_schedule == "plateau");
-    (void)trainers::parse_initializer(o.relation_init, "relation-init", width);
-}
-
 } // namespace
 
 options resolve(const options& given, const gneiss::dataset& data) {
@@ -189,6 +162,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.uses_features() && !o.normalize_features) o.normalize_features = data.has("features.indptr");
     o.resolve_direction(data);
     o.resolve_coverage(!o.links() && trainers::few_train(graph));
+    if (o.links() && !o.exclude_target_edges) o.exclude_target_edges = o.sample_on == "cpu";
     if (o.uses_rows() || o.links()) {
         if (!o.dim) o.dim = o.links() ? 100 : 64;
         if (!o.row_optimizer) o.row_optimizer = "adagrad";
@@ -203,7 +177,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
         (void)o.node_initializer();
     }
     if (o.links())
-        fill_link(o, graph);
+        o.resolve_links(o, graph);
     else
         o.resolve_classes(graph);
     if (!o.links()) o.resolve_node_task(graph);
@@ -231,11 +205,6 @@ gneiss::gnn_options options::training_options() const {
         result.exclude_target_edges = exclude_target_edges.value_or(false);
     }
     return result;
-}
-
-gneiss::any_row_optimizer options::any_row_optimizer(std::uint64_t epoch, double plateau) const {
-    return gneiss::make_row_optimizer(row_optimizer.value_or("adagrad"),
-        static_cast<float>(row_lr.value_or(*lr) * (rate_factor(epoch, *epochs) * plateau)));
 }
 
 } // namespace mariusgnn

@@ -19,10 +19,8 @@ namespace mariusgnn {
 
 /// All flags of `gneiss-mariusgnn train`. Absent optionals are chosen by `resolve`, or by the plan.
 struct options : trainers::gnn_options, trainers::link_options {
-    std::optional<std::string> task, inputs;
+    std::optional<std::string> inputs;
     std::optional<bool> exclude_target_edges;
-    std::optional<std::string> row_optimizer;
-    std::optional<double> row_lr;
     std::string sample_on = "cpu";
     std::optional<bool>
         training_first; ///< training nodes are placed in the first partitions of the run's copy of the graph
@@ -33,12 +31,10 @@ struct options : trainers::gnn_options, trainers::link_options {
     options() { sampler = "dense"; }
     void add_to(programs::command& to);
 
-    [[nodiscard]] bool links() const { return *task == "link"; }
     [[nodiscard]] std::uint64_t reshuffles() const { return reshuffle.value_or(0); }
     [[nodiscard]] bool uses_rows() const { return *inputs != "features"; }
     [[nodiscard]] bool uses_features() const { return *inputs != "rows"; }
     [[nodiscard]] gneiss::gnn_options training_options() const;
-    [[nodiscard]] gneiss::any_row_optimizer any_row_optimizer(std::uint64_t epoch, double plateau = 1) const;
 };
 
 /// Adds `--eval-graph` and `--eval-fanout` to `train` and `eval`.

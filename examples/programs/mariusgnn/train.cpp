@@ -11,6 +11,7 @@
 #include <gneiss/io/reorder.hpp>
 #include <gneiss/io/reorder_rows.hpp>
 #include <gneiss/order/tune.hpp>
+#include <gneiss/storage/adjacency/neighbor_coverage.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/train/trainers/mariusgnn.hpp>
@@ -23,6 +24,7 @@
 #include "kit/gnn/class_weights.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_predictions.hpp"
+#include "kit/gnn/node_classification_training.hpp"
 #include "kit/report/best_state.hpp"
 #include "kit/run/candidates.hpp"
 #include "kit/run/checkpoint.hpp"
@@ -531,20 +533,8 @@ public:
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return trained_->buckets(); }
     [[nodiscard]] trainers::run_loop_options loop() const override {
         const gneiss::dataset_manifest& graph = context_.data->manifest();
-        const bool links = asked_.links(),
-                   validates = links ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
-        return {.unit = links ? "edges" : "nodes",
-            .measure = asked_.early_stop_metric.value_or(links ? "MRR" : trainers::metrics_of(graph).front()),
-            .examples = links ? graph.train_edges : graph.node_attributes.train,
-            .validates = validates,
-            .classifies = !links && graph.node_attributes.target == gneiss::node_target_kind::classes,
-            .best = config_.flags.keeps_best(validates),
-            .queries = links ? 2 * config_.flags.valid_edges->of(graph.valid_edges) : 0,
-            .validated = links ? config_.flags.validated(graph) : "",
-            .remedy = links ? fmt::format("try lower rates than --lr {:g} and --row-lr {:g}", *config_.flags.lr,
-                                  *config_.flags.row_lr)
-                            : "",
-            .plateau = asked_.plateau()};
+        const options& o = config_.flags;
+        return o.links() ? trainers::link_prediction_loop(o, o, graph) : trainers::node_classification_loop(o, graph);
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
         config_.flags.place(dataset, out);

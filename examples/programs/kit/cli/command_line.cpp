@@ -174,8 +174,9 @@ flag& flag::neutral() {
     neutral_ = true;
     return *this;
 }
-flag& flag::added_later() {
+flag& flag::added_later(json usual) {
     added_later_ = true;
+    usual_ = std::move(usual);
     return *this;
 }
 flag& flag::repeatable() {
@@ -349,6 +350,8 @@ const flag& command::at(std::string_view name) const {
     return *found;
 }
 
+flag& command::at(std::string_view name) { return const_cast<flag&>(std::as_const(*this).at(name)); }
+
 void command::normalize(std::vector<std::string>& arguments) const {
     const auto called = [&](std::string_view name) { return find(name) != nullptr ? find(name) : find_former(name); };
     for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
@@ -512,7 +515,8 @@ std::string command::hash() const {
     std::map<std::string, std::string> canonical;
     for (const auto& [name, value] : removed_) canonical[name] = compact(value);
     for (const auto& f : flags_)
-        if (const json value = f->value(); f->changes_result() && !(f->added_later_ && value.is_null()))
+        if (const json value = f->value();
+            f->changes_result() && !(f->added_later_ && (value.is_null() || value == f->usual_)))
             canonical[f->name_] = compact(value);
     std::string text = program_ + ' ' + name_ + '\n';
     for (const auto& [name, value] : canonical) text.append(name).append(1, '=').append(value).append(1, '\n');
@@ -523,7 +527,7 @@ std::vector<std::string> command::differences(const json& before) const {
     std::vector<std::string> found;
     for (const auto& f : flags_) {
         if (!f->changes_result()) continue;
-        const json now = f->value(), then = before.contains(f->name_) ? before[f->name_] : json();
+        const json now = f->value(), then = before.contains(f->name_) ? before[f->name_] : f->usual_;
         if (now != then)
             found.push_back(fmt::format("{}: {}, was {}", f->name_, now.is_null() ? "absent" : to_word(now),
                 then.is_null() ? "absent" : to_word(then)));

@@ -58,8 +58,8 @@ public:
     /// Adds an earlier spelling of the value `now`: accepted for one release, with a warning.
     flag& formerly(std::string value, std::string now);
     /// Marks a flag that runs of earlier versions did not have: they keep their hash, since it is not hashed while
-    /// absent.
-    flag& added_later();
+    /// absent or `usual`.
+    flag& added_later(nlohmann::ordered_json usual = nullptr);
     /// Takes a list in several parts too: `--name A --name B` is `--name A,B`.
     flag& repeatable();
     /// Positional arguments: accepts `--name VALUE` as well.
@@ -90,6 +90,7 @@ private:
     bool positional_ = false, required_ = false, list_ = false, boolean_ = false, transient_ = false, neutral_ = false,
          hidden_ = false;
     bool added_later_ = false, also_by_name_ = false;
+    nlohmann::ordered_json usual_;
     bool path_ = false;
     bool given_ = false, split_ = true;
     std::size_t fewest_ = 0; ///< minimum number of values of a list
@@ -139,6 +140,7 @@ public:
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     /// Returns the flag of that name. Throws `std::out_of_range` if there is none.
     [[nodiscard]] const flag& at(std::string_view name) const;
+    [[nodiscard]] flag& at(std::string_view name);
     [[nodiscard]] bool given(std::string_view name) const { return at(name).given(); }
 
     /// Returns every flag's current value, in the order of addition; absent values are left out.

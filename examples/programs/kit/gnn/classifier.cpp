@@ -19,12 +19,6 @@ namespace {
 
 constexpr std::uint64_t beside_rows = std::uint64_t{8} << 20; // for processing the rows of an evaluation
 
-gneiss::input_columns input_of(const gneiss::dataset& data) {
-    const auto columns = static_cast<std::size_t>(data.manifest().node_attributes.features);
-    return data.has("features.indptr") ? gneiss::input_columns{.dense = 0, .sparse = columns}
-                                       : gneiss::input_columns{.dense = columns, .sparse = 0};
-}
-
 /// Returns the edges that an evaluation reads; an estimate if they are to be re-bucketed for `rows`.
 gneiss::layerwise_edges edges_of(const graph_encoder& encode, const gneiss::bucket_store& buckets,
     gneiss::neighbor_direction direction, const gneiss::row_partitioning& rows) {
@@ -42,15 +36,24 @@ gneiss::layerwise_edges edges_of(const graph_encoder& encode, const gneiss::buck
 
 std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode) { return gneiss::library_layers(encode); }
 
+gneiss::input_columns input_of(const gneiss::dataset& data) {
+    const auto columns = static_cast<std::size_t>(data.manifest().node_attributes.features);
+    return data.has("features.indptr") ? gneiss::input_columns{.dense = 0, .sparse = columns}
+                                       : gneiss::input_columns{.dense = columns, .sparse = 0};
+}
+
 classifier::classifier(const gnn_options& how, const gneiss::dataset& data)
-    : encode(weights, how.layer_options(static_cast<std::size_t>(data.manifest().node_attributes.classes)),
-          input_of(data)) {
-    const std::uint64_t classes = data.manifest().node_attributes.classes;
-    if (encode.outputs() != classes)
+    : classifier(how, static_cast<std::size_t>(data.manifest().node_attributes.classes), input_of(data), true,
+          how.memory ? how.memory->bytes : 0) {}
+
+classifier::classifier(
+    const gnn_options& how, std::size_t outputs, const gneiss::input_columns& in, bool exact, std::uint64_t most_bytes)
+    : encode(weights, how.layer_options(outputs), in) {
+    if (exact && encode.outputs() != outputs)
         throw programs::usage_error(fmt::format("--layers {} gives {} columns for {} classes: leave out the last width",
-            *how.layers, encode.outputs(), classes));
-    if (const std::uint64_t bytes = 2 * sizeof(float) * weights.size(); how.memory && bytes > how.memory->bytes)
-        throw gneiss::over_budget(how.memory->bytes, {{"weights and gradients", bytes}});
+            *how.layers, encode.outputs(), outputs));
+    if (const std::uint64_t bytes = 2 * sizeof(float) * weights.size(); most_bytes != 0 && bytes > most_bytes)
+        throw gneiss::over_budget(most_bytes, {{"weights and gradients", bytes}});
     weights.allocate(how.seed);
     how.dense_optimizer(0).allocate_state(weights);
 }
@@ -65,16 +68,21 @@ void classifier::take(const gneiss::checkpoint& from) {
     from_bytes(from.sections.at("weights.state"), weights.state(), "states of weights");
 }
 
-void for_each_block(const classifier_source& from, const gneiss::embedding_block_visitor& visit) {
-    gneiss::memory_budget budget(from.memory);
+network_outputs infer(const classifier_source& from) {
+    auto budget = std::make_unique<gneiss::memory_budget>(from.memory);
     gneiss::make_directories(from.scratch);
     const gneiss::bucket_store buckets = from.data.buckets();
     const gneiss::layerwise_options options = inference_options(from.how, from.engines, from.scratch, from.net.streams);
-    const gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,
-        gneiss::fixed_features(from.features, buckets.rows(), from.engines), buckets, options, from.on, budget,
+    gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,
+        gneiss::fixed_features(from.features, buckets.rows(), from.engines), buckets, options, from.on, *budget,
         from.stop);
     if (!result.plan.in_memory) from.net.streams = result.plan.streamed;
-    stoppable_rows(*result.rows, from.stop).for_each_block(visit);
+    return {std::move(budget), std::move(result)};
+}
+
+void for_each_block(const classifier_source& from, const gneiss::embedding_block_visitor& visit) {
+    const network_outputs outputs = infer(from);
+    stoppable_rows(outputs.rows(), from.stop).for_each_block(visit);
 }
 
 gneiss::layerwise_options inference_options(const gnn_options& how, gneiss::engine_factory engines,

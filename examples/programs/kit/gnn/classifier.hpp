@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/inference/layerwise_inference.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/inference/layerwise_plan.hpp>
 #include <gneiss/io/dataset.hpp>
@@ -37,16 +40,26 @@ class classifier {
 public:
     /// Throws usage_error if the last layer's width is not the number of classes.
     classifier(const gnn_options& how, const gneiss::dataset& data);
+    virtual ~classifier() = default;
 
     gneiss::dense_parameters<> weights;
     graph_encoder encode;
     std::optional<bool>
         streams{}; ///< choice of the last inference that exceeded memory, so that the next need not count
 
-    /// Writes and reads a checkpoint's sections: values and the optimizer state.
-    void put(gneiss::checkpoint& to) const;
-    void take(const gneiss::checkpoint& from);
+    /// Writes and reads a checkpoint's sections: values and optimizer states.
+    virtual void put(gneiss::checkpoint& to) const;
+    virtual void take(const gneiss::checkpoint& from);
+
+protected:
+    /// \param outputs     width of the last layer, unless the flags set another; `exact`: that is an error
+    /// \param most_bytes  bound of weights and gradients; 0: none
+    classifier(const gnn_options& how, std::size_t outputs, const gneiss::input_columns& in, bool exact,
+        std::uint64_t most_bytes = 0);
 };
+
+/// Returns the columns of a dataset's features.
+[[nodiscard]] gneiss::input_columns input_of(const gneiss::dataset& data);
 
 /// Input of an evaluation of a trained network.
 struct classifier_source {
@@ -61,8 +74,19 @@ struct classifier_source {
     std::stop_token stop;
 };
 
-/// Visits the scores [nodes, classes] of all nodes, ascending, in blocks: layer-wise out-of-core inference with all
-/// neighbors of the whole graph. Throws over_budget, errc::canceled, errc::corrupt, io_error.
+/// Outputs of a network for all nodes.
+struct network_outputs {
+    std::unique_ptr<gneiss::memory_budget> budget; ///< holds the charge of the rows
+    gneiss::layerwise_result result;
+
+    [[nodiscard]] auto& rows() const { return *result.rows; }
+    [[nodiscard]] std::uint64_t bytes() const { return budget->used(); } ///< size of the rows
+};
+
+/// Computes the outputs of all nodes: layer-wise out-of-core inference with all neighbors of the whole graph. Throws
+/// over_budget, errc::canceled, errc::corrupt, io_error.
+[[nodiscard]] network_outputs infer(const classifier_source& from);
+/// Visits these outputs, the scores [nodes, classes], ascending, in blocks.
 void for_each_block(const classifier_source& from, const gneiss::embedding_block_visitor& visit);
 
 /// Returns the options of inference over the whole graph: direction and type of hidden rows by the flags. A plan needs

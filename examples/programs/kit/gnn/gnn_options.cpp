@@ -9,6 +9,7 @@
 #include <gneiss/storage/edge/both_ways.hpp>
 
 #include "kit/cli/machine.hpp"
+#include "kit/run/warm_start.hpp"
 
 namespace trainers {
 
@@ -100,6 +101,14 @@ void gnn_options::add_class_weights(programs::command& to) {
         .default_text("all 1");
 }
 
+void gnn_options::add_row_optimizer(programs::command& to, const std::string& rows) {
+    to.option("row-optimizer", row_optimizer, "optimizer of " + rows)
+        .choices({"sgd", "adagrad", "adam"})
+        .default_text("adagrad");
+    to.option("row-lr", row_lr, "learning rate of " + rows)
+        .default_text("0.1; with --task link and --warm-start 0.025");
+}
+
 void gnn_options::check_stop_metric(const std::vector<std::string>& metrics) const {
     if (!early_stop_metric) return;
     if (no_eval || *eval_every == 0)
@@ -142,6 +151,31 @@ void gnn_options::resolve_classes(const gneiss::dataset_manifest& graph) {
     if (!epochs) epochs = std::clamp<std::uint64_t>(2'000'000 / train, 10, 200);
     if (!eval_every) eval_every = small ? 1 : std::max<std::uint64_t>(1, *epochs / 10);
     if (!stop_early) stop_early = !small ? 5 : few ? 50 : 20;
+}
+
+void gnn_options::resolve_links(link_options& links, const gneiss::dataset_manifest& graph) {
+    const std::uint64_t edges = graph.train_edges;
+    const double rate = 0.1 * (warm_start ? warm_rate : 1);
+    if (!links.dim) links.dim = 100;
+    if (!row_optimizer) row_optimizer = "adagrad";
+    if (!row_lr) row_lr = rate;
+    links.resolve_model(graph, "none");
+    if (!layers) layers = fmt::format("sage:{}", *links.dim);
+    if (!dropout) dropout = 0;
+    const std::size_t width = layer_options(*links.dim).back().outputs();
+    if (*links.decoder == "complex" && width % 2 != 0)
+        throw programs::usage_error(
+            fmt::format("the last layer gives {} floats: ComplEx compares pairs of them", width));
+    if (!batch) batch = edges < 4'000'000 ? 1000 : 10'000;
+    if (!epochs) epochs = std::clamp<std::uint64_t>(5'000'000 / edges, 3, 20);
+    if (!optimizer) optimizer = "adagrad";
+    if (!lr) lr = rate;
+    if (!weight_decay) weight_decay = 0;
+    links.resolve_negatives(graph, *batch, width);
+    if (!eval_every) eval_every = std::max<std::uint64_t>(1, *epochs / 5);
+    if (!stop_early) stop_early = 0;
+    links.resolve_validation(graph, *eval_every, *stop_early != 0 || lr_schedule == "plateau");
+    (void)parse_initializer(links.relation_init, "relation-init", width);
 }
 
 void gnn_options::resolve_coverage(bool corrected) {
@@ -214,6 +248,11 @@ float gnn_options::neighbor_scale(std::uint32_t resident, std::uint32_t partitio
 gneiss::dense_optimizer gnn_options::dense_optimizer(std::uint64_t epoch, double plateau) const {
     return gneiss::make_dense_optimizer(*optimizer, static_cast<float>(learning_rate(epoch, plateau)),
         {.weight_decay = *weight_decay, .decoupled = false, .clip_norm = clip});
+}
+
+gneiss::any_row_optimizer gnn_options::any_row_optimizer(std::uint64_t epoch, double plateau) const {
+    return gneiss::make_row_optimizer(row_optimizer.value_or("adagrad"),
+        static_cast<float>(row_lr.value_or(*lr) * (rate_factor(epoch, *epochs) * plateau)));
 }
 
 bool few_train(const gneiss::dataset_manifest& graph) { return graph.node_attributes.train * 10 < graph.nodes; }

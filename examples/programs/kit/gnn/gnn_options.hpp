@@ -9,6 +9,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/layer_options.hpp>
+#include <gneiss/model/optimizer.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/train/gnn_options.hpp>
 
@@ -32,7 +33,10 @@ struct gnn_options : run_options, rate_options {
     double clip = 0;
     std::optional<std::uint64_t> stop_early; ///< --early-stop
     std::string hidden_rows = "f32";         ///< type of rows between layers on disk, in inference over the whole graph
-    std::optional<std::string> node_task;    ///< kind of labels; the dataset's
+    std::optional<std::string> task;         ///< link or node
+    std::optional<std::string> row_optimizer; ///< of embeddings and relations
+    std::optional<double> row_lr;             ///< its rate
+    std::optional<std::string> node_task;     ///< kind of labels; the dataset's
     std::optional<std::string> class_weights; ///< "balanced", or a file
 
     // Groups of flags, in the order of the help.
@@ -46,9 +50,13 @@ struct gnn_options : run_options, rate_options {
     void add_hidden_rows(programs::command& to);
     void add_node_task(programs::command& to);
     void add_class_weights(programs::command& to);
+    void add_row_optimizer(programs::command& to, const std::string& rows);
 
     /// Sets defaults for node classification: layers, dropout, weight optimizer, epochs, batch and validations.
     void resolve_classes(const gneiss::dataset_manifest& graph);
+    /// Sets defaults for link prediction in `links` and here: decoder, layers, optimizers, epochs, batch, negatives and
+    /// validations.
+    void resolve_links(link_options& links, const gneiss::dataset_manifest& graph);
     void resolve_direction(const gneiss::dataset& data);
     /// Throws usage_error unless --early-stop-metric is one of `metrics`, and the run validates.
     void check_stop_metric(const std::vector<std::string>& metrics) const;
@@ -64,6 +72,8 @@ struct gnn_options : run_options, rate_options {
     /// Throws usage_error for a fan-out that the layers cannot use, or an invalid layer.
     void check_fanout(const std::string& text) const;
 
+    /// True with --task link. Precondition: the task is resolved, or the program has one.
+    [[nodiscard]] bool links() const { return task && *task == "link"; }
     [[nodiscard]] gneiss::neighbor_direction neighbors() const;
     /// Returns the options of an encoder whose last layer has `outputs` columns unless the text sets it. Throws
     /// usage_error.
@@ -87,6 +97,8 @@ struct gnn_options : run_options, rate_options {
     }
     /// Returns the optimizer with that learning rate.
     [[nodiscard]] gneiss::dense_optimizer dense_optimizer(std::uint64_t epoch, double plateau = 1) const;
+    /// Returns the optimizer of embeddings and relations in an epoch.
+    [[nodiscard]] gneiss::any_row_optimizer any_row_optimizer(std::uint64_t epoch, double plateau = 1) const;
 };
 
 /// Flag of the commands that run inference over the whole graph: overrides a run's `--hidden-rows`.

@@ -11,7 +11,7 @@
 #include "kit/cli/dataset_path.hpp"
 #include "kit/cli/signals.hpp"
 #include "kit/cli/terminal.hpp"
-#include "kit/gnn/classifier.hpp"
+#include "kit/gnn/network.hpp"
 #include "kit/gnn/node_classification_predictions.hpp"
 #include "kit/gnn/node_metrics.hpp"
 #include "kit/run/checkpoint.hpp"
@@ -19,6 +19,7 @@
 #include "kit/run/link_evaluation.hpp"
 #include "kit/run/link_queries.hpp"
 #include "kit/run/run_flags.hpp"
+#include "kit/run/untrained.hpp"
 
 namespace trainers {
 
@@ -34,13 +35,14 @@ public:
           on(flags.executor()),
           run_(flags.run) {
         const std::filesystem::path& run = run_;
-        trained_run<node_classification_options> opened = of.open(run, flags.dataset, flags.memory_bytes());
+        trained_network opened = of.open(run, flags.dataset, flags.memory_bytes());
         how = std::move(opened.flags);
         state = std::move(opened.state);
         warn_if_unfinished(run, state);
         rows.change(how);
         own_ = std::move(opened.data);
-        net.emplace(how, *own_);
+        links = std::move(opened.links);
+        net.emplace(how, links ? &*links : nullptr, input_of(*own_), own_->manifest());
         net->take(opened.saved);
         if (const auto partitioned = run / programs::checkpoint_directory / partitioned_name;
             std::filesystem::exists(partitioned))
@@ -57,11 +59,17 @@ public:
 
     /// Computes the scores of all nodes.
     void operator()(const gneiss::embedding_block_visitor& visit, const std::stop_token& stop) {
-        gneiss::node_features features = data().features();
-        if (*how.normalize_features) features.normalize_rows();
-        for_each_block({how, *net, data(), features, choose_engine(how).make, scratch_of(run_), on,
-                           memory_left(gneiss::memory_budget(memory), memory), stop},
-            visit);
+        const gneiss::node_features features = inputs();
+        for_each_block(source(features, memory_left(gneiss::memory_budget(memory), memory), stop), visit);
+    }
+
+    /// Calls use(rows, memory) with the outputs of all nodes, and the bytes left besides them.
+    template <class Use>
+    void with_outputs(const std::stop_token& stop, Use&& use) {
+        const std::uint64_t left = memory_left(gneiss::memory_budget(memory), memory);
+        const gneiss::node_features features = inputs();
+        const network_outputs outputs = infer(source(features, left / 4 * 3, stop));
+        use(stoppable_rows(outputs.rows(), stop), left - outputs.bytes());
     }
 
     /// Returns the order of exported nodes.
@@ -70,23 +78,53 @@ public:
     }
 
     node_classification_options how;
+    std::optional<link_options> links; ///< none: the run classifies nodes
     run_state state;
-    std::optional<classifier> net;
+    std::optional<network> net;
     std::uint64_t memory;
     gneiss::tbb_executor on;
 
 private:
+    [[nodiscard]] gneiss::node_features inputs() const {
+        gneiss::node_features features = data().features();
+        if (*how.normalize_features) features.normalize_rows();
+        return features;
+    }
+    [[nodiscard]] classifier_source source(
+        const gneiss::node_features& features, std::uint64_t bytes, const std::stop_token& stop) {
+        return {how, *net, data(), features, choose_engine(how).make, scratch_of(run_), on, bytes, stop};
+    }
+
     std::filesystem::path run_;
     std::unique_ptr<gneiss::dataset> own_, other_;
 };
 
-struct split_flags : run_flags, hidden_rows_flag {
-    std::string split = "test";
-};
+struct split_flags : eval_flags, hidden_rows_flag {};
+
+programs::exit_code eval_links(const node_classification_program& of, const split_flags& flags, trained_model& trained,
+    const std::stop_token& stop) {
+    if (flags.split == "train")
+        throw programs::usage_error("--split train is for node tasks: of edges, evaluate valid or test");
+    flags.eval_flags::change(*trained.links);
+    const gneiss::bucket_store buckets = trained.data().buckets();
+    warn_of_untrained_edges(trained.data(), buckets, flags.split, false, stop);
+    programs::metric_values values;
+    trained.with_outputs(stop, [&](stoppable_rows rows, std::uint64_t memory) {
+        const link_evaluation ranking{*trained.links, trained.how.seed, trained.data(), buckets, trained.net->scorer(),
+            trained.on, memory, stop, flags.k, {}, !flags.candidates};
+        values = ranking(flags.split, std::move(rows));
+    });
+    report_metrics(of.program, flags, trained.state, flags.split, values, "edges", trained.how.dataset);
+    return programs::exit_code::done;
+}
 
 programs::exit_code eval(const node_classification_program& of, const split_flags& flags) {
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags, flags);
+    if (trained.links) return eval_links(of, flags, trained, interrupts.token());
+    if (flags.change_ranking())
+        throw programs::usage_error("--eval-negatives, --eval-negatives-by-degree, --eval-edges, --eval-candidates, "
+                                    "--candidates and --k are for --task link");
     const node_truth truth(trained.data());
     node_metrics metrics(trained.data().nodes_of(split_named(flags.split)), truth);
     trained(
@@ -99,14 +137,26 @@ programs::exit_code eval(const node_classification_program& of, const split_flag
     return programs::exit_code::done;
 }
 
-struct predict_flags : run_flags, node_flags, hidden_rows_flag {
+struct predict_flags : run_flags, node_flags, query_flags, hidden_rows_flag {
     std::optional<std::filesystem::path> graph;
 };
 
-programs::exit_code predict(const node_classification_program& of, const predict_flags& flags) {
+programs::exit_code predict(
+    const node_classification_program& of, const predict_flags& flags, const programs::command& given) {
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags, flags, flags.graph);
     trained.data().verify_labels();
+    if (of.predicts_links) refuse_other_queries(trained.links.has_value(), flags, flags, given);
+    if (trained.links) {
+        const auto queries = read_queries(trained.data(), flags, flags.memory_bytes());
+        const gneiss::bucket_store buckets = trained.data().buckets();
+        trained.with_outputs(interrupts.token(), [&](stoppable_rows rows, std::uint64_t memory) {
+            const link_prediction answer{of.program, trained.data(), buckets, trained.net->scorer(), flags, trained.on,
+                memory, interrupts.token(), false, trained.state};
+            answer(queries, std::move(rows), flags.json);
+        });
+        return programs::exit_code::done;
+    }
     const auto asked = requested_nodes(trained.data(), flags, flags.memory_bytes());
     predict_classes(
         of.program, {trained.data(), trained.trained_on(), trained.order(), trained.state}, asked,
@@ -126,17 +176,29 @@ programs::exit_code export_run(const node_classification_program& of, const expo
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags, flags, flags.graph);
     trained.data().verify_labels();
-    export_predictions(
-        {trained.data(), trained.trained_on(), trained.order(), trained.state},
-        [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.format,
-        out.begin());
+    std::size_t dim = 0;
+    if (trained.links)
+        trained.with_outputs(interrupts.token(), [&](stoppable_rows rows, std::uint64_t memory) {
+            dim = rows.dim();
+            export_embeddings({trained.data(), scratch_of(flags.run), memory}, std::move(rows),
+                trained.net->relations.values(), flags.format, out.begin());
+        });
+    else
+        export_predictions(
+            {trained.data(), trained.trained_on(), trained.order(), trained.state},
+            [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.format,
+            out.begin());
     out.finish();
     const std::uint64_t nodes = trained.data().manifest().nodes;
     if (flags.json) {
-        nlohmann::ordered_json result{
-            {"program", of.program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", "predictions"}};
+        nlohmann::ordered_json result{{"program", of.program}, {"out", out.path().string()}, {"nodes", nodes},
+            {"what", trained.links ? "representations" : "predictions"}};
+        if (trained.links) result["dim"] = dim;
         trained.state.add_to(result);
         programs::print_json(result);
+    } else if (trained.links) {
+        programs::print_text("representations of {} nodes, {} floats each, are in {} ({})\n", nodes, dim,
+            out.path().string(), trained.state.text());
     } else {
         programs::print_text(
             "predictions of {} nodes are in {} ({})\n", nodes, out.path().string(), trained.state.text());
@@ -149,18 +211,28 @@ void add_eval(programs::command_line& to, const node_classification_program& of)
     programs::command& command =
         to.add("eval", "Evaluates a trained run on a split, with all neighbors in the whole graph.",
             [of, flags](programs::command&) { return eval(of, *flags); });
-    flags->run_flags::add_to(command);
-    command.option("split", flags->split, "split to evaluate").choices({"train", "valid", "test"});
+    if (of.predicts_links) {
+        flags->eval_flags::add_to(command, "split of edges or nodes; train: of nodes", {"train", "valid", "test"});
+    } else {
+        flags->run_flags::add_to(command);
+        command.option("split", flags->split, "split to evaluate").choices({"train", "valid", "test"});
+    }
     flags->hidden_rows_flag::add_to(command);
     command.example(of.program + " eval runs/mine --split valid");
 }
 
 void add_predict(programs::command_line& to, const node_classification_program& of) {
     const auto flags = std::make_shared<predict_flags>();
-    programs::command& command =
-        to.add("predict", "Predicts node labels.", [of, flags](programs::command&) { return predict(of, *flags); });
+    programs::command& command = to.add("predict",
+        of.predicts_links ? "Predicts node labels, the best tails or heads of edges, or similar nodes."
+                          : "Predicts node labels.",
+        [of, flags](programs::command& given) { return predict(of, *flags, given); });
     flags->run_flags::add_to(command);
     flags->node_flags::add_to(command);
+    if (of.predicts_links) {
+        command.group("Edges");
+        flags->query_flags::add_to(command);
+    }
     command.group("Graph");
     command.option("graph", flags->graph, graph_help).value_name("DATASET");
     flags->hidden_rows_flag::add_to(command);
@@ -169,7 +241,10 @@ void add_predict(programs::command_line& to, const node_classification_program& 
 
 void add_export(programs::command_line& to, const node_classification_program& of) {
     const auto flags = std::make_shared<export_flags>();
-    programs::command& command = to.add("export", "Writes the class probabilities of all nodes, with their names.",
+    programs::command& command = to.add("export",
+        of.predicts_links
+            ? "Writes the class probabilities of all nodes, or the outputs of a link run, with their names."
+            : "Writes the class probabilities of all nodes, with their names.",
         [of, flags](programs::command&) { return export_run(of, *flags); });
     flags->run_flags::add_to(command);
     command.option("out", flags->out, "output directory").value_name("DIR").required();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -15,11 +16,17 @@
 
 namespace trainers {
 
-/// Interface of a node classification program for commands that read its runs.
+/// A run of a network on given features.
+struct trained_network : trained_run<node_classification_options> {
+    std::optional<link_options> links{}; ///< of link prediction; none: node classification
+};
+
+/// Interface of a program that trains on given features, for commands that read its runs.
 struct node_classification_program {
     std::string program;
+    bool predicts_links = false; ///< there are runs of link prediction, too
     /// Opens a run for reading, as `open_trained`.
-    std::function<trained_run<node_classification_options>(
+    std::function<trained_network(
         const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved, std::uint64_t memory)>
         open;
 };
@@ -32,13 +39,17 @@ void add_node_classification_commands(programs::command_line& to, const node_cla
 /// Adds the same commands for a program whose flags of `train` are `Options`.
 template <class Options>
 void add_node_classification_commands(programs::command_line& to, const std::string& program) {
+    constexpr bool links = std::derived_from<Options, link_options>;
     add_node_classification_commands(to,
-        {program,
+        {program, links,
             [program](const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved,
                 std::uint64_t memory) {
                 auto opened = open_trained<Options>(program, run, moved, memory);
-                return trained_run<node_classification_options>{std::move(opened.saved), std::move(opened.data),
-                    static_cast<const node_classification_options&>(opened.flags), std::move(opened.state)};
+                trained_network result{{std::move(opened.saved), std::move(opened.data),
+                    static_cast<const node_classification_options&>(opened.flags), std::move(opened.state)}};
+                if constexpr (links)
+                    if (opened.flags.links()) result.links = static_cast<const link_options&>(opened.flags);
+                return result;
             }});
 }
 

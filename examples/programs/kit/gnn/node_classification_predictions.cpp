@@ -132,6 +132,19 @@ void node_flags::add_to(programs::command& to) {
     to.option("nodes", nodes, "names of nodes, one a line").value_name("FILE");
 }
 
+void refuse_other_queries(
+    bool links, const node_flags& nodes, const query_flags& edges, const programs::command& given) {
+    if (links ? nodes.some() : edges.any())
+        throw programs::usage_error(links
+                ? "--node and --nodes are for node classification: this run predicts edges"
+                : "--head, --tail, --relation, --queries and --similar are for link prediction: this run predicts "
+                  "classes");
+    if (links) return;
+    for (const char* const name : {"k", "candidates", "measure", "known", "self"})
+        if (given.given(name))
+            throw programs::usage_error(fmt::format("--{} is for link prediction: this run predicts classes", name));
+}
+
 void refuse_other_features(
     const gneiss::node_features& trained, const gneiss::node_features& given, const std::filesystem::path& graph) {
     if (given.columns() == trained.columns() && given.sparse() == trained.sparse()) return;

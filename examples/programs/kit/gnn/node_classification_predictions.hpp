@@ -12,6 +12,7 @@
 
 #include "kit/cli/command_line.hpp"
 #include "kit/run/id_order.hpp"
+#include "kit/run/link_queries.hpp"
 #include "kit/run/run_flags.hpp"
 
 namespace trainers {
@@ -24,6 +25,10 @@ struct node_flags {
     void add_to(programs::command& to);
     [[nodiscard]] bool some() const { return !node.empty() || nodes; }
 };
+
+/// Throws usage_error for queries that a run of the task does not answer.
+void refuse_other_queries(
+    bool links, const node_flags& nodes, const query_flags& edges, const programs::command& given);
 
 inline constexpr const char* graph_help =
     "apply the run to another graph with the same feature columns, such as one with new nodes";

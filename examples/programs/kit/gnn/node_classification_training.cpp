@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <gneiss/storage/io/file_system.hpp>
 
 #include "kit/gnn/feature_diagnosis.hpp"
@@ -12,6 +14,7 @@
 #include "kit/report/best_state.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/divergence.hpp"
+#include "kit/run/link_evaluation.hpp"
 #include "kit/run/training_observer.hpp"
 #include "kit/run/warm_start.hpp"
 
@@ -22,7 +25,10 @@ namespace {
 warm_start open_warm_start(const std::string& program, const node_classification_options& how,
     const programs::command& command, const gneiss::dataset& data) {
     warm_start warm(program, how);
-    warm.refuse_other_model(command, {"layers"});
+    if (how.links())
+        warm.refuse_other_model(command, {"task", "layers", "dim", "decoder", "reciprocal"});
+    else
+        warm.refuse_other_model(command, {"layers"});
     refuse_other_features(warm.data().features(), data.features(), data.directory());
     return warm;
 }
@@ -39,10 +45,17 @@ node_classification_training::node_classification_training(const parts& of)
       executor_(of.how.threads),
       charges_(of.plan.memory.charge_run(of.budget)) {
     (void)gneiss::make_directory(of.run.directory.checkpoint());
+    if (!of.run.saved && of.edges) of.edges->net.initialize(of.how, of.edges->how, executor_);
     if (!of.run.saved && of.how.warm_start) {
         warm_start warm = open_warm_start(of.program, of.how, of.command, of.dataset);
-        classifier shape(of.how, warm.data());
-        warm.take_weights(of.net.weights, shape.weights, of.dataset, true);
+        if (of.edges) {
+            network shape(of.how, &of.edges->how, input_of(warm.data()), warm.data().manifest());
+            warm.take_weights(of.net.weights, shape.weights, of.dataset, false);
+            warm.take_relations(of.edges->net.relations, of.dataset, *of.edges->how.reciprocal);
+        } else {
+            classifier shape(of.how, warm.data());
+            warm.take_weights(of.net.weights, shape.weights, of.dataset, true);
+        }
         warm_steps_ = warm.steps();
         warm.report(of.run.directory.checkpoint(), of.live);
     }
@@ -79,19 +92,42 @@ void node_classification_training::keep_best(const programs::best_metrics& metri
     programs::keep_best(of_.run.directory.best() / checkpoint_name, std::move(c), metrics);
 }
 
+classifier_source node_classification_training::source() {
+    return {of_.how, of_.net, of_.data, of_.features, of_.engine.make,
+        of_.run.directory.checkpoint() / programs::scratch_directory_name, executor_, memory_between_epochs(),
+        of_.stop};
+}
+
+programs::metric_values node_classification_training::rank(
+    const std::string& split, const programs::count_or_all& edges) {
+    const classifier_source from = source();
+    const network_outputs outputs = infer(from);
+    const gneiss::bucket_store buckets = of_.data.buckets();
+    const link_evaluation ranking{of_.edges->how, of_.how.seed, of_.data, buckets, of_.edges->net.scorer(), executor_,
+        from.memory - outputs.bytes(), of_.stop, {}, edges};
+    return ranking(split, {outputs.rows(), of_.stop});
+}
+
+programs::metric_values node_classification_training::validate() {
+    return of_.edges ? rank("valid", *of_.edges->how.valid_edges) : evaluate("valid");
+}
+
+programs::metric_values node_classification_training::evaluate_best(const std::string& split) {
+    of_.net.take(gneiss::load_checkpoint(of_.run.directory.best() / checkpoint_name));
+    return evaluate(split);
+}
+
 programs::metric_values node_classification_training::evaluate(const std::string& split) {
+    if (of_.edges) return rank(split, *of_.edges->how.eval_edges);
     if (evaluated_.empty()) {
         std::map<std::string, node_metrics> metrics;
         for (const auto& [name, part] :
             {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
-            metrics.try_emplace(name, of_.data.nodes_of(part), of_.classes.truth);
-        for_each_block({of_.how, of_.net, of_.data, of_.features, of_.engine.make,
-                           of_.run.directory.checkpoint() / programs::scratch_directory_name, executor_,
-                           memory_between_epochs(), of_.stop},
-            [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
-                for (std::size_t i = 0; i < rows.rows(); ++i)
-                    for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
-            });
+            metrics.try_emplace(name, of_.data.nodes_of(part), of_.classes->truth);
+        for_each_block(source(), [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+            for (std::size_t i = 0; i < rows.rows(); ++i)
+                for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
+        });
         for (const auto& [name, of] : metrics) {
             evaluated_[name] = of.values();
             per_class_[name] = of.per_class(name, of_.data);
@@ -106,7 +142,8 @@ nlohmann::ordered_json node_classification_training::per_class(const std::string
 }
 
 bool node_classification_training::has_finite_parameters() const {
-    return have_finite_squares(of_.net.weights.values());
+    return have_finite_squares(of_.net.weights.values()) &&
+        (!of_.edges || have_finite_squares(of_.edges->net.relations.values()));
 }
 
 bool node_classification_training::evaluates_beside() const {
@@ -130,8 +167,7 @@ std::optional<gneiss::any_backend> classifier_on(
     return device->classify(network, {}, nullptr).backend;
 }
 
-run_loop_options node_classification_loop(
-    const node_classification_options& how, const gneiss::dataset_manifest& graph) {
+run_loop_options node_classification_loop(const gnn_options& how, const gneiss::dataset_manifest& graph) {
     const bool validates = graph.node_attributes.valid != 0;
     return {.unit = "nodes",
         .measure = how.early_stop_metric.value_or(metrics_of(graph).front()),
@@ -139,6 +175,20 @@ run_loop_options node_classification_loop(
         .validates = validates,
         .classifies = graph.node_attributes.target == gneiss::node_target_kind::classes,
         .best = how.keeps_best(validates),
+        .plateau = how.plateau()};
+}
+
+run_loop_options link_prediction_loop(
+    const gnn_options& how, const link_options& links, const gneiss::dataset_manifest& graph) {
+    const bool validates = graph.valid_edges != 0;
+    return {.unit = "edges",
+        .measure = how.early_stop_metric.value_or("MRR"),
+        .examples = graph.train_edges,
+        .validates = validates,
+        .best = how.keeps_best(validates),
+        .queries = 2 * links.valid_edges->of(graph.valid_edges),
+        .validated = links.validated(graph),
+        .remedy = fmt::format("try lower rates than --lr {:g} and --row-lr {:g}", *how.lr, *how.row_lr),
         .plateau = how.plateau()};
 }
 

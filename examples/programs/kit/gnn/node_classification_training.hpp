@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
-#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -18,6 +18,7 @@
 
 #include "kit/gnn/class_weights.hpp"
 #include "kit/gnn/classifier.hpp"
+#include "kit/gnn/network.hpp"
 #include "kit/gnn/node_classification_options.hpp"
 #include "kit/gnn/node_truth.hpp"
 #include "kit/run/device.hpp"
@@ -38,8 +39,14 @@ struct node_classification {
     [[nodiscard]] std::span<const gneiss::class_id> labels() const { return truth.labels(); }
 };
 
-/// Common part of node classification trainers: checkpoints of the weights, the best state, full-graph evaluation.
-/// Derived classes train an epoch and report on it.
+/// Link prediction by a network on given features: the flags and the network of `parts`.
+struct predicted_edges {
+    const link_options& how;
+    network& net;
+};
+
+/// Common part of trainers on given features, for nodes or links: checkpoints of the network, the best state,
+/// full-graph evaluation. Derived classes train an epoch and report on it.
 class node_classification_training : public trainer {
 public:
     /// Everything here outlives the trainer.
@@ -49,7 +56,7 @@ public:
         const gneiss::dataset& dataset; ///< the run's
         const gneiss::dataset& data;    ///< the same graph in the partitions used for training
         const gneiss::node_features& features;
-        const node_classification& classes;
+        const node_classification* classes; ///< null for links
         const training_plan& plan;
         const opened_run& run;
         const gneiss::engine_choice& engine;
@@ -59,17 +66,17 @@ public:
         std::stop_token stop;         ///< stops evaluations
         std::string program;
         run_reporter& live;
+        std::optional<predicted_edges> edges{}; ///< link prediction; none: node classification
     };
 
     epoch_end train(
         const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) final;
     void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) final;
     void keep_best(const programs::best_metrics& metrics) final;
-    programs::metric_values evaluate_best(const std::string&) final {
-        throw std::logic_error("states are tested when they are kept");
-    }
-    [[nodiscard]] bool evaluates_all_splits() const final { return true; }
+    programs::metric_values evaluate_best(const std::string& split) final;
+    [[nodiscard]] bool evaluates_all_splits() const final { return !of_.edges; }
     programs::metric_values evaluate(const std::string& split) final;
+    programs::metric_values validate() final;
     [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split) const final;
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }
     [[nodiscard]] bool has_finite_parameters() const final;
@@ -100,6 +107,8 @@ protected:
 
 private:
     [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const;
+    [[nodiscard]] classifier_source source();
+    [[nodiscard]] programs::metric_values rank(const std::string& split, const programs::count_or_all& edges);
 
     std::vector<gneiss::memory_charge> charges_;
     std::uint64_t generation_ = 0, best_generation_ = 0, warm_steps_ = 0;
@@ -119,7 +128,9 @@ void check_warm_start(const std::string& program, const node_classification_opti
     compute_device* device, const node_classification_options& how, classifier& net);
 
 /// Returns the run loop's options.
-[[nodiscard]] run_loop_options node_classification_loop(
-    const node_classification_options& how, const gneiss::dataset_manifest& graph);
+[[nodiscard]] run_loop_options node_classification_loop(const gnn_options& how, const gneiss::dataset_manifest& graph);
+/// The same for link prediction by a GNN.
+[[nodiscard]] run_loop_options link_prediction_loop(
+    const gnn_options& how, const link_options& links, const gneiss::dataset_manifest& graph);
 
 } // namespace trainers

@@ -189,7 +189,7 @@ gneiss::pipeline_options run_options::pipeline_options() const {
     return {.staleness = *staleness, .deterministic = deterministic, .sample_workers = threads > 4 ? threads / 4 : 1};
 }
 
-void link_options::add_model(programs::command& to, const std::string& default_regularizer) {
+void link_options::add_model(programs::command& to, const std::string& default_regularizer, bool embeddings) {
     to.option("decoder", decoder, "score function of edges")
         .choices({"dot", "distmult", "complex", "transe"})
         .default_text("complex; dot without relations");
@@ -205,10 +205,15 @@ void link_options::add_model(programs::command& to, const std::string& default_r
         .range(0)
         .default_text("0.05; 0 without one");
     to.option("reciprocal", reciprocal, "use inverse relations for head queries").default_text("with relations");
-    to.option("node-init", node_init, "initial node embeddings: zeros, uniform:A,B, normal:MEAN,STD or glorot")
-        .default_text("normal:0,0.1");
-    to.option("relation-init", relation_init, "initial relation embeddings, likewise").default_text("uniform:-0.1,0.1");
-    to.option("init", init, "initial node embeddings from a file, f32 [nodes, dim]").value_name("FILE.npy");
+    if (embeddings)
+        to.option("node-init", node_init, "initial node embeddings: zeros, uniform:A,B, normal:MEAN,STD or glorot")
+            .default_text("normal:0,0.1");
+    to.option("relation-init", relation_init,
+          embeddings ? "initial relation embeddings, likewise"
+                     : "initial relation embeddings: zeros, uniform:A,B, normal:MEAN,STD or glorot")
+        .default_text("uniform:-0.1,0.1");
+    if (embeddings)
+        to.option("init", init, "initial node embeddings from a file, f32 [nodes, dim]").value_name("FILE.npy");
 }
 
 void link_options::add_negatives(programs::command& to) {

@@ -151,7 +151,8 @@ struct link_options {
     std::optional<std::filesystem::path> eval_candidates; ///< instead of eval_negatives; may contain "{split}"
     std::string candidates = "all"; ///< of negatives and evaluation: all, range, or a file of names
 
-    void add_model(programs::command& to, const std::string& default_regularizer);
+    /// \param embeddings  nodes have embeddings of their own
+    void add_model(programs::command& to, const std::string& default_regularizer, bool embeddings = true);
     void add_negatives(programs::command& to);
     void add_ranking(programs::command& to);
 
