@@ -10,8 +10,8 @@
 #include <gneiss/order/cost.hpp>
 #include <gneiss/order/node_plan.hpp>
 #include <gneiss/order/tune.hpp>
-#include <gneiss/storage/adjacency/neighbor_coverage.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
+#include <gneiss/storage/adjacency/neighbor_coverage.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/train/gnn_memory.hpp>
