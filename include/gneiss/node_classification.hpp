@@ -22,6 +22,7 @@
 #include <gneiss/sample/any_graph_sampler.hpp>
 #include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
+#include <gneiss/train/any_loss_head.hpp>
 #include <gneiss/train/epoch_driver.hpp>
 #include <gneiss/train/statistics.hpp>
 
@@ -36,6 +37,8 @@ struct node_classifier_options {
     neighbor_direction direction = neighbor_direction::both; ///< direction that neighbors are sampled in
     sampler_kind sampler = sampler_kind::neighbor;           ///< sampler of neighborhoods
     std::optional<any_graph_sampler> own_sampler{};          ///< replaces `sampler`; `fanout` bounds its samples
+    /// Loss on class scores, any `loss_head`, in place of softmax cross-entropy: reads batch.labels or batch.seeds.
+    std::optional<any_loss_head> own_head{};
     /// Creates the policy of a feature cache: features stay on disk, dense rows are read one by one, and the policy
     /// decides which stay in memory. Empty: features of the resident partitions are in memory.
     ///

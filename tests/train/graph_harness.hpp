@@ -161,7 +161,9 @@ struct gnn_harness {
     std::optional<any_link_model> model{};
     /// Makes a backend that replaces the CPU's; may be empty.
     std::function<std::optional<any_backend>(gnn_harness&)> compute{};
-    batch_memory bound{}; ///< of a batch, after `run`
+    batch_memory bound{};                    ///< of a batch, after `run`
+    std::optional<any_loss_head> own_head{}; ///< of tasks on nodes
+    std::vector<float> class_weights{};      ///< the same
 
     gnn_harness(const graph_data& of, set_up options)
         : data(of),
@@ -243,9 +245,9 @@ struct gnn_harness {
         if (with.links)
             task.emplace(predicted_links{*model, relations, edges});
         else
-            task.emplace(classified_nodes{data.labels, [&, every](std::uint32_t s, std::vector<node_id>& out) {
-                                              training_nodes(data, states, every)(s, out);
-                                          }});
+            task.emplace(classified_nodes{data.labels,
+                [&, every](std::uint32_t s, std::vector<node_id>& out) { training_nodes(data, states, every)(s, out); },
+                class_weights, own_head});
         std::optional<any_backend> elsewhere = compute ? compute(*this) : std::nullopt;
         const gnn_parts parts{.task = *task,
             .encode = *encode,

@@ -69,7 +69,7 @@ struct node_classifier::parts {
             append_training_nodes(plan_, s, buckets_.rows(), training_nodes_, out);
         };
         trainer_.emplace(make_hanoi(training,
-            gnn_parts{.task = classified_nodes{labels_, append},
+            gnn_parts{.task = classified_nodes{labels_, append, {}, options_.own_head},
                 .encode = encode_,
                 .weights = weights_,
                 .optimizer = options_.optimizer,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,6 +13,8 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/embedding_table.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/train/batch_profile.hpp>
 #include <gneiss/train/staleness.hpp>
 #include <gneiss/train/train_loop.hpp>
 #include <gneiss/train/training_optimizers.hpp>
@@ -45,6 +49,32 @@ struct loop_of<S> {
 template <slot_set S>
 using loop_of = typename detail::loop_of<S>::type;
 
+/// Returns `options` with charges and bounds for batches of the sizes that the first `count` batches of the first state
+/// of `states` have, drawn as training would: so the budget holds for a producer whose sizes nobody states. A larger
+/// batch runs alone, in as much memory again; one of more than that is an error (over_budget).
+///
+/// Precondition: no thread must produce the batches in order (`batch_producer::in_order`). With a deterministic
+/// pipeline no batch is bounded.
+template <slot_set Slots>
+[[nodiscard]] train_loop_options sized_by_profile(train_loop_options options, Slots& slots, const epoch_plan& states,
+    std::uint64_t count = 8, const std::stop_token& stop = {}) {
+    const epoch_plan first{states.at(0)};
+    const auto memory_of = [&](const training_batch& b) { return detail::memory_in_backend(slots.backend, b); };
+    const batch_profile seen = profile_batches(slots.batches, {.states = first}, count, memory_of, stop);
+    const std::size_t learned = slots.embeddings.columns(), columns = learned + slots.features.columns().dense;
+    const std::uint64_t floats = columns + slots.embeddings.state_columns() + (learned != 0 ? columns : 0);
+    const batch_memory usual{
+        .sample = seen.with_margin(seen.sample), .rows = seen.nodes_with_margin() * floats * sizeof(float)};
+    options = options.charging(usual, 0);
+    if (options.pipeline.deterministic) return options;
+    const std::uint64_t compute = seen.with_margin(seen.compute), alone = usual.bytes() + compute;
+    options.sample_bytes = usual.sample;
+    options.compute_bytes = seen.compute == 0 ? 0 : compute;
+    options.spare_bytes += alone;
+    options.batch_bytes += (alone + compute) / options.in_flight() + 1; // charged for all: encoder, and the batch alone
+    return options;
+}
+
 /// A design as a value: a training loop with the slots that it owns. Marius, MariusGNN, Ginex and Hanoi are this class
 /// (train/trainers/), and so is a trainer of your own slots:
 ///
@@ -55,8 +85,8 @@ using loop_of = typename detail::loop_of<S>::type;
 /// Memory: that of the loop, whose options bound it, and of the slots. Thread-safety: one driving thread; `statistics`
 /// by any.
 ///
-/// From examples/22_own_task.cpp:
-/// \snippet 22_own_task.cpp loop
+/// From examples/30_own_trainer.cpp:
+/// \snippet 30_own_trainer.cpp slots
 template <class Loop>
 class trainer {
 public:
@@ -127,8 +157,8 @@ private:
     std::unique_ptr<Loop> loop_; // last: its threads use the rest
 };
 /// Deduces the loop from the slots.
-template <slot_set Slots, class... Rest>
-trainer(std::shared_ptr<Slots>, Rest&&...) -> trainer<loop_of<Slots>>;
+template <slot_set Slots>
+trainer(std::shared_ptr<Slots>, train_loop_options, training_optimizers, memory_budget&) -> trainer<loop_of<Slots>>;
 
 template <class Loop>
 trainer<Loop>::trainer(trainer&&) noexcept = default;

@@ -72,7 +72,7 @@ struct ginex_parts {
     any_sampler sampler;                    ///< samples the whole graph, made with the options' seed
     feature_input features;                 ///< features of the nodes
     gnn_task task;                          ///< what to predict; edges are in one partition
-    std::uint64_t nodes = 0;                ///< of the graph, for links; tasks on nodes have a label or target for each
+    std::uint64_t nodes = 0;                ///< of the graph, if the task has no label or target for each
     cpu_encoder& encode;                    ///< the GNN
     dense_parameters<>& weights;            ///< the encoder's, allocated, with the state of `optimizer`
     dense_optimizer optimizer;              ///< steps the weights

@@ -22,6 +22,7 @@
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
+#include <gneiss/train/any_loss_head.hpp>
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/batch_profile.hpp>
 #include <gneiss/train/cpu_backend.hpp>
@@ -63,11 +64,13 @@ struct predicted_links {
 };
 /// Node classification: the encoder's outputs are class scores.
 struct classified_nodes {
-    std::span<const class_id> labels; ///< one per node
+    std::span<const class_id> labels; ///< one per node; may be empty with `own_head`
     node_task::nodes_of_state nodes;  ///< appends the nodes that train in a state
     /// weights of the classes in the loss, as in `softmax_cross_entropy`; empty: all 1; only without a backend of your
     /// own
     std::vector<float> class_weights{};
+    /// loss on the outputs in place of softmax cross-entropy; only without a backend of your own
+    std::optional<any_loss_head> own_head{};
 };
 /// A node task with rows of targets. Only without a backend of your own.
 struct targeted_nodes {
@@ -105,5 +108,5 @@ struct gnn_parts {
 } // namespace gneiss
 
 #ifndef GNEISS_COMPILED
-#include <gneiss/train/trainers/detail/gnn.hpp>
+#include <gneiss/train/trainers/detail/gnn_parts.hpp>
 #endif

@@ -49,12 +49,15 @@ struct ginex_slots {
                 parts.nodes);
         }
         const auto* targets = std::get_if<targeted_nodes>(&parts.task);
-        const auto& training = targets != nullptr ? targets->nodes : std::get<classified_nodes>(parts.task).nodes;
+        const auto* labels = std::get_if<classified_nodes>(&parts.task);
+        const row_partitioning rows{targets != nullptr ? targets->task.targets.nodes
+                : labels->labels.empty()               ? parts.nodes
+                                                       : labels->labels.size(),
+            1};
+        const auto& training = targets != nullptr ? targets->nodes : labels->nodes;
         std::vector<node_id> list;
         training(0, list);
         if (list.empty()) throw error(errc::invalid_argument, "the list of training nodes is empty");
-        const row_partitioning rows{
-            targets != nullptr ? targets->task.targets.nodes : std::get<classified_nodes>(parts.task).labels.size(), 1};
         return inspected(
             nodes.emplace(node_task_of({options.batch, options.seed}, parts.task, parts.encode.outputs(), rows)),
             rows.nodes);
