@@ -151,6 +151,7 @@ struct gnn_harness {
     const graph_data& data;
     set_up with;
     temporary_directory files{};
+    memory_budget budget{}; ///< of the buffers and the training of a run
     std::optional<feature_store> features{};
     std::unique_ptr<embedding_file> rows{};
     any_row_optimizer optimizer;
@@ -222,7 +223,6 @@ struct gnn_harness {
     /// Calls use(training, states(epoch) → plan) with new buffers.
     template <class Use>
     void run(Use&& use, std::uint64_t every = 3, const epoch_plan* fixed = nullptr) {
-        memory_budget budget;
         const tbb_executor executor(with.threads);
         const any_order orders = order();
         epoch_plan states = fixed != nullptr ? *fixed : orders(0);

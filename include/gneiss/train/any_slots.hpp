@@ -218,6 +218,7 @@ struct reducer_interface {
     virtual ~reducer_interface() = default;
     virtual void* object_of(const std::type_info& type) noexcept = 0;
     virtual void reduce(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& stop) = 0;
+    [[nodiscard]] virtual memory_need need(std::uint64_t gradients) const = 0;
 };
 template <class T>
 struct reducer_model final : reducer_interface {
@@ -229,6 +230,7 @@ struct reducer_model final : reducer_interface {
     void reduce(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& stop) override {
         object.reduce(gradients, turn, stop);
     }
+    [[nodiscard]] memory_need need(std::uint64_t gradients) const override { return reducer_need(object, gradients); }
     T object;
 };
 
@@ -323,6 +325,7 @@ public:
     void reduce(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& stop) {
         self_->reduce(gradients, turn, stop);
     }
+    [[nodiscard]] memory_need need(std::uint64_t gradients) const { return self_->need(gradients); }
 };
 static_assert(gradient_reducer<any_reducer>);
 

@@ -205,7 +205,8 @@ struct gradient_turn {
 /// a loop of all replicas replica by replica from 0, by a loop of one replica once per step, with zeros where the last
 /// group has no batch for it. After the turn with `last`, `gradients` holds the values to step by, equal in all
 /// replicas. Before that, `reduce` zeroes `gradients`, or the next batch adds to them. A step may be repeated after a
-/// resume: an implementation that talks to others drops what it has seen, by step and replica.
+/// resume: an implementation that talks to others drops what it has seen, by step and replica. Optional: `need(n)`
+/// returns the memory that it takes for n gradients, a `memory_need`, which the loop charges.
 /// Cost: O(parameters) per batch, and messages between replicas; the compute stage waits for it. Thread: the compute
 /// stage's. Errors: any exception ends the epoch, and `run` rethrows it. The token stops when the run is stopped or a
 /// stage fails: a wait then ends by errc::canceled.

@@ -19,6 +19,7 @@
 #include <gneiss/train/epoch_driver.hpp>
 #include <gneiss/train/row_room.hpp>
 #include <gneiss/train/slots.hpp>
+#include <gneiss/train/sum_of_replicas.hpp>
 #include <gneiss/train/training_batch.hpp>
 #include <gneiss/train/training_optimizers.hpp>
 
@@ -57,6 +58,10 @@ struct train_loop_options {
     }
     /// Returns the memory that the loop charges.
     [[nodiscard]] memory_need need() const { return {"batches", in_flight() * batch_bytes + row_bytes}; }
+    /// Returns the memory of so many gradients that replicas share.
+    [[nodiscard]] static memory_need shared_gradients(std::uint64_t gradients) {
+        return {"shared gradients", gradients * sizeof(float)};
+    }
     /// Returns these options with charges for batches of at most `most`, and `rows` bytes for all their rows; 0: enough
     /// for `batches_with_rows`. With `sample`, a batch of more than that runs alone, in memory up to `most`.
     /// Deterministic runs are charged for `most`. Sets batch_bytes, sample_bytes and row_bytes, and adds to
@@ -102,8 +107,8 @@ static_assert(gradient_reducer<identity_reducer>);
 /// Memory: charges of the slots, plus `train_loop_options::need`, `in_flight` · `batch_bytes` + `row_bytes`: 0 bytes
 /// with default options, whatever the batches take; see `train_loop_options::charging`. A batch over `sample_bytes`,
 /// `row_bytes` or `compute_bytes` waits until all before it are applied and runs alone, with `spare_bytes` in addition,
-/// which are freed after it: bounds change no result. Thread-safety: one driving thread. Source: Marius, OSDI'21, §3
-/// and Algorithm 2.
+/// which are freed after it: bounds change no result. Replicas charge `shared_gradients` and the memory of the reducer
+/// in addition. Thread-safety: one driving thread. Source: Marius, OSDI'21, §3 and Algorithm 2.
 ///
 /// From examples/22_own_task.cpp:
 /// \snippet 22_own_task.cpp loop
@@ -146,6 +151,7 @@ public:
           driver_(stages(), options_.pipeline, make_batches(), &embeddings, {options_.replicas, options_.replica}) {
         embeddings_.set_optimizer(optimizers_.rows);
         backend_.prepare(options_.in_flight(), options_.replicas > 1);
+        if (options_.replicas > 1) charge_replicas(budget);
     }
 
     /// Runs epoch `from.epoch` over `states`, from batch `from.next` on, and counts steps from `from.steps` on: resumes
@@ -245,6 +251,13 @@ public:
     [[nodiscard]] pipeline_statistics statistics() const { return driver_.statistics(); }
 
 private:
+    void charge_replicas(memory_budget& budget) {
+        std::uint64_t gradients = 0;
+        for (const std::span<float> part : backend_.gradients()) gradients += part.size();
+        gradients_charge_ = budget.charge(train_loop_options::shared_gradients(gradients));
+        if (memory_need need = reducer_need(reducer_, gradients); need.bytes != 0)
+            reducer_charge_ = budget.charge(std::move(need));
+    }
     [[nodiscard]] static train_loop_options checked(train_loop_options options, const Batches& batches,
         const Features& features, const Embeddings& embeddings, const Backend& backend) {
         if (backend.device_resident() && !embeddings.keeps_all())
@@ -449,7 +462,7 @@ private:
     Backend& backend_;
     training_optimizers optimizers_;
     Reducer reducer_;
-    memory_charge charge_;
+    memory_charge charge_, gradients_charge_, reducer_charge_;
     std::stop_token stop_;                    // ends waits of producers in the current epoch
     std::optional<resident_embeddings> rows_; // host memory of the rows that the backend holds
     row_room room_;
