@@ -195,7 +195,7 @@ private:
     int before_[2] = {-1, -1};
 };
 
-/// What an observer received.
+/// Values that an observer received.
 struct received {
     std::vector<run_phase> phases;
     std::vector<programs::epoch_record> epochs;

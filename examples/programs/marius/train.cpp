@@ -78,7 +78,7 @@ trainers::plan_maker planner(const options& o, const gneiss::dataset_manifest& g
         plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
         plan.memory.add("edges", plan.edge_bytes, charged_by::component);
         plan.memory.add("tables", plan.table_bytes, charged_by::run);
-        plan.memory.add("bucket blocks", gneiss::bucket_reader::need(buckets).bytes, charged_by::run);
+        plan.memory.add(gneiss::bucket_reader::need(buckets), charged_by::run);
         const trainers::state_edges edges = trainers::edges_of_states(o, plan, graph, buckets, *sizes);
         plan.state_edges = edges.most;
         plan.memory.add("model",

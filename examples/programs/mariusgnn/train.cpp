@@ -271,7 +271,7 @@ private:
         graph_ = std::make_unique<gneiss::graph_buffer>(
             buckets, of_.engine.make, how.neighbors(), plan_.graph_bytes, budget_, form);
         if (how.links()) {
-            block_charge_.emplace(budget_.charge({"bucket blocks", gneiss::bucket_reader::need(buckets).bytes}));
+            block_charge_.emplace(budget_.charge(gneiss::bucket_reader::need(buckets)));
             reader_ = std::make_unique<gneiss::bucket_reader>(buckets, of_.engine.make);
             edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(),
                 gneiss::edge_buffer_options{

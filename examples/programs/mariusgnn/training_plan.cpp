@@ -250,7 +250,7 @@ private:
         plan.memory.add("tables", plan.table_bytes, charged_by::run);
         if (o_.links()) {
             plan.memory.add("edges", plan.edge_bytes, charged_by::component);
-            plan.memory.add("bucket blocks", gneiss::bucket_reader::need(buckets).bytes, charged_by::run);
+            plan.memory.add(gneiss::bucket_reader::need(buckets), charged_by::component);
             plan.memory.add("decoder",
                 trainers::link_model_bytes(o_, *o_.batch, o_.threads, *of_.net.links, graph.nodes), charged_by::run);
         } else { // labels and splits of all nodes; training, validation and test nodes

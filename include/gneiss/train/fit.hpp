@@ -30,7 +30,7 @@
 
 namespace gneiss {
 
-/// What training changes: the contents of a checkpoint.
+/// The numbers that training changes: the contents of a checkpoint.
 class trained_state {
 public:
     trained_state() = default;

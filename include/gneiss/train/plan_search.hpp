@@ -34,7 +34,7 @@ struct plan_costs {
     std::function<std::uint64_t(const plan_choice&)> bytes; ///< least memory of its plan
 };
 
-/// What a search may choose from.
+/// The choices open to a search.
 struct plan_request {
     std::uint32_t partitions = 1;              ///< fewest
     bool more_partitions = true;               ///< also more than that

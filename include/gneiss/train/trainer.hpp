@@ -50,8 +50,8 @@ template <slot_set S>
 using loop_of = typename detail::loop_of<S>::type;
 
 /// Returns `options` with charges and bounds for batches of the sizes that the first `count` batches of the first state
-/// of `states` have, drawn as training would: so the budget holds for a producer whose sizes nobody states. A larger
-/// batch runs alone, in as much memory again; one of more than that is an error (over_budget).
+/// of `states` have: the budget holds for a producer whose sizes are unknown. A larger batch runs alone, in as much
+/// memory again; one of more than that is an error (over_budget).
 ///
 /// Precondition: no thread must produce the batches in order (`batch_producer::in_order`). With a deterministic
 /// pipeline no batch is bounded.

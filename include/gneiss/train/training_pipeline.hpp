@@ -36,7 +36,7 @@ inline constexpr std::size_t stage_count = 6; ///< number of stages
 inline constexpr std::array<const char*, stage_count> stage_names{
     "sample", "gather", "to_device", "compute", "to_host", "update"};
 
-/// How often a stage runs.
+/// Frequency of a stage.
 enum class stage_scope : std::uint8_t {
     batch, ///< with every batch
     state  ///< with the first batch of each state, before it or any later one goes on to the next stage

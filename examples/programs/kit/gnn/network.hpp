@@ -17,7 +17,7 @@ namespace trainers {
 /// relations.
 class network : public classifier {
 public:
-    /// \param of_links  flags of the decoder; null: the network predicts classes of nodes
+    /// \param of_links  flags of the decoder; null: the network is for tasks on nodes
     /// \param in        columns of the first layer
     /// Throws usage_error if the last layer's width is not the number of classes.
     network(const gnn_options& how, const link_options* of_links, const gneiss::input_columns& in,

@@ -82,8 +82,8 @@ using marius_trainer = trainer<marius_loop>;
 
 /// Makes Marius.
 ///
-///     marius_trainer training = make_marius({.batch_edges = 1000}, {model, adagrad{}, rows, edges, relations}, executor,
-///         budget);
+///     marius_trainer training = make_marius(
+///         {.batch_edges = 1000}, {model, adagrad{}, rows, edges, relations}, executor, budget);
 ///     for (std::uint64_t e = 0; e < 10; ++e) loss.push_back(training.run(plan, e).model.mean_loss());
 ///
 /// Memory: in_flight · `bound_batch().sample` + `row_memory`, charged to the budget. Precondition: executor and budget
