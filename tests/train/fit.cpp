@@ -42,17 +42,13 @@ struct links_run {
         embedding_table relations(model.relation_rows(2), {8, 8});
         initialize_rows(initializer::uniform(-.1F, .1F), 0, 1, embedding_kind::relations, 0, 8, relations.table(),
             serial_executor{});
-        embedding_file rows =
-            open_rows(directory, engines, graph.partitioning, layout, [&](const std::filesystem::path& path) {
-                any_engine engine = engines();
-                embedding_file::create(engine, path, graph.partitioning, layout, 4);
-                embedding_file file(engines, path, graph.partitioning, layout, 4);
-                file.fill([&](std::uint64_t first, matrix_view<float> to) {
-                    initialize_rows(
-                        initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, 8, to, serial_executor{});
-                });
-                file.commit();
+        const auto file = open_rows(directory, engines, graph.partitioning, layout, [&](embedding_file& fresh) {
+            fresh.fill([&](std::uint64_t first, matrix_view<float> to) {
+                initialize_rows(
+                    initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, 8, to, serial_executor{});
             });
+        });
+        embedding_file& rows = *file;
         memory_budget budget;
         partition_buffer buffer(rows, {.resident_partitions = 2, .prefetch = 1}, budget);
         edge_buffer edges(graph.source(), {.partitions = 4}, budget);

@@ -129,6 +129,7 @@ TEST_CASE("each choice of a design fills its slot with the type of the table of 
             set_up with;
             with.links = links;
             with.rows = rows;
+            if (!rows) with.features = test::feature_form{};
             with.layers = links ? "sage:8,sage:8" : with.layers;
             gnn_harness all(data, with);
             all.run([&](mariusgnn_trainer& training, const auto&) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -122,12 +123,12 @@ struct fit_result {
     }
 };
 
-/// Opens the rows of a run of `fit` for its trainer: those of its checkpoint or, in a new run, a file made by `create`.
-/// \param create  create(path) makes the file, filled and committed
+/// Opens the rows of a run of `fit` for its trainer: those of its checkpoint or, in a new run, a new file.
+/// \param fill  fill(file) fills a new file with first values
 /// Throws errc::config_mismatch for a checkpoint of other rows.
-template <class Create>
-[[nodiscard]] embedding_file open_rows(const std::filesystem::path& directory, const engine_factory& engines,
-    const row_partitioning& rows, row_layout layout, Create&& create);
+[[nodiscard]] std::unique_ptr<embedding_file> open_rows(const std::filesystem::path& directory,
+    const engine_factory& engines, const row_partitioning& rows, row_layout layout,
+    const std::function<void(embedding_file&)>& fill);
 
 /// Trains `training` to its last epoch, to an early stop or to a stop, from where the run in `options.directory` is.
 ///

@@ -102,14 +102,15 @@ public:
           features_(slots->features),
           embeddings_(slots->embeddings),
           backend_(slots->backend) {
-        if constexpr (requires { slots->relations; }) relations_ = slots->relations;
-        check_relations(optimizers.rows);
+        const any_row_optimizer rows = optimizers.rows;
         if constexpr (requires { slots->reducer; })
             loop_ = std::make_unique<Loop>(std::move(options), batches_, features_, embeddings_, backend_,
                 std::move(optimizers), budget, slots->reducer);
         else
             loop_ = std::make_unique<Loop>(
                 std::move(options), batches_, features_, embeddings_, backend_, std::move(optimizers), budget);
+        if constexpr (requires { slots->relations; }) relations_ = slots->relations;
+        check_relations(rows);
         slots_ = std::move(slots);
     }
     trainer(trainer&&) noexcept;

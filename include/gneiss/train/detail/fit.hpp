@@ -189,20 +189,26 @@ fit_result fit(trainer<Loop>& training, const std::function<epoch_plan(std::uint
     return run.course;
 }
 
-template <class Create>
-embedding_file open_rows(const std::filesystem::path& directory, const engine_factory& engines,
-    const row_partitioning& rows, row_layout layout, Create&& create) {
+inline std::unique_ptr<embedding_file> open_rows(const std::filesystem::path& directory, const engine_factory& engines,
+    const row_partitioning& rows, row_layout layout, const std::function<void(embedding_file&)>& fill) {
     const std::filesystem::path path = directory / "rows", at = directory / "checkpoint";
     (void)make_directory(directory);
     if (!std::filesystem::exists(at)) {
-        create(path);
-        return embedding_file(engines, path, rows, layout, rows.partitions);
+        {
+            any_engine engine = engines();
+            embedding_file::create(engine, path, rows, layout, rows.partitions);
+        }
+        auto file = std::make_unique<embedding_file>(engines, path, rows, layout, rows.partitions);
+        fill(*file);
+        file->commit();
+        return file;
     }
     const checkpoint saved = load_checkpoint(at);
     if (saved.layout != layout || saved.partitioning.nodes != rows.nodes ||
         saved.partitioning.partitions != rows.partitions)
         throw error(errc::config_mismatch, "has other rows or partitions", {.path = at});
-    return embedding_file(engines, path, rows, layout, saved.slots, saved.disk_slots, saved.row_checksums);
+    return std::make_unique<embedding_file>(
+        engines, path, rows, layout, saved.slots, saved.disk_slots, saved.row_checksums);
 }
 
 } // namespace gneiss

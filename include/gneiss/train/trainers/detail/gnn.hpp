@@ -89,8 +89,10 @@ template <class Parts>
     if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task))
         return any_backend(std::in_place_type<cpu_encoder_backend<target_head>>, parts.encode, parts.weights,
             target_head{nodes->task.loss, nodes->task.positive_weights}, seed, executor, std::move(frozen));
+    const auto& nodes = std::get<classified_nodes>(parts.task);
+    if (nodes.own_head) return nodes.own_head->backend(parts.encode, parts.weights, seed, executor, std::move(frozen));
     return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode, parts.weights,
-        classification_head{std::get<classified_nodes>(parts.task).class_weights}, seed, executor, std::move(frozen));
+        classification_head{nodes.class_weights}, seed, executor, std::move(frozen));
 }
 
 /// Returns the node task of a GNN.
