@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks the structure of the library: includes point down only; each optional dependency stays behind its fence; headers
-# neither print nor read the environment; none is too long; gneiss.hpp includes all headers that compute in memory and need
-# no option; train/slots.hpp includes at most 30; README.md shows the first program unchanged, headers the snippets that
-# tests/structure compiles; all files show the version of version.hpp.
+# neither print nor read the environment; none is too long, and a design's page of choices has at most 80 lines; gneiss.hpp
+# includes all headers that compute in memory and need no option; train/slots.hpp includes at most 30; README.md shows the
+# first program unchanged, headers the snippets that tests/structure compiles; all files show the version of version.hpp.
 #
 #   check.sh [ROOT]                every violation as FILE:LINE: TEXT; exit 1 if there is one
 #   check.sh --without-cuda [ROOT] the same for the tree without cuda/, on which no other header may depend
@@ -215,6 +215,11 @@ done < <(xargs grep -HnE "$touching" <<<"$headers" | grep -vE "$touched_by" || t
 for file in $headers; do
     lines=$(wc -l <"$file")
     [ "$lines" -le 500 ] || report "$file:$lines" "is longer than 500 lines"
+    case "$file" in
+    train/trainers/detail/marius.hpp | train/trainers/detail/mariusgnn.hpp | train/trainers/detail/ginex.hpp | train/trainers/detail/hanoi.hpp)
+        [ "$lines" -le 80 ] || report "$file:$lines" "is a design's page of choices, and longer than 80 lines"
+        ;;
+    esac
     case "$file" in
     *.cuh) # the gate of tests/simt checks its kernels
         if grep -q '^__global__' "$file" && ! grep -rqsF --include='*.cu' "#include <gneiss/$file>" ../../tests/simt; then

@@ -119,6 +119,7 @@ plant core/a.hpp 'inline int* f() { return new int; }' 'owns by a raw new'
 plant core/a.hpp 'inline void f(auto& thread) { thread.detach(); }' 'detaches a thread'
 mapfile -t long < <(yes '//' | head -500)
 put core/long.hpp "${long[@]}"
+put train/trainers/detail/hanoi.hpp "${long[@]:0:79}"
 put cuda/order/ungated.cuh '__global__ void f() {}'
 echo '// nothing' >"$scratch/tree/include/gneiss/core/many.hpp"
 echo '#pragma once' >"$scratch/tree/include/gneiss/core/unlicensed.hpp"
@@ -130,6 +131,7 @@ printf '%s\n' 'f(static_cast<std::uint32_t>(flags.steps));' 'f(static_cast<unsig
 sed -i 1d "$scratch/tree/examples/recipes/a.toml"
 sed -i 's/x\.b/x.c/' "$scratch/tree/tests/structure/snippets.cpp"
 expected+=('include/gneiss/core/long.hpp:502: is longer than 500 lines'
+    "include/gneiss/train/trainers/detail/hanoi.hpp:81: is a design's page of choices, and longer than 80 lines"
     'include/gneiss/cuda/order/ungated.cuh:1: has kernels that no .cu file of tests/simt includes'
     'include/gneiss/core/many.hpp:1: has no #pragma once'
     'include/gneiss/core/unlicensed.hpp:1: does not begin with its license (SPDX)'
