@@ -146,8 +146,8 @@ inline std::vector<streamed_budget> streamed_budgets(const model& m, const store
     const layerwise_edges edges(m.encode, graph.store, d);
     block_reader reader(graph.store, threads());
     const detail::list_degrees degrees(graph.store, d, reader, std::stop_token{});
-    const std::uint64_t least = std::max(
-        least_memory(m, graph, in, options), detail::list_degrees::memory_bytes(graph.rows) + 2 * edges.either);
+    const std::uint64_t least =
+        std::max(least_memory(m, graph, in, options), detail::list_degrees::need(graph.rows, edges.either).bytes);
     std::uint64_t bytes = 0, before = 0, step = 10 * percent; // in thousandths
     for (const memory_need& part : plan_layerwise(m.encode, in, graph.store, options, memory_budget::unlimited).parts)
         bytes += part.bytes;

@@ -59,7 +59,7 @@ struct found_plan {
     };
     candidate best{};                     ///< that of the least memory if none fits
     bool fits = false;                    ///< `best` does
-    std::optional<candidate> runner_up{}; ///< the best rejected one
+    std::optional<candidate> runner_up{}; ///< the best rejected one of the same order
 };
 
 namespace detail {
@@ -87,7 +87,8 @@ public:
         const ranked* const best = choose();
         found.best = best->of;
         for (const ranked& c : fitting_)
-            if (&c != best && (!found.runner_up || c.of.reads < found.runner_up->reads)) found.runner_up = c.of;
+            if (&c != best && c.order == best->order && (!found.runner_up || c.of.reads < found.runner_up->reads))
+                found.runner_up = c.of;
         return found;
     }
 
