@@ -97,8 +97,8 @@ void options::add_to(programs::command& to) {
     add_dropout(to);
     add_model(to, "none", false);
     to.group("Training");
-    to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
-    to.option("batch", batch, "edges or nodes per batch").range(1).default_text("1000; links: from the graph");
+    to.option("epochs", epochs, "passes over edges or nodes").range(1).default_text("from the graph");
+    to.option("batch", batch, "edges or nodes per batch").range(1).default_text("1000; links: by graph");
     add_sampling(to);
     add_negatives(to);
     add_optimizer(
@@ -116,7 +116,7 @@ void options::add_to(programs::command& to) {
         .choices({"disk", "mmap", "memory"})
         .default_text("memory if all fits, else disk")
         .neutral();
-    to.option("feature-cache", feature_cache, "cache policy of features, or: none, mmap, memory (all features)")
+    to.option("feature-cache", feature_cache, "cache policy of features, or their location")
         .choices({"belady", "lru", "s3fifo", "static", "none", "mmap", "memory"})
         .default_text("memory if all fits, else belady")
         .neutral();
