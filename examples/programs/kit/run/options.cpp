@@ -121,7 +121,7 @@ void run_options::add_validation(programs::command& to, const std::string& defau
 void run_options::add_output(programs::command& to, const std::string& program) {
     to.group("Output");
     to.option("out", out, "run directory").value_name("RUN").default_text("runs/" + program + "-DATASET-N").neutral();
-    to.option("resume", resume, "resume from the last checkpoint; start the run if there is none").transient();
+    to.option("resume", resume, "resume from the last checkpoint, or start the run").transient();
     to.option("force", force, "replace an existing run").transient();
     to.option("checkpoint-every", checkpoint_every, "30s, 5m, 1epoch or never; one is always written at the end")
         .neutral();
