@@ -59,7 +59,7 @@ struct found_plan {
     };
     candidate best{};                     ///< that of the least memory if none fits
     bool fits = false;                    ///< `best` does
-    std::optional<candidate> runner_up{}; ///< the best rejected one of the same order
+    std::optional<candidate> runner_up{}; ///< the best rejected one of another shape and the same order
 };
 
 namespace detail {
@@ -86,8 +86,12 @@ public:
         found.fits = true;
         const ranked* const best = choose();
         found.best = best->of;
+        const auto shape = [](const ranked& c) {
+            return std::tuple(c.of.choice.partitions, c.of.choice.slots, c.of.choice.prefetch);
+        };
         for (const ranked& c : fitting_)
-            if (&c != best && c.order == best->order && (!found.runner_up || c.of.reads < found.runner_up->reads))
+            if (shape(c) != shape(*best) && c.order == best->order &&
+                (!found.runner_up || c.of.reads < found.runner_up->reads))
                 found.runner_up = c.of;
         return found;
     }
