@@ -43,6 +43,7 @@
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/memory_plan.hpp>
 #include <gneiss/core/node_set.hpp>
 #include <gneiss/core/object_pool.hpp>
 #include <gneiss/core/random.hpp>

@@ -678,7 +678,7 @@ void disturb_gnn_trainers(int times) {
 } // namespace
 
 TEST_CASE("a run killed or refused memory at random ends in the bits of an undisturbed one") {
-    CHECK(disturb_marius(6) > 6);
+    CHECK(disturb_marius(6) > 2); // of up to 24 processes, by chance
 }
 TEST_CASE("each trainer, killed or refused memory at many random moments, ends in the bits of an undisturbed run" *
     doctest::test_suite("long")) {

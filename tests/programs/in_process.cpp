@@ -82,6 +82,7 @@ void set(trainers::run_options& flags, const trainers::run_options& changes) {
     flags.out = changes.out;
     flags.resume = changes.resume;
     flags.warm_start = changes.warm_start;
+    flags.buffer = changes.buffer;
     flags.memory = changes.memory.value_or(programs::byte_size{std::uint64_t{1} << 30});
     flags.outside = changes.outside;
     flags.epochs = epochs;
@@ -336,6 +337,35 @@ TEST_CASE("warnings are those of the call: they go to its observer and its recor
     CHECK(shop.result("warm").at("warnings") == json(seen.warnings));
     CHECK(marius.train(into(shop / "next"), {}, {}).record.warnings.empty());
     CHECK(!shop.result("next").contains("warnings"));
+}
+
+TEST_CASE("a run charges the parts of its plan, by their names and up to their sizes") {
+    const data_workshop shop;
+    for (const trainer_case& of : all_trainers(shop))
+        for (const bool small : {false, true}) { // in memory, and where the budget allows less
+            CAPTURE(of.program);
+            CAPTURE(of.flags);
+            trainers::run_options flags = into(shop / "charged");
+            if (small) flags.buffer = 2;
+            std::map<std::string, std::uint64_t> parts, charged;
+            run_events events;
+            events.on_plan = [&](const programs::plan_record& plan, const std::vector<gneiss::memory_need>& charges) {
+                for (const auto& [name, bytes] : plan.parts) CHECK(parts.emplace(name, bytes).second);
+                for (const gneiss::memory_need& charge : charges) charged[charge.name] += charge.bytes;
+            };
+            CHECK(of.train(flags, events, {}).record.status == run_status::done);
+            fs::remove_all(shop / "charged");
+            for (const auto& [name, bytes] : charged) {
+                if (bytes == 0) continue;
+                CAPTURE(name);
+                REQUIRE(parts.contains(name));
+                CHECK(bytes <= parts.at(name));
+            }
+            for (const char* name : {"program", "batches"}) {
+                CAPTURE(name);
+                CHECK(parts.contains(name));
+            }
+        }
 }
 
 TEST_CASE("--memory limits what a call adds to the process, unless the caller counts all of it") {

@@ -697,15 +697,17 @@ TEST_CASE("a phase releases data that the next epoch reads again") {
     with.order = "memory";
     with.order_slots = with.buffer_slots = 2;
     const outcome expected = train(data, with);
-    gnn_harness all(data, with);
-    std::vector<training_statistics> found;
-    all.run([&](mariusgnn_trainer& training, const auto& states) {
-        for (std::uint64_t e = 0; e < with.epochs; ++e) {
-            found.push_back(training.run(states(e), e).model);
-            training.enter(phase::evaluate);
-        }
-    });
-    CHECK(all.end(found) == expected);
+    for (const phase next : {phase::between_epochs, phase::evaluate}) {
+        gnn_harness all(data, with);
+        std::vector<training_statistics> found;
+        all.run([&](mariusgnn_trainer& training, const auto& states) {
+            for (std::uint64_t e = 0; e < with.epochs; ++e) {
+                found.push_back(training.run(states(e), e).model);
+                training.enter(next);
+            }
+        });
+        CHECK(all.end(found) == expected);
+    }
 }
 
 TEST_CASE("incompatible slots are refused at construction") {

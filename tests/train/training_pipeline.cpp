@@ -68,6 +68,9 @@ toy_run train(std::uint64_t batches, std::uint64_t per_state, pipeline_options o
         pipeline.submit(std::move(b), last - i, i % per_state == 0);
     }
     pipeline.drain();
+    std::size_t visited = 0;
+    pipeline.for_each_idle([&](toy_batch&) { ++visited; });
+    CHECK(visited == pool); // after a drain all are idle
     run.statistics = pipeline.statistics();
     return run;
 }

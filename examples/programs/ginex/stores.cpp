@@ -16,12 +16,10 @@
 
 namespace ginex {
 
-std::uint64_t memory_of_lists(const options& settings, const gneiss::csc_files& files) {
-    std::uint64_t bytes = gneiss::csc_lists::need(files).bytes;
-    if (*settings.topology == "memory")
-        for (const auto& path : {files.in, files.out})
-            if (!path.empty()) bytes += gneiss::csc_lists::read_stamp(path).edges * sizeof(gneiss::node_id);
-    return bytes;
+std::vector<gneiss::memory_need> needs_of_lists(const options& settings, const gneiss::csc_files& files) {
+    std::vector<gneiss::memory_need> needs{gneiss::csc_lists::need(files)};
+    if (*settings.topology == "memory") needs.push_back(gneiss::memory_csc::need(files));
+    return needs;
 }
 
 gneiss::disk_csc_options reading_of(const options& settings) {

@@ -34,8 +34,8 @@ using programs::lists_of;
 using programs::make_lists;
 using programs::occurrences;
 
-/// Returns the memory of offsets and, in memory, adjacency lists [bytes].
-[[nodiscard]] std::uint64_t memory_of_lists(const options& settings, const gneiss::csc_files& files);
+/// Returns the memory of offsets and, in memory, adjacency lists.
+[[nodiscard]] std::vector<gneiss::memory_need> needs_of_lists(const options& settings, const gneiss::csc_files& files);
 
 /// A sampler that counts the reads of each node's list that its draws are worth: see `visit_counter`.
 struct counting_sampler {

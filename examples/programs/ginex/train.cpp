@@ -212,6 +212,8 @@ private:
     }
 
     std::uint64_t memory_between_epochs() override {
+        training_->enter(gneiss::phase::between_epochs);
+        programs::trim_memory();
         if (!plan_.shares_caches) return node_classification_training::memory_between_epochs();
         if (features_->cache() != nullptr) features_->cache()->release();
         if (neighbors_) neighbors_->release();
@@ -396,7 +398,7 @@ private:
         const profile seen =
             take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first,
                 net_, executor, budget_, context_.stop);
-        plan_ = plan_training(o, data_, features_, net_, seen, first.size(), negatives_.bytes, budget_.used());
+        plan_ = plan_training(o, data_, features_, net_, seen, first.size(), negatives_.memory, budget_.used());
         if (o.links() && !o.no_eval)
             trainers::check_candidates(o, o.seed, data_, plan_.common.evaluation_bytes, context_.stop);
         o.cache_split = plan_.cache_split;

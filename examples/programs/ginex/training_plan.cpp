@@ -23,9 +23,9 @@
 
 namespace ginex {
 
-using trainers::charged_by;
-
 namespace {
+
+constexpr const char* row_gather = "row gather"; // as charged by gneiss::row_gather
 
 /// Returns somewhat more than was observed: the batches of an epoch are much alike, small ones less so. Their sizes are
 /// sums of draws, so eight square roots are far more than they ever differ by. A batch beyond that runs alone.
@@ -98,7 +98,7 @@ profile take_profile(const options& settings, const topology& graph, const gneis
     std::size_t row_bytes, const gneiss::seed_batches& batches, const trainers::classifier& net,
     const gneiss::tbb_executor& executor, gneiss::memory_budget& budget, const std::stop_token& stop) {
     profile seen;
-    seen.list_bytes = memory_of_lists(settings, files);
+    seen.lists_in_memory = needs_of_lists(settings, files);
     seen.batches = std::min<std::uint64_t>(16, batches.size());
     const bool both_caches = settings.caches_rows() && *settings.topology == "disk" &&
         *settings.pipeline != "alternate" && !settings.cache_split;
@@ -195,7 +195,7 @@ namespace {
 
 /// \param least_evaluation  minimum of its part [bytes]
 training_plan plan_with(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
-    const trainers::network& net, const profile& seen, std::uint64_t batches, std::uint64_t candidate_bytes,
+    const trainers::network& net, const profile& seen, std::uint64_t batches, const gneiss::memory_need& candidates,
     std::uint64_t charged, std::uint64_t least_evaluation) {
     const gneiss::dataset_manifest& graph = data.manifest();
     training_plan result;
@@ -204,9 +204,6 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     plan.partitioning = data.buckets().rows();
     plan.in_memory = *settings.topology == "memory" && *settings.feature_cache == "memory";
     plan.slots = plan.partitioning.partitions;
-    const auto add = [&](const char* name, std::uint64_t bytes, charged_by by) {
-        if (bytes != 0) plan.memory.add(name, bytes, by);
-    };
     const gneiss::feature_store store(features.files(), {graph.nodes, 1});
     const gneiss::gnn_memory bound =
         memory_of_batches(settings, net, seen, graph.nodes, store.sparse() ? store.nnz() : 0);
@@ -225,47 +222,42 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     const std::uint64_t staged = decoded ? result.batch_nodes * row_bytes * 9 / 8 : 0;
     const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{20} << 20,
                         counted = charged + settings.outside.value_or(programs::memory_use{}).anonymous;
-    add("program", rss - std::min(rss, counted) + code, charged_by::run);
+    plan.memory.reserve({"program", rss - std::min(rss, counted) + code});
     if (settings.links()) {
-        add("edges", graph.train_edges * sizeof(gneiss::edge), charged_by::component);
-        add("bucket blocks", gneiss::bucket_reader::need(data.buckets()).bytes, charged_by::component);
-        add("decoder", trainers::link_model_bytes(settings, *settings.batch, settings.threads, *net.links, graph.nodes),
-            charged_by::run);
-        add("candidates", candidate_bytes, charged_by::run);
+        plan.memory.add(gneiss::edge_buffer::need({.bytes = graph.train_edges * sizeof(gneiss::edge)}));
+        plan.memory.add(gneiss::bucket_reader::need(data.buckets()));
+        plan.memory.reserve(
+            trainers::decoder_need(settings, *settings.batch, settings.threads, *net.links, graph.nodes));
+        plan.memory.reserve(candidates);
     } else {
-        add("node labels",
-            graph.nodes * graph.node_attributes.label_bytes() +
-                (graph.node_attributes.train * 2 +
-                    (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) *
-                    4,
-            charged_by::run);
-        if (!settings.no_eval) add("score tables", trainers::node_metrics::bytes(graph), charged_by::run);
+        plan.memory.reserve(trainers::label_need(graph, !settings.no_eval));
+        if (!settings.no_eval) plan.memory.reserve(trainers::node_metrics::need(graph));
     }
-    add("weights", net.bytes(), charged_by::run);
-    add("lists of neighbors", seen.list_bytes, charged_by::component);
-    if (*settings.topology == "disk")
-        add("reading neighbors", gneiss::disk_csc::need(reading_of(settings)).bytes, charged_by::component);
+    plan.memory.reserve(net.need());
+    for (const gneiss::memory_need& need : seen.lists_in_memory) plan.memory.add(need);
+    if (*settings.topology == "disk") plan.memory.add(gneiss::disk_csc::need(reading_of(settings)));
     if (*settings.feature_cache == "memory")
-        add("features",
-            gneiss::feature_buffer::need({gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}}, store).bytes,
-            charged_by::component);
+        plan.memory.add(
+            gneiss::feature_buffer::need({gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}}, store));
     else if (*settings.feature_cache != "mmap")
-        add("row gather", result.staging_bytes + result.batch_nodes * 28, charged_by::component);
+        plan.memory.add({row_gather, result.staging_bytes + result.batch_nodes * 28});
     const bool bounded = net.encode.inputs().sparse == 0; // entries of sparse rows are known later
     result.encoder_bytes = bounded ? std::min(bound.encoder, some_more(seen.most_encoder)) : 0;
-    const std::uint64_t encoder = bounded ? result.encoder_bytes : bound.encoder, samplers = workers * bound.sampler,
-                        samples = (*settings.in_flight + workers + (settings.superbatches() ? 1 : 0)) * sample + staged;
+    const gneiss::memory_need encoder = bound.encoders(result.encoder_bytes), samplers = bound.samplers(workers);
+    const std::uint64_t samples = (*settings.in_flight + workers + (settings.superbatches() ? 1 : 0)) * sample + staged;
     // If memory is scarce, a batch waits with its gather until the one before it is computed, unless both have fewer
     // rows.
     const std::uint64_t with_all =
-        plan.memory_bytes() + samples + *settings.in_flight * rows_of_batch + samplers + encoder + least_evaluation;
+        plan.memory_bytes() + samples + *settings.in_flight * rows_of_batch + samplers.bytes + encoder.bytes;
     const std::uint64_t with_rows = with_all + plan.budget / 8 <= plan.budget ? *settings.in_flight : 1;
     result.room_nodes = gneiss::ceil_div(with_rows * result.batch_nodes, *settings.in_flight);
-    add("batches", samples + with_rows * rows_of_batch, charged_by::run);
-    add("samplers", samplers, charged_by::run);
-    add("encoder", encoder, charged_by::run);
-    plan.evaluation_bytes = least_evaluation;
-    add("evaluation", plan.evaluation_bytes, charged_by::run);
+    const std::uint64_t batches_bytes = samples + with_rows * rows_of_batch, freed = batches_bytes + encoder.bytes,
+                        between = least_evaluation - std::min(least_evaluation, freed);
+    plan.memory.reserve({"batches", batches_bytes});
+    plan.memory.reserve(samplers);
+    plan.memory.reserve(encoder);
+    plan.memory.reserve({"evaluation", between});
+    plan.evaluation_bytes = freed + between;
     const std::uint64_t margin = plan.budget / 20; // the paper leaves 5 %
     if (settings.deals_rows()) {
         // Enough for a piece of 256 KiB of each batch of an epoch, which a disk writes at its full rate: half of the
@@ -277,7 +269,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
             gneiss::extent_rows::need(graph.nodes, {.memory = memory}).bytes + 16 * result.batch_nodes;
         if (*settings.gather == "scan" || plan.memory_bytes() + whole + margin <= plan.budget) {
             result.dealing_bytes = memory;
-            add("dealing out rows", whole, charged_by::component);
+            plan.memory.add({"dealing out rows", whole});
         }
     }
 
@@ -384,20 +376,21 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
                 bytes)
             slots -= slots / 64 + 1;
         result.slots = static_cast<std::size_t>(slots);
-        add("filling the feature cache", filling(slots), charged_by::component);
+        if (*settings.feature_cache != "memory" && *settings.feature_cache != "mmap")
+            plan.memory.raise(row_gather, result.staging_bytes + result.batch_nodes * 28 + filling(slots));
     }
-    const std::uint64_t rows = result.slots == 0
-        ? 0
-        : result.slots * row_bytes + gneiss::slot_table::bytes_needed(graph.nodes, result.slots, result.table);
-    result.cache_bytes = in_turns ? rows : rows + result.neighbor_bytes;
+    const gneiss::memory_need cached = result.slots == 0
+        ? gneiss::memory_need{}
+        : gneiss::cached_rows<gneiss::any_row_source>::need(graph.nodes, row_bytes, result.slots, result.table);
+    result.cache_bytes = in_turns ? cached.bytes : cached.bytes + result.neighbor_bytes;
     if (in_turns) {
-        add("caches, in turns", std::max(rows, result.neighbor_bytes + ahead), charged_by::component);
+        plan.memory.add({"caches, in turns", std::max(cached.bytes, result.neighbor_bytes + ahead)});
     } else {
-        add(result.pass_bytes != 0 ? "change sets, or neighbors in passes" : "change sets", ahead, charged_by::run);
-        add("neighbor cache", result.neighbor_bytes, charged_by::component);
-        add("feature cache", rows, charged_by::component);
+        plan.memory.reserve({result.pass_bytes != 0 ? "change sets, or neighbors in passes" : "change sets", ahead});
+        plan.memory.add({"neighbor cache", result.neighbor_bytes});
+        plan.memory.add(cached);
     }
-    result.spare_bytes = plan.evaluation_bytes + plan.budget - std::min(plan.budget, plan.memory_bytes());
+    result.spare_bytes = between + plan.budget - std::min(plan.budget, plan.memory_bytes());
     plan.disk_bytes =
         result.run_file_bytes + result.neighbor_bytes + 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20);
     if (*settings.gather == "scan" && result.dealing_bytes != 0) plan.disk_bytes += result.accesses * (row_bytes + 8);
@@ -407,12 +400,12 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
 } // namespace
 
 training_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
-    const trainers::network& net, const profile& seen, std::uint64_t batches, std::uint64_t candidate_bytes,
+    const trainers::network& net, const profile& seen, std::uint64_t batches, const gneiss::memory_need& candidates,
     std::uint64_t charged) {
     const gneiss::bucket_store buckets = data.buckets();
     const std::uint64_t least = trainers::least_evaluation(settings, net, features, buckets);
     const auto with = [&](std::uint64_t evaluation) {
-        return plan_with(settings, data, features, net, seen, batches, candidate_bytes, charged, evaluation);
+        return plan_with(settings, data, features, net, seen, batches, candidates, charged, evaluation);
     };
     training_plan result = with(least);
     if (*settings.eval_every == 0 && least != 0) { // evaluation follows training, and may use the caches' memory

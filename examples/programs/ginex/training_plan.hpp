@@ -5,6 +5,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include <gneiss/cache/hit_curve.hpp>
 #include <gneiss/cache/slot_table.hpp>
@@ -26,11 +27,11 @@ struct profile {
     std::uint64_t batches = 0;
     double nodes = 0, sample_bytes = 0; ///< means of a batch: distinct nodes; sample with its lists
     std::uint64_t most_nodes = 0, most_edges = 0, most_bytes = 0;
-    std::uint64_t most_encoder = 0; ///< memory of the encoder [bytes]
-    double seconds = 0;             ///< mean time of sampling a batch
-    std::uint64_t list_bytes = 0;   ///< offsets and, in memory, adjacency lists
-    gneiss::memory_trace asked;     ///< ids of each batch, if change sets are to be computed
-    gneiss::hit_curve rows, lists;  ///< reads that caches of rows and of lists would save; empty: not requested
+    std::uint64_t most_encoder = 0;                     ///< memory of the encoder [bytes]
+    double seconds = 0;                                 ///< mean time of sampling a batch
+    std::vector<gneiss::memory_need> lists_in_memory{}; ///< offsets and, if neighbors are in memory, these
+    gneiss::memory_trace asked;                         ///< ids of each batch, if change sets are to be computed
+    gneiss::hit_curve rows, lists; ///< reads that caches of rows and of lists would save; empty: not requested
 };
 
 /// Samples some batches of epoch 0. If memory is to be split between two caches, charges 12 or 16 bytes per node
@@ -67,12 +68,11 @@ struct training_plan {
 [[nodiscard]] options choose_stores(const options& given, const gneiss::dataset& data, const trainers::classifier& net);
 
 /// Returns the plan of epochs of `batches` batches, with every part; `charged` bytes of the process are already in a
-/// part of their own, `candidate_bytes` are those of negatives. Without
-/// evaluations between epochs, the caches have the memory of the last evaluation until training is over. Throws
-/// gneiss::error (over_budget) with the parts if not even empty caches fit, usage_error for a --run-files too small for
-/// a superbatch.
+/// part of their own, `candidates` are those of negatives. Without evaluations between epochs, the caches have the
+/// memory of the last evaluation until training is over. Throws gneiss::error (over_budget) with the parts if not even
+/// empty caches fit, usage_error for a --run-files too small for a superbatch.
 [[nodiscard]] training_plan plan_training(const options& settings, const gneiss::dataset& data,
     const gneiss::node_features& features, const trainers::network& net, const profile& seen, std::uint64_t batches,
-    std::uint64_t candidate_bytes, std::uint64_t charged);
+    const gneiss::memory_need& candidates, std::uint64_t charged);
 
 } // namespace ginex

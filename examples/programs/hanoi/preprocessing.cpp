@@ -41,8 +41,7 @@ using trainers::clock;
     const options& how, std::uint64_t budget, std::uint64_t count, std::uint64_t bytes, std::uint64_t fit) {
     throw gneiss::error(gneiss::errc::over_budget,
         fmt::format("{}; --hubs {}: of {} nodes the most that fit are {}",
-            gneiss::over_budget(budget, {{"program", how.program_memory()}, {"hubs", bytes}}).what(), *how.hubs, count,
-            fit));
+            gneiss::over_budget(budget, {how.program_need(), {"hubs", bytes}}).what(), *how.hubs, count, fit));
 }
 
 /// The steps that make a run's own dataset, and their records.
@@ -56,7 +55,7 @@ public:
               live->step(phase, done, total);
           }),
           budget_(of.budget),
-          program_(budget_.charge({"program", of.how.program_memory()})) {
+          program_(budget_.charge(of.how.program_need())) {
         (void)gneiss::make_directory(directory_);
         if (std::filesystem::exists(record_path())) {
             record_ = programs::parse_json_object(programs::read_file(record_path()));
@@ -304,7 +303,7 @@ void check_hubs(const options& how, const gneiss::dataset& from, std::uint64_t b
         throw programs::usage_error(fmt::format(
             "--hubs {} of {} nodes selects no node: give more, or 0 for none", *how.hubs, from.manifest().nodes));
     const std::uint64_t each = std::max<std::uint64_t>(bytes_of_hubs(how, from).node, 1),
-                        program = how.program_memory();
+                        program = how.program_need().bytes;
     const std::uint64_t left = budget - std::min(budget, program);
     if (count > left / each) refuse_hubs(how, budget, count, count * each, left / each);
 }

@@ -162,7 +162,7 @@ private:
         return {done.position, done.stopped};
     }
     std::uint64_t memory_between_epochs() override {
-        return evaluates_beside() ? of_.plan.evaluation_bytes : trainers::enter_evaluation(of_.plan, *training_);
+        return trainers::enter_evaluation(of_.plan, *training_, evaluates_beside());
     }
     void add_progress(nlohmann::ordered_json& to) const override { to["passes"] = reuse_->record(); }
 

@@ -27,7 +27,6 @@
 
 namespace hanoi {
 
-using trainers::charged_by;
 using trainers::training_plan;
 
 gneiss::node_plan epoch_of(const options& settings, const gneiss::dataset& data, std::uint64_t epoch) {
@@ -188,15 +187,14 @@ public:
         shape.columns = net_.encode.inputs();
         if (graph_.node_attributes.target != gneiss::node_target_kind::classes) shape.targets = net_.encode.outputs();
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
-        plan.memory.add("program", program_, charged_by::run);
-        plan.memory.add("features", plan.feature_bytes, charged_by::component);
-        plan.memory.add("graph", plan.graph_bytes, charged_by::component);
-        plan.memory.add(
-            "node labels", trainers::label_memory(graph_) + sizeof(gneiss::partition_id) * hubs(), charged_by::run);
-        if (!options_.no_eval) plan.memory.add("score tables", trainers::node_metrics::bytes(graph_), charged_by::run);
-        plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler,
-            charged_by::component);
-        plan.memory.add("weights", net_.weights.size_bytes() + 4096, charged_by::run);
+        plan.memory.reserve(program_);
+        plan.memory.add(gneiss::feature_buffer::need(plan.feature_bytes));
+        plan.memory.add(gneiss::graph_buffer::need(plan.graph_bytes));
+        plan.memory.reserve(trainers::label_need(graph_, !options_.no_eval));
+        plan.memory.reserve({"homes of hubs", sizeof(gneiss::partition_id) * hubs()});
+        if (!options_.no_eval) plan.memory.reserve(trainers::node_metrics::need(graph_));
+        plan.memory.add(bound.samplers(training_.pipeline.sample_workers));
+        plan.memory.reserve(net_.need());
         const trainers::gnn_needs needs = trainers::needs_of(bound, seen_, shape.columns.dense * sizeof(float));
         plan.add_batches_and_evaluation(training_.in_flight(), options_.deterministic, needs,
             trainers::evaluation_part(evaluation_, plan.borrowable_bytes()));
@@ -263,7 +261,7 @@ private:
     gneiss::gnn_options training_;
     std::vector<gneiss::layer_options> layers_;
     std::uint64_t budget_, evaluation_;
-    std::uint64_t program_ = options_.program_memory(); ///< once, so that plans can be compared [bytes]
+    gneiss::memory_need program_ = options_.program_need(); ///< once, so that plans can be compared
     std::uint32_t others_;
 };
 

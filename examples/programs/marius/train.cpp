@@ -24,7 +24,6 @@ namespace marius {
 
 namespace {
 
-using trainers::charged_by;
 using trainers::training_plan;
 
 /// Returns the relation table, with room for the optimizer state.
@@ -51,10 +50,10 @@ gneiss::marius_options sized(gneiss::marius_options loop, const training_plan& p
     return loop;
 }
 
-/// Returns a maker of plans by choice, with `candidates` bytes for those of --candidates, for batches as seen, or by
+/// Returns a maker of plans by choice, with the memory of --candidates, for batches as seen, or by
 /// upper bounds. For partitions other than those of `buckets`, edges are estimated.
 trainers::plan_maker planner(const options& o, const gneiss::dataset_manifest& graph,
-    const gneiss::bucket_store& buckets, std::uint64_t candidates, const trainers::seen_batches& seen) {
+    const gneiss::bucket_store& buckets, const gneiss::memory_need& candidates, const trainers::seen_batches& seen) {
     const auto shared = std::make_shared<const gneiss::any_link_model>(o.model());
     const auto sizes = std::make_shared<const gneiss::state_sizes>(buckets);
     const std::size_t state_floats = o.row_optimizer(0).state_floats(*o.dim);
@@ -67,25 +66,25 @@ trainers::plan_maker planner(const options& o, const gneiss::dataset_manifest& g
         plan.order = trainers::make_order(choice, o.seed);
         return plan;
     };
-    const auto with = [=, &o, &graph, &buckets, taken = o.program_memory()](
+    const auto with = [=, &o, &graph, &buckets, taken = o.program_need()](
                           const trainers::plan_choice& choice, std::uint64_t memory) {
         const gneiss::any_link_model& model = *shared;
         training_plan plan = states(choice);
         plan.budget = memory;
         plan.edge_bytes = trainers::edge_memory(o, plan, graph, buckets);
-        plan.table_bytes = trainers::table_memory(plan, buckets, true);
-        plan.memory.add("program", taken, charged_by::run);
-        plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
-        plan.memory.add("edges", plan.edge_bytes, charged_by::component);
-        plan.memory.add("tables", plan.table_bytes, charged_by::run);
-        plan.memory.add(gneiss::bucket_reader::need(buckets), charged_by::run);
+        const gneiss::memory_need tables = trainers::table_need(plan, buckets, true);
+        plan.table_bytes = tables.bytes;
+        plan.memory.reserve(taken);
+        plan.memory.add(plan.buffer_need());
+        plan.memory.add(gneiss::edge_buffer::need({.bytes = plan.edge_bytes}));
+        plan.memory.reserve(tables);
+        plan.memory.reserve(gneiss::bucket_reader::need(buckets));
         const trainers::state_edges edges = trainers::edges_of_states(o, plan, graph, buckets, *sizes);
         plan.state_edges = edges.most;
-        plan.memory.add("model",
-            trainers::link_model_bytes(o, std::min(*o.batch, edges.most), o.threads, model, plan.state_nodes()),
-            charged_by::run);
-        plan.memory.add("relations", 2 * relations + 4096, charged_by::run);
-        if (candidates != 0) plan.memory.add("candidates", candidates, charged_by::run);
+        plan.memory.reserve(
+            trainers::decoder_need(o, std::min(*o.batch, edges.most), o.threads, model, plan.state_nodes()));
+        plan.memory.reserve({"relations", 2 * relations + 4096});
+        plan.memory.reserve(candidates);
         gneiss::marius_options largest = sized(o.training_options(), plan), usual = largest;
         usual.state_edges = edges.median;
         const auto bound = [&](const gneiss::marius_options& of) {
@@ -96,10 +95,11 @@ trainers::plan_maker planner(const options& o, const gneiss::dataset_manifest& g
             needs.largest.rows = std::min(needs.bound.rows, seen->nodes_with_margin() * largest.row_bytes(plan.layout));
             needs.usual.rows = std::min(needs.usual.rows, needs.largest.rows);
         }
-        const std::uint64_t evaluation =
-            std::max(plan.least_ranking_bytes, o.keeps_best(graph.valid_edges != 0) ? plan.best_bytes() : 0);
+        const std::uint64_t evaluation = o.no_eval
+            ? 0
+            : std::max(plan.least_ranking_bytes, o.keeps_best(graph.valid_edges != 0) ? plan.best_bytes() : 0);
         plan.add_batches(o.training_options().in_flight(), o.deterministic, needs, evaluation);
-        plan.add_evaluation(evaluation);
+        plan.add_evaluation(evaluation, .5, std::uint64_t{1} << 30);
         return plan;
     };
     return {states, with};
@@ -156,7 +156,7 @@ public:
           buckets_(buckets),
           executor_(options_.threads),
           budget_(plan.budget),
-          charges_(plan.memory.charge_run(budget_)),
+          charges_(plan.memory.charge_reserved(budget_)),
           model_(options_.model()),
           relations_(make_relations(model_, options_.row_optimizer(0), data_.manifest())) {
         std::optional<trainers::warm_start> warm;
@@ -165,12 +165,9 @@ public:
             load(*run.saved);
         else
             initialize(context.live, warm ? &*warm : nullptr);
-        rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
-            gneiss::partition_buffer_options{
-                .resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots,
-                .prefetch = plan_.prefetch,
-                .trace = run.recorder()},
-            budget_);
+        gneiss::partition_buffer_options buffer = plan_.buffer_options();
+        buffer.trace = run.recorder();
+        rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_, buffer, budget_);
         reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engines_);
         edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(),
             gneiss::edge_buffer_options{
@@ -247,6 +244,7 @@ public:
         return evaluate(split);
     }
 
+    [[nodiscard]] const gneiss::memory_budget& budget() const override { return budget_; }
     [[nodiscard]] std::uint64_t first_steps() const override { return warm_steps_; }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return training_->row_staleness(); }
@@ -262,6 +260,8 @@ public:
 
 private:
     [[nodiscard]] programs::metric_values ranked(const std::string& split, const programs::count_or_all& edges) {
+        if (training_) training_->enter(gneiss::phase::between_epochs);
+        programs::trim_memory();
         const trainers::link_evaluation ranking{options_, options_.seed, data_, buckets_,
             model_.scorer(relations_.values()), executor_, plan_.evaluation_bytes, stop_, {}, edges};
         return ranking(split, {*rows_, stop_});
@@ -332,15 +332,15 @@ public:
         plan_ = trainers::choose_by_profile(
             [&](const trainers::seen_batches& seen) {
                 return trainers::choose_plan(o, graph, buckets_, {"comet-beta", "beta-randomized"},
-                    planner(asked_, graph, buckets_, negatives_.bytes, seen));
+                    planner(asked_, graph, buckets_, negatives_.memory, seen));
             },
             [&](const training_plan& plan, const trainers::seen_batches& seen) {
-                return trainers::same_plan(plan, planner(asked_, graph, buckets_, negatives_.bytes, seen));
+                return trainers::same_plan(plan, planner(asked_, graph, buckets_, negatives_.memory, seen));
             },
             [&](const training_plan& plan) {
                 return profile_of(asked_, plan, buckets_, context_.engine.make, context_.stop);
             });
-        trainers::take_choice(o, plan_);
+        o = trainers::chosen(o, plan_);
         if (keeps_best()) // the former best state and a new one, while it is written
             plan_.disk_bytes += 2 * plan_.partitioning.partitions * plan_.best_bytes();
         if (context_.device) { // refuses what exceeds the device's memory
@@ -380,8 +380,8 @@ public:
         buckets_ = rebucketed_->buckets();
         const auto seen = profile_of(asked_, plan_, buckets_, context_.engine.make, context_.stop);
         plan_ = trainers::choose_again(
-            asked_, plan_, planner(asked_, context_.data->manifest(), buckets_, negatives_.bytes, seen));
-        trainers::take_choice(config_.flags, plan_);
+            asked_, plan_, planner(asked_, context_.data->manifest(), buckets_, negatives_.memory, seen));
+        config_.flags = trainers::chosen(config_.flags, plan_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         return std::make_unique<training>(config_, plan_, buckets_, negatives_, context_, opened);

@@ -93,7 +93,7 @@ public:
           stop_(stop),
           executor_(of.how.threads),
           budget_(of.plan.budget) {
-        charges_ = plan_.memory.charge_run(budget_);
+        charges_ = plan_.memory.charge_reserved(budget_);
         const options& how = of.how;
         (void)gneiss::make_directory(of.run.directory.checkpoint());
         if (const float scale = how.neighbor_scale(plan_.slots, plan_.partitioning.partitions); scale != 1)
@@ -187,6 +187,7 @@ public:
         return found == per_class_.end() ? nlohmann::ordered_json() : found->second;
     }
 
+    [[nodiscard]] const gneiss::memory_budget& budget() const override { return budget_; }
     [[nodiscard]] std::uint64_t first_steps() const override { return warm_steps_; }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
@@ -254,13 +255,11 @@ private:
         const std::scoped_lock lock(assembling_);
         const options& how = of_.how;
         const gneiss::bucket_store& buckets = data_->buckets();
-        if (rows_file_)
-            rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
-                gneiss::partition_buffer_options{
-                    .resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots,
-                    .prefetch = plan_.prefetch,
-                    .trace = of_.run.recorder()},
-                budget_);
+        if (rows_file_) {
+            gneiss::partition_buffer_options buffer = plan_.buffer_options();
+            buffer.trace = of_.run.recorder();
+            rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_, buffer, budget_);
+        }
         if (data_->features() != nullptr) {
             feature_store_.emplace(data_->features()->files(), plan_.partitioning);
             features_ = std::make_unique<gneiss::feature_buffer>(
@@ -330,7 +329,7 @@ private:
         const std::string name = graph_name(at.epoch);
         const std::filesystem::path checkpoint = of_.run.directory.checkpoint(), to = checkpoint / name;
         dismantle();
-        const std::uint64_t free = plan_.budget - budget_.used() + plan_.evaluation_bytes;
+        const std::uint64_t free = plan_.budget - budget_.used() + plan_.evaluation_bytes - plan_.freed_bytes();
         const std::uint64_t memory = free / 4 * 3;
         gneiss::row_shuffle new_row = data_->shuffle(of_.how.seed, at.epoch);
         gneiss::remove_tree(to); // leftovers of a process killed before a checkpoint named them
@@ -403,8 +402,7 @@ private:
     /// Returns the memory of an evaluation: its part and, for the whole graph if that is too little, the memory that
     /// buffers free.
     [[nodiscard]] std::uint64_t memory_between_epochs() {
-        return evaluates_resident() || evaluates_beside() ? plan_.evaluation_bytes
-                                                          : trainers::enter_evaluation(plan_, *training_);
+        return trainers::enter_evaluation(plan_, *training_, evaluates_resident() || evaluates_beside());
     }
     [[nodiscard]] resident_source resident() {
         return {*graph_, features_.get(), evaluation_states(of_.how, plan_, epoch_)};
@@ -500,7 +498,7 @@ public:
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         tuned_plan tuned = choose();
         plan_ = std::move(tuned.plan);
-        trainers::take_choice(config_.flags, plan_);
+        config_.flags = trainers::chosen(config_.flags, plan_);
         const options& o = config_.flags;
         context_.live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name,
             graph.nodes, graph.train_edges,
@@ -552,8 +550,8 @@ public:
             sorted = trainers::rebucketed(*context_.data, opened, plan_, asked_, context_.live, context_.stop);
         if (!reshuffled && !sorted) return;
         trained_ = std::make_unique<run_graph>(asked_, reshuffled ? reshuffled : context_.data, sorted);
-        plan_ = plan_again(asked_, {*trained_, net_, {}, negatives_.bytes, drawing()}, plan_);
-        trainers::take_choice(config_.flags, plan_);
+        plan_ = plan_again(asked_, {*trained_, net_, {}, negatives_.memory, drawing()}, plan_);
+        config_.flags = trainers::chosen(config_.flags, plan_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         return std::make_unique<training>(
@@ -565,7 +563,7 @@ public:
 private:
     [[nodiscard]] tuned_plan plan_now() {
         return plan_training(asked_,
-            {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }, negatives_.bytes, drawing()});
+            {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }, negatives_.memory, drawing()});
     }
     /// Returns the means to draw batches for plans; none for a device, which is planned by bounds.
     [[nodiscard]] std::optional<trainers::batch_drawing> drawing() const {
@@ -607,7 +605,7 @@ private:
         gneiss::remove_tree(to); // leftovers of a process killed before a checkpoint named them
         (void)gneiss::make_directory(to.parent_path());
         constexpr std::uint64_t least = std::uint64_t{16} << 20;
-        const std::uint64_t taken = asked_.program_memory();
+        const std::uint64_t taken = asked_.program_need().bytes;
         gneiss::reorder(*context_.data, to,
             {.training_first = true,
                 .seed = asked_.seed,

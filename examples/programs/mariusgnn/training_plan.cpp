@@ -32,7 +32,6 @@ std::uint64_t copy_bytes(const gneiss::dataset_manifest& graph) {
 namespace {
 
 using gneiss::edge_direction;
-using trainers::charged_by;
 using trainers::reads_of;
 using trainers::training_plan;
 
@@ -87,7 +86,7 @@ std::uint64_t gnn_memory(const options& o, const training_plan& plan, const gnei
 std::uint64_t least_evaluation(const options& o, const planning& of, const gneiss::row_partitioning& partitioning,
     const gneiss::gnn_shape& shape, std::span<const gneiss::layer_options> layers) {
     constexpr std::uint64_t ranking = std::uint64_t{8} << 20;
-    if (o.no_eval) return ranking;
+    if (o.no_eval) return 0;
     if (o.eval_graph == "resident") {
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(resident_sampling(o), shape, layers);
         return ranking + bound.batch.bytes() + bound.sampler + bound.encoder +
@@ -116,11 +115,13 @@ void add_placement(const options& o, training_plan& plan, const gneiss::dataset_
         plan.disk_bytes += 2 * copy_bytes(graph) + 12 * graph.train_edges + 8 * graph.nodes;
 }
 
-/// Returns the minimum memory of a reshuffle, in addition to what stays allocated.
+/// Returns the minimum memory of a reshuffle beyond that of the buffers, which are freed for it.
 std::uint64_t least_reshuffle(const options& o, const training_plan& plan) {
     if (!plan.choice.moves) return 0;
     constexpr std::uint64_t buffers = std::uint64_t{4} << 20;
-    return (buffers + (o.uses_rows() ? gneiss::reorder_rows_memory(plan.partitioning, plan.layout) : 0)) / 3 * 4;
+    const std::uint64_t least =
+        (buffers + (o.uses_rows() ? gneiss::reorder_rows_memory(plan.partitioning, plan.layout) : 0)) / 3 * 4;
+    return least - std::min(least, plan.buffer_need().bytes + plan.graph_bytes + plan.feature_bytes + plan.edge_bytes);
 }
 
 /// Adds disk space of a reshuffle: a slot for every partition's new version; a new graph next to its source and that of
@@ -242,28 +243,28 @@ private:
             shape.sparse_entries += shape.sparse_entries / 8;
         }
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
-        plan.table_bytes = trainers::table_memory(plan, buckets, o_.links());
-        plan.memory.add("program", program_, charged_by::run);
-        if (o_.uses_rows()) plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
-        if (of_.graph.features() != nullptr) plan.memory.add("features", plan.feature_bytes, charged_by::component);
-        plan.memory.add("graph", plan.graph_bytes, charged_by::component);
-        plan.memory.add("tables", plan.table_bytes, charged_by::run);
+        const gneiss::memory_need tables = trainers::table_need(plan, buckets, o_.links());
+        plan.table_bytes = tables.bytes;
+        plan.memory.reserve(program_);
+        plan.memory.add(plan.buffer_need());
+        plan.memory.add(gneiss::feature_buffer::need(plan.feature_bytes));
+        plan.memory.add(gneiss::graph_buffer::need(plan.graph_bytes));
+        plan.memory.reserve(tables);
         if (o_.links()) {
-            plan.memory.add("edges", plan.edge_bytes, charged_by::component);
-            plan.memory.add(gneiss::bucket_reader::need(buckets), charged_by::component);
-            plan.memory.add("decoder",
-                trainers::link_model_bytes(o_, *o_.batch, o_.threads, *of_.net.links, graph.nodes), charged_by::run);
-        } else { // labels and splits of all nodes; training, validation and test nodes
-            plan.memory.add("node labels", trainers::label_memory(graph), charged_by::run);
-            if (!o_.no_eval) plan.memory.add("score tables", node_metrics::bytes(graph), charged_by::run);
+            plan.memory.add(gneiss::edge_buffer::need({.bytes = plan.edge_bytes}));
+            plan.memory.add(gneiss::bucket_reader::need(buckets));
+            plan.memory.reserve(trainers::decoder_need(o_, *o_.batch, o_.threads, *of_.net.links, graph.nodes));
+        } else {
+            plan.memory.reserve(trainers::label_need(graph, !o_.no_eval));
+            if (!o_.no_eval) plan.memory.reserve(node_metrics::need(graph));
         }
-        plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler,
-            charged_by::component);
-        plan.memory.add("weights", of_.net.bytes(), charged_by::run);
-        if (of_.candidate_bytes != 0) plan.memory.add("candidates", of_.candidate_bytes, charged_by::run);
-        const std::uint64_t evaluation =
-            trainers::evaluation_part(least_evaluation(o_, of_, plan.partitioning, shape, layers_),
-                o_.eval_graph == "resident" ? 0 : plan.borrowable_bytes());
+        plan.memory.add(bound.samplers(training_.pipeline.sample_workers));
+        plan.memory.reserve(of_.net.need());
+        plan.memory.reserve(of_.candidates);
+        const std::uint64_t evaluation = o_.no_eval
+            ? 0
+            : trainers::evaluation_part(least_evaluation(o_, of_, plan.partitioning, shape, layers_),
+                  o_.eval_graph == "resident" ? 0 : plan.borrowable_bytes());
         const std::uint64_t row = shape.columns.dense * sizeof(float) * (shape.learned != 0 ? 2 : 1);
         const std::uint64_t scratch =
             shape.links ? gneiss::bound_link_batch(training_.negatives, training_.batch, shape.nodes).bytes : 0;
@@ -282,7 +283,7 @@ private:
     std::optional<gneiss::feature_store> stored_;
     std::optional<gneiss::state_sizes> sizes_;
     std::vector<bool> moves_;
-    std::uint64_t program_ = o_.program_memory(); ///< once, so that plans can be compared [bytes]
+    gneiss::memory_need program_ = o_.program_need(); ///< once, so that plans can be compared
 };
 
 gneiss::tuning_input planner::tuning(std::uint64_t memory) const {
@@ -295,7 +296,7 @@ gneiss::tuning_input planner::tuning(std::uint64_t memory) const {
         0);
     gneiss::tuning_input input{.nodes = graph.nodes, .memory = memory};
     input.other_bytes =
-        some.memory_bytes() - some.buffer_bytes() - some.graph_bytes - some.feature_bytes - some.edge_bytes;
+        some.memory_bytes() - some.buffer_need().bytes - some.graph_bytes - some.feature_bytes - some.edge_bytes;
     input.row_bytes = some.layout.bytes();
     if (of_.graph.features() != nullptr)
         input.row_bytes += of_.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);

@@ -21,7 +21,7 @@ struct planning {
     const run_graph& graph;
     const network& net;
     std::function<std::uint64_t()> read_size;       ///< D of `gneiss::tune` [bytes], for tuning; empty: the default
-    std::uint64_t candidate_bytes = 0;              ///< memory of --candidates
+    gneiss::memory_need candidates{};               ///< memory of --candidates
     std::optional<trainers::batch_drawing> draws{}; ///< none: batches are charged by upper bounds
 };
 

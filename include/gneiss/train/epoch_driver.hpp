@@ -138,6 +138,12 @@ public:
     /// Steps so far: t of the optimizers.
     [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
 
+    /// Calls `visit` with each batch: all of them, while no epoch is running.
+    template <class Visit>
+    void for_each_idle(Visit&& visit) {
+        pipeline_.for_each_idle(visit);
+    }
+
     [[nodiscard]] pipeline_statistics statistics() const { return pipeline_.statistics(); }
     /// Returns the driving thread's track; null without a trace.
     [[nodiscard]] trace_track* trace() const noexcept { return track_.get(); }

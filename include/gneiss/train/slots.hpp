@@ -20,9 +20,10 @@ class any_row_optimizer;
 class resident_embeddings;
 struct training_optimizers;
 
-/// The phase of a run. A slot holds the memory that the phase needs: in the evaluation phase, slots free buffers that
-/// they can refill by themselves, so that evaluation can use that memory.
-enum class phase : std::uint8_t { train, evaluate };
+/// The phase of a run, which holds the memory that it needs. Between epochs no batch is in flight: the loop frees the
+/// memory of batches and of the backend. To evaluate, slots free buffers in addition, which they can refill by
+/// themselves.
+enum class phase : std::uint8_t { train, between_epochs, evaluate };
 
 /// Produces batches: seeds, the task's part of the batch, and the sampled neighborhood.
 ///

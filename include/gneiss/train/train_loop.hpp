@@ -239,11 +239,14 @@ public:
         optimizers_ = std::move(optimizers);
     }
 
-    /// Frees memory that the phase does not need; the next `run` takes it back. Between epochs.
+    /// Frees memory that the phase does not need; the next `run` takes it back. No epoch is running.
     void enter(phase next) {
         batches_.enter(next);
         features_.enter(next);
-        if (next == phase::evaluate) room_.release();
+        if (next == phase::train) return;
+        room_.release();
+        driver_.for_each_idle([](training_batch& b) { b.drop_sample(); });
+        detail::release_backend(backend_);
     }
 
     /// Returns the number of batches in memory at once.

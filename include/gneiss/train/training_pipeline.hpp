@@ -148,6 +148,7 @@ public:
         : stages_(std::move(stages)),
           options_(options),
           gate_({.updates = options.staleness, .exact = options.deterministic}),
+          batches_(batches.size()),
           idle_(std::move(batches)) {
         if (idle_.empty()) throw error(errc::invalid_argument, "a pipeline needs at least one batch");
         if (options
@@ -227,6 +228,14 @@ public:
         if (!gate_.wait_applied(submitted_)) rethrow();
         fence_ = submitted_;
         drained_ = true;
+    }
+
+    /// Calls `visit` with each batch: all of them, after `drain`; the driving thread holds none.
+    template <class Visit>
+    void for_each_idle(Visit&& visit) {
+        std::unique_lock lock(mutex_);
+        returned_.wait(lock, [&] { return error_ || idle_.size() == batches_; }); // the last one is on its way
+        for (const std::unique_ptr<Batch>& batch : idle_) visit(*batch);
     }
 
     /// Stops the pipeline because of `why`. On return no stage is running, the batches in flight are dropped, and every
@@ -445,6 +454,7 @@ private:
 
     mutable std::mutex mutex_;
     std::condition_variable returned_;
+    std::size_t batches_; ///< all
     std::vector<std::unique_ptr<Batch>> idle_;
     staleness_histogram staleness_;
     std::exception_ptr error_;

@@ -47,6 +47,8 @@ public:
     std::optional<bool>
         streams{}; ///< choice of the last inference that exceeded memory, so that the next need not count
 
+    /// Returns the memory of weights with gradients and state.
+    [[nodiscard]] virtual gneiss::memory_need need() const { return {"weights", weights.size_bytes() + 4096}; }
     /// Writes and reads a checkpoint's sections: values and optimizer states.
     virtual void put(gneiss::checkpoint& to) const;
     virtual void take(const gneiss::checkpoint& from);
@@ -107,13 +109,13 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
 /// Returns the evaluation's part of a plan, given `freed` bytes that other parts free meanwhile; always at least a
 /// little.
 [[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t freed);
-/// Frees the buffers until training continues, and returns the memory of an evaluation: its part and what the buffers
-/// free [bytes]. Precondition: no batch is in flight.
+/// Frees batches until training continues, and the buffers unless the evaluation runs beside them. Returns the memory
+/// of an evaluation [bytes]. Precondition: no batch is in flight.
 template <class Loop>
-[[nodiscard]] std::uint64_t enter_evaluation(const training_plan& plan, gneiss::trainer<Loop>& training) {
-    training.enter(gneiss::phase::evaluate);
+[[nodiscard]] std::uint64_t enter_evaluation(const training_plan& plan, gneiss::trainer<Loop>& training, bool beside) {
+    training.enter(beside ? gneiss::phase::between_epochs : gneiss::phase::evaluate);
     programs::trim_memory();
-    return plan.evaluation_bytes + plan.borrowable_bytes();
+    return plan.evaluation_bytes + (beside ? 0 : plan.borrowable_bytes());
 }
 /// True if an evaluation within `memory` bytes fits in memory: it then reads features and edges once.
 [[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,

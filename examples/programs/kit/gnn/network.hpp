@@ -33,8 +33,10 @@ public:
 
     /// Returns a scorer with the trained relations. Precondition: the network predicts links.
     [[nodiscard]] gneiss::link_scorer scorer() const { return links->scorer(relations.values()); }
-    /// Returns the bytes of weights with gradients and state, and of relations.
-    [[nodiscard]] std::uint64_t bytes() const { return weights.size_bytes() + 2 * relations.size_bytes() + 4096; }
+    /// Returns the memory of weights with gradients and state, and of relations.
+    [[nodiscard]] gneiss::memory_need need() const override {
+        return {"weights", weights.size_bytes() + 2 * relations.size_bytes() + 4096};
+    }
 };
 
 } // namespace trainers

@@ -43,7 +43,7 @@ void check_warm_start(const std::string& program, const node_classification_opti
 node_classification_training::node_classification_training(const parts& of)
     : of_(of),
       executor_(of.how.threads),
-      charges_(of.plan.memory.charge_run(of.budget)) {
+      charges_(of.plan.memory.charge_reserved(of.budget)) {
     (void)gneiss::make_directory(of.run.directory.checkpoint());
     if (!of.run.saved && of.edges) of.edges->net.initialize(of.how, of.edges->how, executor_);
     if (!of.run.saved && of.how.warm_start) {

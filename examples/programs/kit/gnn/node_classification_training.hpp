@@ -83,6 +83,7 @@ public:
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const final {
         return of_.how.learning_rate(epoch, plateau());
     }
+    [[nodiscard]] const gneiss::memory_budget& budget() const final { return of_.budget; }
     [[nodiscard]] std::uint64_t first_steps() const final { return warm_steps_; }
     [[nodiscard]] double device_seconds() const final {
         return of_.backend == nullptr ? 0 : of_.backend->device_seconds();

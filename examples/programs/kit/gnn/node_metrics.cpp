@@ -52,9 +52,9 @@ node_metrics::node_metrics(std::vector<gneiss::node_id> nodes, const node_truth&
     clear();
 }
 
-std::uint64_t node_metrics::bytes(const gneiss::dataset_manifest& graph) {
+gneiss::memory_need node_metrics::need(const gneiss::dataset_manifest& graph) {
     const gneiss::dataset_node_attributes& of = graph.node_attributes;
-    if (of.target == node_target_kind::regression) return 0;
+    if (of.target == node_target_kind::regression) return {"score tables"};
     const bool labels = of.target == node_target_kind::multilabel;
     const std::uint64_t pairs =
         labels || of.classes > most_counted ? 0 : of.classes * of.classes; // of a confusion matrix
@@ -68,7 +68,7 @@ std::uint64_t node_metrics::bytes(const gneiss::dataset_manifest& graph) {
         // of all classes, and those of one in both orders.
         work = std::max(work, nodes * (labels ? of.classes * sizeof(float) + 24 : 52));
     }
-    return tables + work;
+    return {"score tables", tables + work};
 }
 
 void node_metrics::clear() {

@@ -35,8 +35,8 @@ public:
     node_metrics(std::vector<gneiss::node_id> nodes, const node_truth& truth);
 
     /// Returns the memory of the metrics of a dataset's validation and test nodes: scores, counts, and the work of
-    /// `values` and `per_class` [bytes]. Without the lists of these nodes, which `label_memory` includes.
-    [[nodiscard]] static std::uint64_t bytes(const gneiss::dataset_manifest& graph);
+    /// `values` and `per_class`. Without the lists of these nodes, which `label_need` includes.
+    [[nodiscard]] static gneiss::memory_need need(const gneiss::dataset_manifest& graph);
 
     [[nodiscard]] std::span<const gneiss::node_id> nodes() const noexcept { return nodes_; }
     /// Resets all counts.

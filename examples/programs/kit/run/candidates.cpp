@@ -69,10 +69,10 @@ run_negatives negatives_for(const link_options& how, std::uint64_t seed, const g
     gneiss::candidate_sets sets =
         candidates_for(how.candidates, data, data.buckets(), ends_of_relations(data), limit, stop);
     sets.index();
-    const std::uint64_t bytes = sets.bytes();
+    gneiss::memory_need memory{"candidates", sets.bytes()};
     return {gneiss::candidate_negatives(
                 how.negative_options(), seed, std::make_shared<const gneiss::candidate_sets>(std::move(sets))),
-        bytes};
+        std::move(memory)};
 }
 
 } // namespace trainers

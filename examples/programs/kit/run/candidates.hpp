@@ -43,7 +43,7 @@ namespace trainers {
 /// Negatives of a run by --candidates.
 struct run_negatives {
     std::optional<gneiss::any_negatives> source{}; ///< absent: the library's, from all nodes
-    std::uint64_t bytes = 0;                       ///< memory of the candidates
+    gneiss::memory_need memory{"candidates"};      ///< of the candidates
 };
 
 /// Returns the negatives of a run: from the candidates of the corrupted end of each relation. Cost and errors as

@@ -77,9 +77,9 @@ struct run_options {
     /// a program includes all of its own.
     std::optional<programs::memory_use> outside;
 
-    /// Returns the memory of the program itself that --memory includes [bytes].
-    [[nodiscard]] std::uint64_t program_memory() const {
-        return programs::program_memory(outside.value_or(programs::memory_use{}));
+    /// Returns the memory of the program itself that --memory includes.
+    [[nodiscard]] gneiss::memory_need program_need() const {
+        return {"program", programs::program_memory(outside.value_or(programs::memory_use{}))};
     }
 
     /// Sets the run's dataset and directory, both absolute.

@@ -13,7 +13,7 @@
 #include <gneiss/order/from_buckets.hpp>
 #include <gneiss/order/parse.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
-#include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/train/train_loop.hpp>
 
 #include "kit/cli/machine.hpp"
 #include "kit/cli/terminal.hpp"
@@ -110,25 +110,26 @@ state_edges edges_of_states(const run_options& options, const training_plan& pla
     return result;
 }
 
-std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links) {
+memory_need table_need(const training_plan& plan, const gneiss::bucket_store& buckets, bool links) {
     constexpr std::uint64_t copies = 4, allocation = 32,
                             bucket = sizeof(gneiss::bucket_row) + 2 * sizeof(gneiss::checked_block);
     const std::uint64_t p = plan.partitioning.partitions;
     const std::uint64_t result = p == buckets.rows().partitions ? 0 : 2 * bucket * p * p;
-    if (plan.keeps_all()) return result;
+    if (plan.keeps_all()) return {"tables", result};
     const std::uint64_t states =
         links && plan.slots >= 2 ? gneiss::swap_lower_bound(plan.partitioning.partitions, plan.slots) + 1 : p;
     const std::uint64_t state =
         sizeof(gneiss::buffer_state) + plan.slots * sizeof(gneiss::partition_id) + 2 * allocation;
-    return result + copies * (states * state + (links ? p * p * sizeof(gneiss::edge_bucket) : 0));
+    return {"tables", result + copies * (states * state + (links ? p * p * sizeof(gneiss::edge_bucket) : 0))};
 }
 
-std::uint64_t label_memory(const gneiss::dataset_manifest& graph) {
+memory_need label_need(const gneiss::dataset_manifest& graph, bool evaluates) {
     const gneiss::dataset_node_attributes& of = graph.node_attributes;
-    return graph.nodes * (of.label_bytes() + 1) + (of.train * 2 + of.valid + of.test) * 4;
+    return {"node labels",
+        graph.nodes * (of.label_bytes() + 1) + (of.train * 2 + (evaluates ? of.valid + of.test : 0)) * 4};
 }
 
-std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch, std::uint64_t threads,
+memory_need decoder_need(const link_options& options, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes) {
     const std::uint64_t dim = model.dim(), query_count = 2 * batch;
     const std::uint64_t list = options.negatives->all ? nodes : options.negatives->count;
@@ -138,28 +139,20 @@ std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch,
     const std::uint64_t partial =
         std::max<std::uint64_t>(lists * list * dim * sizeof(float), tuning.partial_bytes / 16);
     const std::uint64_t scratch = threads * (list * dim + tuning.tile_rows * (2 * dim + list));
-    return (rows + scratch) * sizeof(float) * 9 / 8 + partial * 9 / 8;
+    return {"decoder", (rows + scratch) * sizeof(float) * 9 / 8 + partial * 9 / 8};
 }
 
 std::uint64_t training_plan::slot_bytes() const {
     return layout.floats() == 0 ? 0 : gneiss::embedding_file::slot_bytes_of(partitioning, layout);
 }
 
+memory_need training_plan::buffer_need() const {
+    return layout.floats() == 0 ? memory_need{}
+                                : gneiss::partition_buffer::need(partitioning, layout, buffer_options());
+}
+
 std::uint64_t training_plan::best_bytes() const {
     return layout.floats() == 0 ? 0 : gneiss::embedding_file::slot_bytes_of(partitioning, {layout.dim, 0});
-}
-
-std::uint64_t memory_plan::bytes() const noexcept {
-    std::uint64_t sum = 0;
-    for (const memory_need& part : parts_) sum += part.bytes;
-    return sum;
-}
-
-std::vector<gneiss::memory_charge> memory_plan::charge_run(gneiss::memory_budget& budget) const {
-    std::vector<gneiss::memory_charge> charges;
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-        if (by_[i] == charged_by::run) charges.push_back(budget.charge(parts_[i]));
-    return charges;
 }
 
 gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen, std::uint64_t row,
@@ -174,19 +167,16 @@ gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::
     return result;
 }
 
-void training_plan::add_evaluation(std::uint64_t least) {
-    const std::uint64_t used = memory_bytes();
-    constexpr std::uint64_t most = std::uint64_t{1} << 30;
-    add_evaluation_of(std::max(least, std::min(used < budget ? (budget - used) / 2 : 0, most)));
+void training_plan::add_evaluation(std::uint64_t least, double share, std::uint64_t most) {
+    const std::uint64_t used = memory_bytes(), left = used < budget ? budget - used : 0;
+    const auto more = std::min(static_cast<std::uint64_t>(share * static_cast<double>(left)), most);
+    const std::uint64_t part = least == 0 ? 0 : std::max(beyond_freed(least), more);
+    memory.reserve({"evaluation", part});
+    if (alone_bytes > part) memory.reserve({"a batch alone", alone_bytes - part});
+    evaluation_bytes = freed_bytes() + std::max(part, alone_bytes);
 }
 
-void training_plan::add_evaluation_of(std::uint64_t bytes) {
-    memory.add("evaluation", bytes, charged_by::run);
-    evaluation_bytes = std::max(bytes, alone_bytes);
-    if (evaluation_bytes > bytes) memory.add("a batch alone", evaluation_bytes - bytes, charged_by::run);
-}
-
-void training_plan::add_batches(std::size_t in_flight, bool fixed, const batch_needs& of, std::uint64_t others) {
+void training_plan::add_batches(std::size_t in_flight, bool fixed, const batch_needs& of, std::uint64_t between) {
     const std::uint64_t with_rows = gneiss::batches_with_rows(in_flight);
     const auto least = [](std::uint64_t a, std::uint64_t b) { return std::min(a, b); };
     if (fixed) { // none can run alone
@@ -201,7 +191,9 @@ void training_plan::add_batches(std::size_t in_flight, bool fixed, const batch_n
         const auto beyond = [&](std::uint64_t rows) {
             return of.bound.sample - sample_bytes + of.bound.rows - least(of.bound.rows, rows) + of.alone;
         };
-        const std::uint64_t used = memory_bytes() + std::max(others, beyond(floor)),
+        // Work between epochs has the memory of two batches, at least.
+        const std::uint64_t freed = floor + least(2, in_flight) * sample_bytes + encoder_bytes;
+        const std::uint64_t used = memory_bytes() + std::max(between - least(between, freed), beyond(floor)),
                             left = used < budget ? budget - used : 0;
         const std::uint64_t sampled = least(left, least(5, in_flight) * sample_bytes);
         row_bytes = std::clamp(left - sampled, floor, std::max(floor, least(4, with_rows) * of.usual.rows));
@@ -209,18 +201,17 @@ void training_plan::add_batches(std::size_t in_flight, bool fixed, const batch_n
             std::clamp<std::uint64_t>((left - least(left, row_bytes)) / sample_bytes, least(2, in_flight), in_flight));
         alone_bytes = beyond(row_bytes);
     }
-    memory.add("batches", batches * sample_bytes + row_bytes, charged_by::component);
+    memory.add(
+        gneiss::train_loop_options{.batches_in_flight = batches, .batch_bytes = sample_bytes, .row_bytes = row_bytes}
+            .need());
 }
 
 void training_plan::add_batches_and_evaluation(
     std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least) {
     encoder_bytes = of.encoder;
-    memory.add("encoder", of.encoder, charged_by::component);
+    memory.add(gneiss::gnn_memory{.encoder = of.encoder}.encoders());
     add_batches(in_flight, fixed, of.batches, least);
-    constexpr std::uint64_t most = std::uint64_t{8} << 30;
-    const std::uint64_t used = memory_bytes(), left = used < budget ? budget - used : 0;
-    least_evaluation_bytes = std::max(least, alone_bytes);
-    add_evaluation_of(std::max(least, std::min(left / 4 * 3, most)));
+    add_evaluation(least, .75, std::uint64_t{8} << 30);
 }
 
 namespace {
@@ -485,14 +476,6 @@ plan_choice stored_choice(const training_plan& plan, std::uint32_t stored) {
     choice.slots = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max<std::uint64_t>(share, 2), stored));
     if (choice.slots == stored) choice.order = "memory";
     return choice;
-}
-
-void take_choice(run_options& flags, const training_plan& plan) {
-    if (flags.store != "device") flags.store = plan.in_memory ? "memory" : "disk";
-    flags.partitions = plan.choice.partitions;
-    flags.buffer = plan.choice.slots;
-    flags.order = plan.choice.order;
-    flags.prefetch = plan.choice.prefetch;
 }
 
 std::string describe(const training_plan& plan, const programs::plan_record& record) {

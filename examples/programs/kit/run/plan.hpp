@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -9,12 +10,13 @@
 #include <string>
 #include <vector>
 
-#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/memory_plan.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
 #include <gneiss/train/batch_profile.hpp>
@@ -26,27 +28,6 @@
 #include "kit/run/options.hpp"
 
 namespace trainers {
-
-/// Time at which a part is charged to the budget: by the run at its start, or by the component at its construction.
-enum class charged_by : std::uint8_t { run, component };
-
-/// Memory of a run, part by part: shown by the table before a run, by its refusal and by the budget's charges.
-class memory_plan {
-public:
-    void add(gneiss::memory_need need, charged_by by) {
-        parts_.push_back(std::move(need));
-        by_.push_back(by);
-    }
-    void add(std::string name, std::uint64_t bytes, charged_by by) { add({std::move(name), bytes}, by); }
-    [[nodiscard]] const std::vector<gneiss::memory_need>& parts() const noexcept { return parts_; }
-    [[nodiscard]] std::uint64_t bytes() const noexcept;
-    /// Charges the parts of the run.
-    [[nodiscard]] std::vector<gneiss::memory_charge> charge_run(gneiss::memory_budget& budget) const;
-
-private:
-    std::vector<gneiss::memory_need> parts_;
-    std::vector<charged_by> by_; // [parts]
-};
 
 using gneiss::plan_choice;
 
@@ -89,10 +70,10 @@ struct training_plan {
     bool loads_next_epoch = false; ///< loads the first partitions of the next epoch in this one
     std::uint32_t spare = 1;       ///< free slots of the embedding file
     std::uint64_t budget = 0;      ///< bytes
-    memory_plan memory;
-    std::uint64_t table_bytes = 0; ///< see `table_memory`
-    std::uint64_t edge_bytes = 0, evaluation_bytes = 0;
-    std::uint64_t least_evaluation_bytes = 0;          ///< lower bound of evaluation_bytes if memory is scarce
+    gneiss::memory_plan memory;
+    std::uint64_t table_bytes = 0; ///< see `table_need`
+    std::uint64_t edge_bytes = 0;
+    std::uint64_t evaluation_bytes = 0; ///< of an evaluation while no batch is in flight, with what the batches free
     std::uint64_t graph_bytes = 0, feature_bytes = 0;  ///< buffers of a trainer that samples neighbors
     std::size_t batches = 0;                           ///< in flight: one misses the updates of all others at most
     std::uint64_t row_bytes = 0;                       ///< all batches' rows, see gneiss::row_room
@@ -113,19 +94,26 @@ struct training_plan {
     [[nodiscard]] std::uint64_t slot_bytes() const;
     [[nodiscard]] std::uint64_t embedding_bytes() const { return partitioning.nodes * layout.bytes(); }
     [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return memory.bytes(); }
-    [[nodiscard]] std::uint64_t buffer_bytes() const {
-        return memory_slots() * slot_bytes();
-    } ///< size of the partition buffer
+    /// Returns the options of the partition buffer, without its trace.
+    [[nodiscard]] gneiss::partition_buffer_options buffer_options() const {
+        return {.resident_partitions = in_memory ? partitioning.partitions : slots, .prefetch = prefetch};
+    }
+    /// Returns the memory of the partition buffer; none without embeddings.
+    [[nodiscard]] gneiss::memory_need buffer_need() const;
     /// True if all partitions are resident; otherwise those of a state and the ones ahead are.
     [[nodiscard]] bool keeps_all() const noexcept { return in_memory || slots >= partitioning.partitions; }
-    [[nodiscard]] std::uint64_t memory_slots() const noexcept {
-        return keeps_all() ? partitioning.partitions : std::uint64_t{slots} + prefetch;
+    /// Returns the bytes that batches and encoder free while no batch is in flight.
+    [[nodiscard]] std::uint64_t freed_bytes() const noexcept {
+        return batches * sample_bytes + row_bytes + encoder_bytes;
     }
-    /// Gives evaluation half of the remaining budget, up to 1 GiB, but `least`.
-    void add_evaluation(std::uint64_t least);
-    /// Adds the part of evaluation, and what a batch that runs alone needs beyond it: they use this memory at different
-    /// times.
-    void add_evaluation_of(std::uint64_t bytes);
+    /// Returns the bytes that `least` takes between epochs, beyond those that batches and encoder free.
+    [[nodiscard]] std::uint64_t beyond_freed(std::uint64_t least) const noexcept {
+        return least - std::min(least, freed_bytes());
+    }
+    /// Adds the part of work between epochs, evaluation above all: `share` of the remaining budget, at most `most`, but
+    /// enough for `least` with what batches free. Adds what a batch that runs alone needs beyond it: they use this
+    /// memory at different times. `least` 0: there is no such work.
+    void add_evaluation(std::uint64_t least, double share, std::uint64_t most);
     static constexpr std::uint64_t least_ranking_bytes = std::uint64_t{8} << 20;
     /// Returns the memory for copying the best state, while evaluation is idle: the embeddings of a partition.
     [[nodiscard]] std::uint64_t best_bytes() const;
@@ -143,12 +131,12 @@ struct training_plan {
     /// of the bound fits alone, with the part of evaluation.
     ///
     /// \param in_flight  batches that the stages can use; all of them, of the bound, with --deterministic, `fixed`
-    /// \param others     minimum of parts that are added later [bytes]
-    void add_batches(std::size_t in_flight, bool fixed, const batch_needs& of, std::uint64_t others);
+    /// \param between    minimum of the work between epochs [bytes]
+    void add_batches(std::size_t in_flight, bool fixed, const batch_needs& of, std::uint64_t between);
     /// Adds the parts of encoder, batches and evaluation of a GNN: evaluation gets three quarters of the remainder, up
     /// to 8 GiB.
     ///
-    /// \param least  of the part of evaluation [bytes]
+    /// \param least  of the work between epochs [bytes]; 0: there is none
     void add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least);
     /// Returns the bytes that an epoch of these states reads, edges included.
     [[nodiscard]] std::uint64_t reads(const gneiss::bucket_store& buckets, const gneiss::epoch_plan& states) const;
@@ -174,12 +162,13 @@ struct state_edges {
 /// Returns the memory that grows with the square of the partitions [bytes]: the states of an epoch, of which every
 /// buffer has a copy; and, if edges are re-bucketed, the tables of their buckets, twice during construction.
 /// \param links  states train edge buckets, so all pairs of partitions are resident together
-[[nodiscard]] std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links);
-/// Returns the memory of labels and splits of all nodes, and of the lists of training, validation and test nodes
-/// [bytes].
-[[nodiscard]] std::uint64_t label_memory(const gneiss::dataset_manifest& graph);
-/// Returns the memory that a decoder and its threads hold between batches of `batch` edges [bytes].
-[[nodiscard]] std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch, std::uint64_t threads,
+[[nodiscard]] gneiss::memory_need table_need(
+    const training_plan& plan, const gneiss::bucket_store& buckets, bool links);
+/// Returns the memory of labels and splits of all nodes, and of the lists of training nodes and, if the run evaluates,
+/// of validation and test nodes.
+[[nodiscard]] gneiss::memory_need label_need(const gneiss::dataset_manifest& graph, bool evaluates);
+/// Returns the memory that a decoder and its threads hold between batches of `batch` edges.
+[[nodiscard]] gneiss::memory_need decoder_need(const link_options& options, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes);
 /// Returns the bytes that the states of an epoch read of graph and features: those not in the previous state.
 /// An estimate if edges are to be re-bucketed for `partitions`. `features` are in these, or null.
@@ -239,8 +228,16 @@ struct batch_drawing {
     const std::function<training_plan(const training_plan&, const seen_batches&)>& again,
     const std::function<seen_batches(const training_plan&)>& profile);
 
-/// Sets the flags to the plan's choice.
-void take_choice(run_options& flags, const training_plan& plan);
+/// Returns flags with the plan's choice.
+template <std::derived_from<run_options> Options>
+[[nodiscard]] Options chosen(Options flags, const training_plan& plan) {
+    if (flags.store != "device") flags.store = plan.in_memory ? "memory" : "disk";
+    flags.partitions = plan.choice.partitions;
+    flags.buffer = plan.choice.slots;
+    flags.order = plan.choice.order;
+    flags.prefetch = plan.choice.prefetch;
+    return flags;
+}
 
 /// Formats the plan for display: parts, budget, traffic.
 [[nodiscard]] std::string describe(const training_plan& plan, const programs::plan_record& record);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <gneiss/core/memory_budget.hpp>
+
 #include "kit/report/records.hpp"
 
 namespace trainers {
@@ -43,6 +45,8 @@ struct progress_report {
 /// end; an exception of a member ends the run with that exception, as a crash would: its last checkpoint stays.
 struct run_events {
     std::function<void(run_phase)> on_phase{}; ///< a phase begins
+    /// The run is assembled: its plan, and what its components have charged to the budget.
+    std::function<void(const programs::plan_record&, const std::vector<gneiss::memory_need>& charges)> on_plan{};
     std::function<void(const progress_report&)> on_progress{};
     std::function<void(const programs::epoch_record&)> on_epoch{}; ///< an epoch is trained, validated and recorded
     std::function<void(const std::string&)> on_message{};          ///< a line about the run, for people

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/schedule.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
@@ -100,6 +101,8 @@ public:
     /// Loads data that stays in memory, before the first epoch is timed.
     virtual void warm_up() {}
 
+    /// Returns the budget that the parts of the run are charged to.
+    [[nodiscard]] virtual const gneiss::memory_budget& budget() const = 0;
     /// Returns the optimizer's steps before the first epoch: those that --warm-start continues, else 0.
     [[nodiscard]] virtual std::uint64_t first_steps() const = 0;
     [[nodiscard]] virtual gneiss::pipeline_statistics pipeline() const = 0;

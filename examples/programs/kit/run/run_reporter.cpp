@@ -35,6 +35,11 @@ void run_reporter::warn(const std::string& text) {
     if (events_.on_warning) events_.on_warning(text);
 }
 
+void run_reporter::plan(const programs::plan_record& plan, const std::vector<gneiss::memory_need>& charges) {
+    const std::scoped_lock lock(mutex_);
+    if (events_.on_plan) events_.on_plan(plan, charges);
+}
+
 void run_reporter::epoch(const programs::epoch_record& record) {
     const std::scoped_lock lock(mutex_);
     if (events_.on_epoch) events_.on_epoch(record);

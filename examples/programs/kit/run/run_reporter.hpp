@@ -29,6 +29,8 @@ public:
     void say(const std::string& text);
     /// Reports a warning, and keeps it for the record of the run.
     void warn(const std::string& text);
+    /// Reports the plan of the run, and the charges of its components.
+    void plan(const programs::plan_record& plan, const std::vector<gneiss::memory_need>& charges);
     /// Reports a concluded epoch.
     void epoch(const programs::epoch_record& record);
     /// Reports the result of `progress` if it is due; does not call `progress` otherwise. Cheap enough for every batch.

@@ -85,14 +85,17 @@ run_result train(prepared_run& prepared) {
     }
     if (prepared.flags().trace) run.trace = std::make_unique<run_trace>(*prepared.flags().trace, context.program);
     prepared.place(std::filesystem::absolute(prepared.flags().dataset), run.directory.path());
-    run.directory.write_config(prepared.command().to_toml());
+    const std::string config = prepared.command().to_toml();
+    run.directory.write_config(config); // claims the directory before anything else is written there
     context.live.enter(run_phase::preparing);
     prepared.open(run);
-    run.directory.write_config(prepared.command().to_toml()); // with the values chosen for the actual partitions
+    if (const std::string exact = prepared.command().to_toml(); exact != config) // by the partitions that were made
+        run.directory.write_config(exact);
     const programs::plan_record planned = prepared.plan().record(prepared.buckets());
     context.live.say(describe(prepared.plan(), planned));
 
     std::unique_ptr<trainer> training = prepared.begin(run);
+    context.live.plan(planned, training->budget().parts());
     run_loop loop(
         prepared.flags(), prepared.loop(), prepared.plan(), run, context.live, prepared.command().configuration());
     run_result result{run.directory.path(),
