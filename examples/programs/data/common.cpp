@@ -230,7 +230,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         created = gneiss::import_dataset(options, executor);
     } catch (const gneiss::bad_lines_error& wrong) {
         live.clear();
-        for (const std::string& line : wrong.lines()) fmt::print(stderr, "wrong: {}\n", programs::visible(line));
+        for (const std::string& line : wrong.lines()) programs::print_note("wrong: " + line);
         throw;
     }
     live.clear();

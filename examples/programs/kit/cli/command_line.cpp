@@ -438,6 +438,28 @@ command::request command::parse(std::vector<std::string> arguments) {
     }
     for (const auto& f : flags_)
         if (f->boolean_ && f->option_->count() > 0) f->assign({f->option_->results().back()}, "--" + f->name_);
+    complete();
+    return request::run;
+}
+
+void command::set(std::string_view name, const std::string& word) { at(name).assign({word}, "--" + std::string(name)); }
+
+void command::set(std::string_view name, const std::vector<std::string>& elements) {
+    flag& of = at(name);
+    if (!of.list_) return set(name, joined(elements, ","));
+    const bool split = std::exchange(of.split_, false);
+    of.assign(elements, "--" + of.name_);
+    of.split_ = split;
+}
+
+std::vector<std::string> command::names() const {
+    std::vector<std::string> all;
+    for (const auto& f : flags_)
+        if (!f->hidden_) all.push_back(f->name_);
+    return all;
+}
+
+void command::complete() {
     if (config_path_) {
         try {
             read_file(config_path_->string());
@@ -448,7 +470,12 @@ command::request command::parse(std::vector<std::string> arguments) {
     }
     if (run_config_path_) read_file(run_config_path_->string());
     check_required();
-    return request::run;
+}
+
+exit_code command::call() {
+    check_memory();
+    check_outputs();
+    return body_(*this);
 }
 
 void command::read_file(const std::string& path) {
@@ -610,6 +637,12 @@ command* command_line::find(std::string_view name) const {
     return found == commands_.end() ? nullptr : found->get();
 }
 
+command& command_line::at(std::string_view name) const {
+    command* const found = find(name);
+    if (found == nullptr) throw std::out_of_range("no command " + std::string(name));
+    return *found;
+}
+
 command* command_line::parse(std::vector<std::string> arguments, std::string& text, help_layout layout) {
     std::vector<std::string> names;
     for (const auto& c : commands_) names.push_back(c->name_);
@@ -660,11 +693,7 @@ int command_line::run(int argc, const char* const* argv) noexcept {
         std::string text;
         command* const chosen =
             parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), text, layout_of(STDOUT_FILENO));
-        if (chosen != nullptr) {
-            chosen->check_memory();
-            chosen->check_outputs();
-            return chosen->body_(*chosen);
-        }
+        if (chosen != nullptr) return chosen->call();
         std::fputs(text.c_str(), stdout);
         return exit_code::done;
     });

@@ -143,6 +143,19 @@ public:
     [[nodiscard]] flag& at(std::string_view name);
     [[nodiscard]] bool given(std::string_view name) const { return at(name).given(); }
 
+    /// Sets a flag by the word of its value, as on the command line. Throws `usage_error`; `std::out_of_range` if no
+    /// flag has that name.
+    void set(std::string_view name, const std::string& word);
+    /// Sets a flag by the elements of a list, which may contain commas; a flag of one word takes them with commas
+    /// between.
+    void set(std::string_view name, const std::vector<std::string>& elements);
+    /// Returns the names of all flags and arguments but hidden ones.
+    [[nodiscard]] std::vector<std::string> names() const;
+    /// Ends the setting of flags: reads those of --config. Throws `usage_error` for a required one that is missing.
+    void complete();
+    /// Runs the command with its flags as they are, and checks places of output and memory before.
+    exit_code call();
+
     /// Returns every flag's current value, in the order of addition; absent values are left out.
     [[nodiscard]] nlohmann::ordered_json configuration() const;
     /// Returns the configuration as a file for `--config`, without transient flags.
@@ -222,6 +235,9 @@ public:
 
     /// Adds a command. The reference stays valid.
     command& add(const std::string& name, std::string description, std::function<exit_code(command&)> body);
+
+    /// Returns the command of that name. Throws `std::out_of_range` if there is none.
+    [[nodiscard]] command& at(std::string_view name) const;
 
     /// Returns the command chosen by `arguments` (without the program's name), its flags assigned: those of the command
     /// line, then those of `--config` that the command line does not set. nullptr: help or version was requested, in

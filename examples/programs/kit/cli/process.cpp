@@ -15,6 +15,8 @@
 
 #include <gneiss/core/error.hpp>
 
+#include "kit/cli/command_call.hpp"
+
 extern char** environ;
 
 namespace programs {
@@ -141,7 +143,11 @@ process_result result_of(const arguments& command, std::stop_token stop) {
 }
 
 void run_process(const arguments& command) {
-    const pid_t child = spawn(command, STDERR_FILENO, false);
+    // Called as a function, a command prints nothing: the output of its programs is discarded.
+    const bool silent = command_call::current() != nullptr;
+    const int output = silent ? ::open("/dev/null", O_WRONLY | O_CLOEXEC) : STDERR_FILENO;
+    const pid_t child = spawn(command, output, false);
+    if (silent) ::close(output);
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }

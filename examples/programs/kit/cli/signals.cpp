@@ -13,6 +13,8 @@
 
 #include <gneiss/core/error.hpp>
 
+#include "kit/cli/command_call.hpp"
+
 namespace programs {
 namespace {
 
@@ -62,7 +64,13 @@ struct interrupt_guard::state {
     std::thread watcher;
 };
 
-interrupt_guard::interrupt_guard() : state_(std::make_unique<state>()) {
+interrupt_guard::interrupt_guard() {
+    if (const command_call* const call = command_call::current()) {
+        token_ = call->stop();
+        return;
+    }
+    state_ = std::make_unique<state>();
+    token_ = state_->source.get_token();
     int* const ends = state_->ends;
     if (::pipe2(ends, O_CLOEXEC) != 0) throw gneiss::io_error(errno, "cannot create a pipe", {});
     int none = -1;
@@ -92,6 +100,7 @@ interrupt_guard::interrupt_guard() : state_(std::make_unique<state>()) {
 }
 
 interrupt_guard::~interrupt_guard() {
+    if (!state_) return;
     for (std::size_t i = 0; i < stop_signals.size(); ++i) ::sigaction(stop_signals[i], &state_->before[i], nullptr);
     while (::write(state_->ends[1], &end_byte, 1) < 0 && errno == EINTR) {
     }
@@ -101,7 +110,7 @@ interrupt_guard::~interrupt_guard() {
     ::close(state_->ends[1]);
 }
 
-std::stop_token interrupt_guard::token() const noexcept { return state_->source.get_token(); }
+std::stop_token interrupt_guard::token() const noexcept { return token_; }
 
 void exit_at_termination() noexcept {
     const struct sigaction action = action_of(

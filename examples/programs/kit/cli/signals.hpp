@@ -10,7 +10,8 @@ namespace programs {
 /// 130. SIGHUP stays ignored if it was, as under nohup.
 ///
 /// The handler only writes one byte to a pipe (async-signal-safe); a thread of this object reads it and requests the
-/// stop, so stop callbacks may lock, allocate and print. At most one exists at a time.
+/// stop, so stop callbacks may lock, allocate and print. At most one exists at a time. In a `command_call`, its token
+/// is the caller's, and signals stay as they are.
 class interrupt_guard {
 public:
     /// Throws `gneiss::io_error` if the pipe cannot be made, `std::logic_error` if another guard exists.
@@ -24,7 +25,8 @@ public:
 
 private:
     struct state;
-    std::unique_ptr<state> state_;
+    std::unique_ptr<state> state_; ///< null in a `command_call`
+    std::stop_token token_;
 };
 
 /// Makes Ctrl-C, SIGTERM and SIGHUP end this process at once, with the error "interrupted" and exit code 130, where no

@@ -12,6 +12,8 @@
 
 #include <gneiss/io/import/fields.hpp>
 
+#include "kit/cli/command_call.hpp"
+
 namespace programs {
 namespace {
 
@@ -105,15 +107,24 @@ std::string visible(std::string_view text, std::string_view keep) {
 
 void print_text(std::string_view text) {
     const std::string shown = visible(text, "\t\n");
+    if (command_call* const call = command_call::current()) return call->message(shown);
     std::fwrite(shown.data(), 1, shown.size(), stdout);
 }
 
+void print_note(std::string_view text) {
+    const std::string shown = visible(text, "\t\n") + '\n';
+    if (command_call* const call = command_call::current()) return call->message(shown);
+    std::fwrite(shown.data(), 1, shown.size(), stderr);
+}
+
 void print_warning(std::string_view text) {
+    if (command_call* const call = command_call::current()) return call->warn(text);
     const std::string line = warning_line(text, shows_color(STDERR_FILENO)) + '\n';
     std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 std::vector<std::string> given_warnings() {
+    if (const command_call* const call = command_call::current()) return call->warnings();
     warning_list& all = all_warnings();
     const std::scoped_lock lock(all.mutex);
     return all.texts;
@@ -127,6 +138,14 @@ std::string_view truncated(std::string_view text, std::size_t width) {
 }
 
 progress_output progress_on_stderr(bool quiet) {
+    const auto clock = [] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    };
+    if (command_call* const call = command_call::current())
+        return {.quiet = quiet,
+            .write = [call](std::string_view text) { call->message(text); },
+            .warn = [call](std::string_view text) { call->warn(text); },
+            .clock = clock};
     return {.quiet = quiet,
         .live = ::isatty(STDERR_FILENO) != 0,
         .color = shows_color(STDERR_FILENO),
@@ -136,8 +155,7 @@ progress_output progress_on_stderr(bool quiet) {
                 std::fwrite(text.data(), 1, text.size(), stderr);
                 std::fflush(stderr);
             },
-        .clock =
-            [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }};
+        .clock = clock};
 }
 
 progress::progress(progress_output output) : output_(std::move(output)) {
@@ -184,7 +202,10 @@ void progress::say(std::string_view text) {
     if (!output_.quiet) print_above(visible(text, "\n"));
 }
 
-void progress::warn(std::string_view text) { print_above(warning_line(text, output_.color)); }
+void progress::warn(std::string_view text) {
+    if (output_.warn) return output_.warn(text);
+    print_above(warning_line(text, output_.color));
+}
 
 void progress::clear() {
     const std::scoped_lock lock(mutex_);

@@ -31,6 +31,8 @@ enum class text_style { heading, good, caution, bad };
 /// Characters of `keep` stay.
 [[nodiscard]] std::string visible(std::string_view text, std::string_view keep = "");
 
+// In a `command_call` all of these go to its observer.
+
 /// Prints text on stdout, as `visible` shows it; tabs and line breaks stay. JSON and files have the text itself.
 void print_text(std::string_view text);
 /// Formats text and prints it so.
@@ -39,9 +41,11 @@ void print_text(fmt::format_string<First, Rest...> form, First&& first, Rest&&..
     print_text(std::string_view(fmt::format(form, std::forward<First>(first), std::forward<Rest>(rest)...)));
 }
 
+/// Prints a line on stderr, also under --quiet, as `visible` shows it.
+void print_note(std::string_view text);
 /// Prints a line "warning: TEXT" on stderr, also under --quiet, and keeps the text for --json. Thread-safe.
 void print_warning(std::string_view text);
-/// Returns the texts of this process's warnings, each once, in the order of their first time.
+/// Returns the texts of this process's warnings, or of the call's, each once, in the order of their first time.
 [[nodiscard]] std::vector<std::string> given_warnings();
 
 /// Returns the first `width` characters of `text` (UTF-8, one column each).
@@ -54,12 +58,13 @@ struct progress_output {
     bool color = false;                ///< "warning:" has a color
     std::function<unsigned()> width{}; ///< called at each rewrite, to follow a resized window
     std::function<void(std::string_view)> write{};
-    std::function<double()> clock{}; ///< seconds, monotonic
+    std::function<void(std::string_view)> warn{}; ///< takes warnings, in place of `write`
+    std::function<double()> clock{};              ///< seconds, monotonic
 
     static constexpr double live_seconds = 0.2, plain_seconds = 10; ///< least time between two lines
 };
 
-/// Returns stderr with a steady clock.
+/// Returns stderr with a steady clock; in a `command_call`, its observer.
 [[nodiscard]] progress_output progress_on_stderr(bool quiet = false);
 
 /// Reports progress: one live line on a terminal (at most 5 updates a second), a line every 10 s elsewhere, nothing if

@@ -21,7 +21,8 @@ constexpr file_name unfinished_file{".*.tmp"}; ///< gneiss::atomic_write_file
 constexpr std::array run_files{file_name{config_name}, file_name{metrics_name}, file_name{timeline_name},
     file_name{result_name}, file_name{report_name}, file_name{checkpoint_directory, "checkpoint"},
     file_name{best_directory, "best"}, file_name{passes_name}, file_name{neighbor_cache_name},
-    file_name{"neighbors.cache.xxh3"}, file_name{"superbatches", "superbatches"}, file_name{".lock"}, mark,
+    file_name{"neighbors.cache.xxh3"}, file_name{"superbatches", "superbatches"},
+    file_name{embeddings_directory, "export"}, file_name{".embeddings.new", "export"}, file_name{".lock"}, mark,
     unfinished_file};
 constexpr std::array checkpoint_files{file_name{checkpoint_name}, file_name{rows_name},
     file_name{edges_directory, "dataset"}, file_name{"edges.partial", "dataset"}, file_name{graph_directory, "dataset"},
@@ -31,6 +32,8 @@ constexpr std::array checkpoint_files{file_name{checkpoint_name}, file_name{rows
     file_name{"parts-refined.npy*"}, file_name{"hubs.npy"}, file_name{"hubs.npy.xxh3"}, unfinished_file};
 constexpr std::array best_files{
     file_name{checkpoint_name}, file_name{rows_name}, file_name{"rows.new"}, file_name{"rows-*.bin"}, unfinished_file};
+constexpr std::array export_files{file_name{"nodes.npy"}, file_name{"nodes.tsv"}, file_name{"relations.npy"},
+    file_name{"relations.tsv"}, file_name{"predictions.npy"}, file_name{"classes.tsv"}, file_name{"*.npy.xxh3"}, mark};
 constexpr std::array dataset_files{file_name{"manifest.json"}, file_name{"*.npy"}, file_name{"*.npy.xxh3"},
     file_name{"skipped.tsv"}, file_name{"csc-in", "adjacency"}, file_name{"csc-out", "adjacency"},
     file_name{"csc-in.partial", "adjacency"}, file_name{"csc-out.partial", "adjacency"}, file_name{"device.profile*"},
@@ -52,7 +55,8 @@ struct directory_kind {
     std::span<const file_name> files;
 };
 constexpr std::array kinds{directory_kind{"run", run_files}, directory_kind{"checkpoint", checkpoint_files},
-    directory_kind{"best", best_files}, directory_kind{"dataset", dataset_files}, directory_kind{"lists", lists_files},
+    directory_kind{"best", best_files}, directory_kind{"export", export_files},
+    directory_kind{"dataset", dataset_files}, directory_kind{"lists", lists_files},
     directory_kind{"adjacency", adjacency_files}, directory_kind{"scratch", scratch_files},
     directory_kind{"layers", layers_files}, directory_kind{"warm-start", warm_start_files},
     directory_kind{"superbatches", superbatch_files}};

@@ -13,6 +13,7 @@
 
 #include <gneiss/core/error.hpp>
 
+#include "kit/cli/command_call.hpp"
 #include "kit/cli/machine.hpp"
 #include "kit/cli/terminal.hpp"
 
@@ -323,8 +324,16 @@ json with_warnings(json object) {
 
 } // namespace
 
-void print_json(json object) { print_result(pretty(with_warnings(std::move(object)))); }
-void print_json_line(json object) { print_result(compact(with_warnings(std::move(object))) + '\n'); }
+void print_json(json object) {
+    object = with_warnings(std::move(object));
+    if (command_call* const call = command_call::current()) return call->conclude(std::move(object));
+    print_result(pretty(object));
+}
+void print_json_line(json object) {
+    object = with_warnings(std::move(object));
+    if (command_call* const call = command_call::current()) return call->conclude(std::move(object));
+    print_result(compact(object) + '\n');
+}
 
 void add_given_warnings(std::vector<std::string>& warnings) {
     for (std::string& text : given_warnings())

@@ -16,6 +16,7 @@
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 
+#include "kit/cli/command_call.hpp"
 #include "kit/cli/config_file.hpp"
 #include "kit/cli/machine.hpp"
 #include "kit/cli/terminal.hpp"
@@ -91,7 +92,8 @@ std::uint64_t run_flags::memory_bytes() const { return memory ? memory->bytes : 
 
 std::uint64_t memory_left(const gneiss::memory_budget& budget, std::uint64_t memory) {
     std::vector<gneiss::memory_need> parts = budget.parts();
-    parts.insert(parts.begin(), {"program", programs::program_memory({})});
+    const programs::command_call* const call = programs::command_call::current();
+    parts.insert(parts.begin(), {"program", programs::program_memory(call ? call->outside() : programs::memory_use{})});
     std::uint64_t taken = 0;
     for (const gneiss::memory_need& part : parts) taken += part.bytes;
     if (taken >= memory) throw gneiss::over_budget(memory, std::move(parts));
