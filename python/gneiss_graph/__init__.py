@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graph learning on graphs larger than memory.
+
+    import gneiss_graph as gn
+    gn.import_edges("likes.tsv", out="d/likes", fractions=[0.9, 0.05, 0.05])
+    run = gn.train("d/likes", program="marius", out="runs/likes")
+    run.predict(head="ann", relation="likes", k=5)
+
+Functions take the flags of the programs as keywords: `eval_every=2` is `--eval-every 2`, a list is `10,10`, and None is
+a flag that is not given. Sizes are bytes or texts such as "2GiB".
+"""
+from ._core import version as __version__
+from ._data import Dataset, SparseFeatures, get, import_edges, import_nodes
+from ._errors import Corrupt, Error, NotFound, OverBudget
+from ._run import Run, train
+
+__all__ = ["Corrupt", "Dataset", "Error", "NotFound", "OverBudget", "Run", "SparseFeatures", "get", "import_edges",
+           "import_nodes", "train"]

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include "errors.hpp"
+#include "kit/cli/command_call.hpp"
+#include "kit/report/records.hpp"
+#include "module.hpp"
+#include "observer.hpp"
+#include "programs.hpp"
+
+namespace gneiss_python {
+
+namespace nb = nanobind;
+
+namespace {
+
+/// Runs a command of a program, and returns its result as JSON.
+std::string call(const std::string& program, const std::string& name, const flag_values& values,
+    const nb::object& on_message, const nb::object& on_warning) {
+    refuse_forked_process();
+    python_call caller;
+    std::string result;
+    caller.run([&] {
+        programs::command_call scope(
+            {.on_message = text_observer(caller, on_message), .on_warning = text_observer(caller, on_warning)},
+            caller.stop());
+        const auto line = program_named(program);
+        programs::command& command = line->at(name);
+        set_flags(command, values);
+        (void)command.call();
+        result = programs::compact(scope.result());
+    });
+    return result;
+}
+
+std::vector<std::string> flags_of(const std::string& program, const std::string& command) {
+    return program_named(program)->at(command).names();
+}
+
+std::string nearest(const std::string& given, const std::vector<std::string>& names) {
+    return programs::nearest_name(given, names);
+}
+
+} // namespace
+
+void add_commands(nb::module_& to) {
+    to.def("call", call, nb::arg("program"), nb::arg("command"), nb::arg("flags"), nb::arg("on_message").none(),
+        nb::arg("on_warning").none());
+    to.def("flags_of", flags_of, nb::arg("program"), nb::arg("command"));
+    to.def("nearest", nearest, nb::arg("given"), nb::arg("names"));
+}
+
+} // namespace gneiss_python

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "module.hpp"
+
+#include "errors.hpp"
+#include "kit/cli/build_info.hpp"
+
+/// gneiss_graph._core: the programs of gneiss as functions. The package around it makes them Python's.
+NB_MODULE(_core, module) {
+    gneiss_python::register_errors();
+    module.attr("version") = programs::version();
+    gneiss_python::add_commands(module);
+    gneiss_python::add_train(module);
+    gneiss_python::add_dataset(module);
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace gneiss_python {
+
+// Each adds its part to the module.
+void add_commands(nanobind::module_& to);
+void add_train(nanobind::module_& to);
+void add_dataset(nanobind::module_& to);
+
+} // namespace gneiss_python
