@@ -14,8 +14,8 @@ from ._errors import Error
 from ._flags import flags_of, message_printer, warning_observer
 
 SparseFeatures = namedtuple("SparseFeatures", "indptr indices values")
-SparseFeatures.__doc__ = """Features as compressed rows: those of row i are values[indptr[i]:indptr[i + 1]], in the columns
-indices[indptr[i]:indptr[i + 1]]. values is None if all are 1."""
+SparseFeatures.__doc__ = """Features as compressed rows: those of row i are values[indptr[i]:indptr[i + 1]], in
+the columns indices[indptr[i]:indptr[i + 1]]. values is None if all are 1."""
 
 
 def _make(function, command, flags, quiet):
@@ -75,7 +75,9 @@ def _import(function, flags, out, quiet):
             if edges.ndim != 2 or edges.shape[1] not in (2, 3) or edges.dtype.kind not in "iu":
                 raise ValueError(f"source is an array {list(edges.shape)} of {edges.dtype}: edges are integers "
                                  "[edges, 2], or [edges, 3] with the relation in the middle")
-        flags = {name: files.path(name, value) if hasattr(value, "__array__") else value for name, value in flags.items()}
+        for name, value in flags.items():
+            if hasattr(value, "__array__"):
+                flags[name] = files.path(name, value)
         if not isinstance(flags["source"], (list, tuple)):
             flags["source"] = [flags["source"]]
         given = flags_of(function, "gneiss-data", "import", {**flags, "out": out}, ("quiet",))
@@ -135,8 +137,9 @@ class Names(Sequence):
 class Dataset:
     """A dataset, opened for reading. Nothing is loaded: arrays are memory maps.
 
-    Rows are the nodes in the dataset's own order, which partitions them: row i of `features`, `labels` and `split` is of
-    the node `names[i]`, and `names.index(name)` is the row of a node. Names of nodes with integer ids are their digits.
+    Rows are the nodes in the dataset's own order, which partitions them: row i of `features`, `labels` and `split` is
+    of the node `names[i]`, and `names.index(name)` is the row of a node. Names of nodes with integer ids are their
+    digits.
 
     path: directory that `import_edges`, `import_nodes`, `get` or the program gneiss-data made.
     """
@@ -239,12 +242,13 @@ class Dataset:
 
     @property
     def split(self):
-        """Split of each node as a memory map, uint8 [nodes]: 0 train, 1 valid, 2 test, 3 unused; None: there is none."""
+        """Split of each node as a memory map, uint8 [nodes]: 0 train, 1 valid, 2 test, 3 unused; None: there is
+        none."""
         return self._map("split")
 
     def edges_of(self, split):
-        """Returns the edges of the split "valid" or "test" as a memory map, uint32 [edges, 3]: the rows of head and tail
-        in columns 0 and 2, the relation in column 1."""
+        """Returns the edges of the split "valid" or "test" as a memory map, uint32 [edges, 3]: the rows of head and
+        tail in columns 0 and 2, the relation in column 1."""
         if split not in ("valid", "test"):
             raise ValueError(f"split is {split!r}: valid and test are arrays, training edges are in buckets on disk")
         edges = self._map(split)

@@ -22,7 +22,7 @@ def word(name, value):
         return repr(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    raise TypeError(f"{name} is a {type(value).__name__}: give a number, a text, a path, True or False, or a list of them")
+    raise TypeError(f"{name} is a {type(value).__name__}: give a number, a text, a path, True or False, or a list")
 
 
 def flags_of(function, program, command, keywords, names=()):
@@ -35,8 +35,8 @@ def flags_of(function, program, command, keywords, names=()):
     for key, value in keywords.items():
         if key not in known:
             nearest = _core.nearest(key, sorted({*known, *names}))
-            raise TypeError(f"{function}() has no keyword {key!r}" + (f"; did you mean {nearest!r}?" if nearest else "") +
-                            f" It takes the flags of {program} {command}.")
+            meant = f"; did you mean {nearest!r}?" if nearest else f": it takes the flags of {program} {command}"
+            raise TypeError(f"{function}() has no keyword {key!r}{meant}")
         if value is None:
             continue
         many = isinstance(value, (list, tuple))

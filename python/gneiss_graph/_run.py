@@ -36,7 +36,8 @@ def train(dataset, *, program, out=None, memory=None, resume=False, on_epoch=Non
         raise ValueError(f"program is {program!r}: it is one of {', '.join(PROGRAMS)}")
     program = "gneiss-" + name
     path = dataset.path if isinstance(dataset, Dataset) else dataset
-    given = flags_of("train", program, "train", {**flags, "dataset": path, "out": out, "memory": memory, "resume": resume},
+    given = flags_of("train", program, "train",
+                     {**flags, "dataset": path, "out": out, "memory": memory, "resume": resume},
                      ("on_epoch", "program", "quiet"))
     config = os.path.join(os.fspath(out), "config.toml") if out is not None else None
     if resume and config is not None and os.path.exists(config):
@@ -113,8 +114,8 @@ class Run:
     def embeddings(self, **flags):
         """Returns the embeddings of the nodes as a memory map, float32 [nodes, dim].
 
-        Row i is of the node with the integer id i, or, if nodes have names, of `names()[i]`. Of a GNN they are outputs of
-        its last layer. The first call writes them into the run's directory.
+        Row i is of the node with the integer id i, or, if nodes have names, of `names()[i]`. Of a GNN they are outputs
+        of its last layer. The first call writes them into the run's directory.
 
         flags: those of `gneiss-PROGRAM export`, such as memory="2GiB".
         Raises Error for a run that classifies nodes, by hanoi or ginex: it has none.
@@ -142,10 +143,10 @@ class Run:
         k: answers to each query; None: 10.
         flags: those of `gneiss-PROGRAM predict`, such as candidates="all", memory="2GiB".
         """
-        many = {name: [value] if isinstance(value, str) else value for name, value in (("similar", similar), ("node", node))}
-        asked = {"head": head, "relation": relation, "tail": tail, "k": k, **many}
-        result = self._call("predict", {**{name: value for name, value in asked.items() if value is not None}, **flags}, quiet)
-        return _columns(result["predictions"])
+        asked = {"head": head, "relation": relation, "tail": tail, "k": k, "similar": _list(similar),
+                 "node": _list(node)}
+        given = {name: value for name, value in asked.items() if value is not None}
+        return _columns(self._call("predict", {**given, **flags}, quiet)["predictions"])
 
     def evaluate(self, split="test", *, quiet=False, **flags):
         """Returns the metrics of a split, by name, as `gneiss-PROGRAM eval` computes them."""
@@ -162,7 +163,8 @@ class Run:
                 'style="border: 0"></iframe>')
 
     def _call(self, command, flags, quiet):
-        given = flags_of(command.replace("eval", "evaluate"), self.program, command, {**flags, "run": self.path}, ("quiet",))
+        function = "evaluate" if command == "eval" else command
+        given = flags_of(function, self.program, command, {**flags, "run": self.path}, ("quiet",))
         return json.loads(_core.call(self.program, command, {**given, "json": "true"}, message_printer(quiet),
                                      warning_observer(3)))
 
@@ -177,6 +179,11 @@ class Run:
             if not os.path.exists(nodes):
                 raise Error(f"{self.path}: classifies nodes and has no embeddings: {to} has its predictions", path=to)
         return to
+
+
+def _list(value):
+    """Returns a list for a name, which may have commas."""
+    return [value] if isinstance(value, str) else value
 
 
 def _columns(predictions):

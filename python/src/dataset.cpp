@@ -55,7 +55,8 @@ void add_dataset(nb::module_& to) {
         .def_prop_ro("node_task",
             [](const dataset& self) { return std::string(to_string(self.manifest().node_attributes.target)); })
         .def("has", [](const dataset& self, const std::string& array) { return self.has(array); })
-        .def("check", [](const dataset& self) { self.verify(); }, nb::call_guard<nb::gil_scoped_release>())
+        .def(
+            "check", [](const dataset& self) { self.verify(); }, nb::call_guard<nb::gil_scoped_release>())
         .def("node_name",
             [](const dataset& self, std::int64_t row) {
                 return self.node_label(checked_index(row, self.manifest().nodes));

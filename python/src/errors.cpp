@@ -119,8 +119,9 @@ void register_errors() { nb::register_exception_translator(translate); }
 
 void refuse_forked_process() {
     if (::getpid() != importing_process)
-        throw std::runtime_error("this process was forked after gneiss_graph was imported, so it lacks the threads of its "
-                                 "parent: start processes by spawn, as multiprocessing.set_start_method(\"spawn\") does");
+        throw std::runtime_error(
+            "this process was forked after gneiss_graph was imported, so it lacks the threads of its "
+            "parent: start processes by spawn, as multiprocessing.set_start_method(\"spawn\") does");
 }
 
 } // namespace gneiss_python

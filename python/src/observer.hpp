@@ -14,9 +14,8 @@ namespace gneiss_python {
 [[nodiscard]] inline std::function<void(const std::string&)> text_observer(
     python_call& call, const nanobind::object& use) {
     if (use.is_none()) return {};
-    return [&call, &use](const std::string& text) {
-        call.in_python([&] { use(nanobind::str(text.data(), text.size())); });
-    };
+    return [&call, &use](
+               const std::string& text) { call.in_python([&] { use(nanobind::str(text.data(), text.size())); }); };
 }
 
 } // namespace gneiss_python

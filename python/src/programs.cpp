@@ -42,8 +42,7 @@ std::unique_ptr<programs::command_line> program_named(const std::string& name) {
 }
 
 void set_flags(programs::command& of, const flag_values& values) {
-    for (const auto& [name, value] : values)
-        std::visit([&](const auto& words) { of.set(name, words); }, value);
+    for (const auto& [name, value] : values) std::visit([&](const auto& words) { of.set(name, words); }, value);
     of.complete();
 }
 

@@ -27,13 +27,13 @@ namespace nb = nanobind;
 
 namespace {
 
-using train_function = trainers::run_result (*)(const std::string& program, const flag_values& values,
-    trainers::run_events events, const std::stop_token& stop);
+using train_function = trainers::run_result (*)(
+    const std::string& program, const flag_values& values, trainers::run_events events, const std::stop_token& stop);
 
 /// Trains by the flags of a program; absent ones have the program's defaults.
 template <class Options, auto Train>
-trainers::run_result train_by(const std::string& program, const flag_values& values, trainers::run_events events,
-    const std::stop_token& stop) {
+trainers::run_result train_by(
+    const std::string& program, const flag_values& values, trainers::run_events events, const std::stop_token& stop) {
     Options flags;
     programs::command_line line(program, "");
     programs::command& command = line.add("train", "", {});
@@ -78,7 +78,7 @@ std::string train(const std::string& program, const flag_values& values, const n
     nb::raise_from(*raised, PyExc_KeyboardInterrupt, "%s",
         (done ? "training has finished: the run is in " + run
               : "training is stopped, and its state is in " + run + ": train(…, out=\"" + run +
-                      "\", resume=True) continues it")
+                    "\", resume=True) continues it")
             .c_str());
 }
 

@@ -36,10 +36,20 @@ def program(name, *arguments, code=0):
 def python(text, *arguments, code=0):
     """Runs a program of Python in a process of its own, and returns its output and its errors."""
     text = "import os, signal, sys\nimport gneiss_graph as gn\n" + text
-    done = subprocess.run([sys.executable, "-c", text, *map(str, arguments)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", text, *map(str, arguments)], capture_output=True, text=True,
+                          check=False)
     if done.returncode != code:
         raise AssertionError(f"{text}\n{done.returncode}\n{done.stderr}")
     return done.stdout, done.stderr
+
+
+def script(path, text):
+    """Runs a program of Python from a file, as spawned processes need it, and returns its output."""
+    path.write_text(text)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return done.stdout
 
 
 def edges():
@@ -79,7 +89,8 @@ class Case(unittest.TestCase):
         """SHA-256 of what a run learned: exported arrays, sections of the checkpoint; and its losses and metrics."""
         run = pathlib.Path(run)
         record = json.loads((run / "run.json").read_text())
-        found = {"epochs": [(epoch["loss"], epoch["valid"]) for epoch in record["epochs"]], "metrics": record["metrics"]}
+        found = {"metrics": record["metrics"],
+                 "epochs": [(epoch["loss"], epoch["valid"]) for epoch in record["epochs"]]}
         sections = bits.checkpoint_of(run / "checkpoint/checkpoint.bin")[-1]
         found["sections"] = {name: sha256(raw) for name, raw in sections.items() if name != "progress"} # it has times
         with tempfile.TemporaryDirectory(dir=self.at) as to:

@@ -31,8 +31,8 @@ class Import(Case):
         random = np.random.default_rng(1)
         features, labels = random.random((6, 3), dtype=np.float32), np.array([0, 1, 2, 1, -1, 0])
         split = np.array([0, 0, 0, 1, 3, 2], dtype=np.uint8)
-        data = gn.import_nodes(np.array([[0, 1], [1, 2], [5, 4], [3, 0]]), features=features, labels=labels, split=split,
-                               out=self.at / "nodes", quiet=True)
+        data = gn.import_nodes(np.array([[0, 1], [1, 2], [5, 4], [3, 0]]), features=features, labels=labels,
+                               split=split, out=self.at / "nodes", quiet=True)
         self.assertEqual((data.task, data.nodes, data.num_features, data.classes), ("node", 6, 3, 3))
         rows = [data.names.index(str(node)) for node in range(6)]
         np.testing.assert_array_equal(data.features[rows], features)

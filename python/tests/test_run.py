@@ -32,17 +32,18 @@ class Runs(Case):
 
     def test_embeddings_follow_a_run_that_is_trained_again(self):
         out = self.at / "again"
-        run = gn.train(self.at / "links", program="marius", out=out, dim=8, epochs=1, quiet=True, memory="1GiB")
+        flags = {"program": "marius", "out": out, "dim": 8, "quiet": True, "memory": "1GiB"}
+        run = gn.train(self.at / "links", epochs=1, **flags)
         first = run.embeddings()
         kept = first.copy()
-        run = gn.train(self.at / "links", program="marius", out=out, dim=8, epochs=3, force=True, quiet=True, memory="1GiB")
+        run = gn.train(self.at / "links", epochs=3, force=True, **flags)
         self.assertFalse(np.array_equal(run.embeddings(), kept))
         np.testing.assert_array_equal(first, kept) # a map of the old file
 
     def test_predictions_are_those_of_the_program_in_columns(self):
         got = self.links.predict(head="node1", relation="ring0", k=3)
-        said = json.loads(program("marius", "predict", self.links.path, "--head", "node1", "--relation", "ring0", "--k", 3,
-                                  "--json"))["predictions"][0]["answers"]
+        query = ("--head", "node1", "--relation", "ring0", "--k", 3)
+        said = json.loads(program("marius", "predict", self.links.path, *query, "--json"))["predictions"][0]["answers"]
         self.assertEqual(list(got), ["head", "relation", "tail", "rank", "score"])
         self.assertEqual(got["tail"], [answer["node"] for answer in said])
         self.assertEqual(got["score"], [answer["score"] for answer in said])
@@ -50,7 +51,8 @@ class Runs(Case):
         heads = self.links.predict(tail="node1", relation="ring0", k=2)
         self.assertEqual((list(heads), len(heads["head"])), (["head", "relation", "tail", "rank", "score"], 2))
         near = self.links.predict(similar=["node1", "node2"], k=2)
-        self.assertEqual((list(near), near["node"]), (["node", "similar", "rank", "score"], ["node1"] * 2 + ["node2"] * 2))
+        self.assertEqual(list(near), ["node", "similar", "rank", "score"])
+        self.assertEqual(near["node"], ["node1"] * 2 + ["node2"] * 2)
         classes = self.nodes.predict(node=["3", "4"])
         self.assertEqual((list(classes), classes["node"]), (["node", "class", "probability"], ["3", "4"]))
         self.assertEqual(len(self.nodes.predict()["class"]), 300)

@@ -11,7 +11,7 @@ cd "${1:-$(dirname "$0")/../..}"
 # Other versions format some lines in another way.
 format=clang-format-19
 if ! command -v $format >/dev/null; then echo "format was not checked: $format is not installed" && exit 77; fi
-files=$(find include examples tests bench cmake test_package -name '*.hpp' -o -name '*.cpp' -o -name '*.cuh' -o -name '*.cu' |
+files=$(find include examples python tests bench cmake test_package -name '*.hpp' -o -name '*.cpp' -o -name '*.cuh' -o -name '*.cu' |
     grep -v /corpus)
 if $fix; then xargs -P "$(nproc)" -n 40 $format -i <<<"$files" && exit; fi
 violations=$(
