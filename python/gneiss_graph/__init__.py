@@ -12,7 +12,10 @@ a flag that is not given. Sizes are bytes or texts such as "2GiB".
 from ._core import version as __version__
 from ._data import Dataset, SparseFeatures, get, import_edges, import_nodes
 from ._errors import Corrupt, Error, NotFound, OverBudget
+from ._features import Features, GatherStatistics
 from ._run import Run, train
+from ._sample import Layer, Sample, Sampler, samples_xxh3
 
-__all__ = ["Corrupt", "Dataset", "Error", "NotFound", "OverBudget", "Run", "SparseFeatures", "get", "import_edges",
-           "import_nodes", "train"]
+
+__all__ = ["Corrupt", "Dataset", "Error", "Features", "GatherStatistics", "Layer", "NotFound", "OverBudget", "Run",
+           "Sample", "Sampler", "SparseFeatures", "get", "import_edges", "import_nodes", "samples_xxh3", "train"]

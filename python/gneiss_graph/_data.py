@@ -148,6 +148,23 @@ class Dataset:
         self.path = os.path.abspath(os.fspath(path))
         self._data = _core.Dataset(self.path)
 
+    @property
+    def core(self):
+        """The dataset as C++ has it."""
+        if self._data is None:
+            raise ValueError(f"the dataset {self.path} is closed")
+        return self._data
+
+    def close(self):
+        """Ends the use of the dataset. Arrays that it gave out stay valid."""
+        self._data = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
     def __reduce__(self):
         return Dataset, (self.path,)
 
@@ -164,69 +181,69 @@ class Dataset:
     @property
     def name(self):
         """Name in reports."""
-        return self._data.name
+        return self.core.name
 
     @property
     def task(self):
         """Purpose: "link" or "node"."""
-        return self._data.task
+        return self.core.task
 
     @property
     def nodes(self):
         """Number of nodes."""
-        return self._data.nodes
+        return self.core.nodes
 
     @property
     def edges(self):
         """Number of edges of all splits."""
-        return self._data.train_edges + self._data.valid_edges + self._data.test_edges
+        return self.core.train_edges + self.core.valid_edges + self.core.test_edges
 
     @property
     def train_edges(self):
         """Number of training edges."""
-        return self._data.train_edges
+        return self.core.train_edges
 
     @property
     def relations(self):
         """Number of relations; 0 or 1: edges have none."""
-        return self._data.relations
+        return self.core.relations
 
     @property
     def partitions(self):
         """Number of partitions of the nodes."""
-        return self._data.partitions
+        return self.core.partitions
 
     @property
     def num_features(self):
         """Features of a node; 0: none."""
-        return self._data.num_features
+        return self.core.num_features
 
     @property
     def classes(self):
         """Number of classes, or of targets of a regression; 0: no labels."""
-        return self._data.classes
+        return self.core.classes
 
     @property
     def names(self):
         """Names of the nodes, by row."""
-        return Names(self.nodes, self._data.node_name, self._data.find_node)
+        return Names(self.nodes, self.core.node_name, self.core.find_node)
 
     @property
     def relation_names(self):
         """Names of the relations, by number."""
-        return Names(self.relations, self._data.relation_name, self._data.find_relation)
+        return Names(self.relations, self.core.relation_name, self.core.find_relation)
 
     @property
     def class_names(self):
         """Names of the classes, by number."""
-        return Names(self.classes, self._data.class_name, self._data.find_class)
+        return Names(self.classes, self.core.class_name, self.core.find_class)
 
     @property
     def features(self):
         """Features as a memory map [nodes, num_features], or as SparseFeatures; None: there are none."""
         if not self.num_features:
             return None
-        if self._data.has("features"):
+        if self.core.has("features"):
             values = self._map("features")
             if values.dtype.kind != "f":
                 raise Error("features of bf16 and int8 have no memory map: read them by Features.gather",
@@ -238,7 +255,7 @@ class Dataset:
     def labels(self):
         """Labels as a memory map: classes, int32 [nodes], -1 for none; or targets [nodes, classes] of a multi-label or
         regression task. None: there are none."""
-        return self._map("labels") if self._data.has("labels") else self._map("targets")
+        return self._map("labels") if self.core.has("labels") else self._map("targets")
 
     @property
     def split(self):
@@ -256,10 +273,10 @@ class Dataset:
 
     def verify(self):
         """Reads everything, and raises Corrupt for what differs from its checksum."""
-        self._data.check()
+        self.core.check()
 
     def _path(self, array):
         return os.path.join(self.path, array + ".npy")
 
     def _map(self, array):
-        return np.load(self._path(array), mmap_mode="r", allow_pickle=False) if self._data.has(array) else None
+        return np.load(self._path(array), mmap_mode="r", allow_pickle=False) if self.core.has(array) else None

@@ -10,6 +10,7 @@
 
 #include "errors.hpp"
 #include "kit/cli/command_call.hpp"
+#include "kit/cli/units.hpp"
 #include "kit/report/records.hpp"
 #include "module.hpp"
 #include "observer.hpp"
@@ -55,6 +56,7 @@ void add_commands(nb::module_& to) {
         nb::arg("on_warning").none());
     to.def("flags_of", flags_of, nb::arg("program"), nb::arg("command"));
     to.def("nearest", nearest, nb::arg("given"), nb::arg("names"));
+    to.def("bytes_of", [](const std::string& size) { return programs::parse_size(size).bytes; }, nb::arg("size"));
 }
 
 } // namespace gneiss_python

@@ -100,7 +100,8 @@ void translate(const std::exception_ptr& thrown, void*) {
     } catch (const gneiss::bad_lines_error& e) {
         raise(class_of(e.code()), text_of(e), e.place());
     } catch (const gneiss::error& e) {
-        if (said.code == programs::exit_code::usage) // such as a run that exists
+        const bool value = e.code() == gneiss::errc::out_of_range && e.place().path.empty(); // such as a seed
+        if (value || said.code == programs::exit_code::usage)                                // or a run that exists
             PyErr_SetString(PyExc_ValueError, python_text(said.message).c_str());
         else
             raise(class_of(e.code()), said.message, e.place());

@@ -11,4 +11,6 @@ NB_MODULE(_core, module) {
     gneiss_python::add_commands(module);
     gneiss_python::add_train(module);
     gneiss_python::add_dataset(module);
+    gneiss_python::add_sampler(module);
+    gneiss_python::add_features(module);
 }

@@ -9,5 +9,7 @@ namespace gneiss_python {
 void add_commands(nanobind::module_& to);
 void add_train(nanobind::module_& to);
 void add_dataset(nanobind::module_& to);
+void add_sampler(nanobind::module_& to);
+void add_features(nanobind::module_& to);
 
 } // namespace gneiss_python

@@ -25,6 +25,8 @@
 
 #include "commands.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/graph/graph_in_memory.hpp"
+#include "kit/graph/sample_checksum.hpp"
 #include "kit/graph/sample_memory.hpp"
 #include "kit/report/records.hpp"
 #include "kit/report/statistics.hpp"
@@ -100,6 +102,7 @@ seed_batches given_seeds(const sample_flags& flags, const programs::command& sel
 /// Measurements of each counted batch.
 struct measured {
     std::vector<double> ms, ns_per_edge, nodes, edges;
+    std::vector<std::uint64_t> checksums;
 };
 
 template <class Sampler, neighbor_source G>
@@ -117,6 +120,7 @@ measured measure(Sampler&& sampler, const G& graph, const seed_batches& seeds, e
         result.ms.push_back(ns * 1e-6);
         result.ns_per_edge.push_back(ns / std::max(edges, 1.0));
         result.edges.push_back(edges);
+        result.checksums.push_back(programs::sample_checksum(sample));
         if constexpr (requires { sample.node_ids; })
             result.nodes.push_back(static_cast<double>(sample.node_ids.size()));
         else
@@ -133,22 +137,11 @@ measured measure(const sample_flags& flags, const std::vector<hop_fanout>& hops,
     return measure(neighbor_sampler<>(options, flags.common.seed), graph, seeds, executor);
 }
 
-neighbor_direction parse_direction(const std::string& word) {
-    return word == "in" ? neighbor_direction::in : word == "out" ? neighbor_direction::out : neighbor_direction::both;
-}
-
-/// Returns the directions that the hops use.
-neighbor_direction needed(const std::vector<hop_fanout>& hops) {
-    for (const hop_fanout& hop : hops)
-        if (hop.direction() != hops.front().direction()) return neighbor_direction::both;
-    return hops.front().direction();
-}
-
 exit_code sample(const sample_flags& flags, const programs::command& self) {
     check_dataset(flags.dataset);
     const std::vector<hop_fanout> hops = [&] {
         try {
-            return parse_fanout(flags.fanout, parse_direction(flags.direction));
+            return parse_fanout(flags.fanout, programs::parse_direction(flags.direction));
         } catch (const error& e) {
             throw programs::usage_error(e.what());
         }
@@ -161,7 +154,7 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     const seed_batches seeds =
         flags.seeds.empty() ? drawn_seeds(flags, data.manifest().nodes) : given_seeds(flags, self, data);
     const bucket_store store = data.buckets();
-    const neighbor_direction keeps = needed(hops);
+    const neighbor_direction keeps = programs::directions_of(hops);
     const serial_executor one;
     const tbb_executor many(flags.common.thread_count());
     const executor_ref executor = flags.common.thread_count() == 1 ? executor_ref(one) : executor_ref(many);
@@ -179,20 +172,9 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     measured created;
     std::uint64_t graph_bytes = 0;
     if (flags.graph == "csr") {
-        graph_bytes =
-            csr<>::bytes_needed(data.manifest().nodes, store.edges(), {}) * (keeps == neighbor_direction::both ? 2 : 1);
+        graph_bytes = programs::bytes_in_memory(store, keeps);
         const auto charge = budget.charge({"graph", graph_bytes});
-        const csr_graph<> graph = [&] {
-            std::uint64_t largest = 0;
-            for (const bucket_row& row : store.table()) largest = std::max(largest, row.edges);
-            const auto reading =
-                budget.charge({"edges of a bucket", largest * sizeof(edge) + store.largest_block(edge_direction::out)});
-            const auto side = [&](neighbor_direction d) {
-                if (keeps != d && keeps != neighbor_direction::both) return csr<>();
-                return csr<>::from_edges(data.manifest().nodes, d, {}, [&](auto&& sink) { store.for_each_edge(sink); });
-            };
-            return csr_graph<>(side(neighbor_direction::in), side(neighbor_direction::out));
-        }();
+        const csr_graph<> graph = programs::read_graph(store, keeps, budget);
         load_seconds = seconds();
         const auto samples = charge_samples();
         created = measure(flags, hops, graph, seeds, executor);
@@ -215,7 +197,8 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
             {"graph_bytes", graph_bytes}, {"ms_per_batch", programs::median(created.ms)},
             {"ms_min", std::ranges::min(created.ms)}, {"ms_max", std::ranges::max(created.ms)},
             {"nodes_per_batch", programs::median(created.nodes)}, {"edges_per_batch", programs::median(created.edges)},
-            {"ns_per_edge", programs::median(created.ns_per_edge)}};
+            {"ns_per_edge", programs::median(created.ns_per_edge)},
+            {"samples_xxh3", fmt::format("{:016x}", programs::samples_checksum(created.checksums))}};
         programs::print_json_line(result);
         return exit_code::done;
     }
