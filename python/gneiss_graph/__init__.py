@@ -9,6 +9,8 @@
 Functions take the flags of the programs as keywords: `eval_every=2` is `--eval-every 2`, a list is `10,10`, and None is
 a flag that is not given. Sizes are bytes or texts such as "2GiB".
 """
+import importlib
+
 from ._core import version as __version__
 from ._data import Dataset, SparseFeatures, get, import_edges, import_nodes
 from ._errors import Corrupt, Error, NotFound, OverBudget
@@ -19,3 +21,10 @@ from ._sample import Layer, Sample, Sampler, samples_xxh3
 
 __all__ = ["Corrupt", "Dataset", "Error", "Features", "GatherStatistics", "Layer", "NotFound", "OverBudget", "Run",
            "Sample", "Sampler", "SparseFeatures", "get", "import_edges", "import_nodes", "samples_xxh3", "train"]
+
+
+def __getattr__(name):
+    """Imports what needs PyTorch when it is first used: gneiss_graph.torch, gneiss_graph.pyg."""
+    if name in ("pyg", "torch"):
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -103,6 +103,11 @@ class Sampler:
         size = None if memory is None else word("memory", memory)
         self._core = _core.Sampler(self.dataset.core, hops, kind, direction, seed, replace, size, threads or 0)
 
+    @property
+    def graph_bytes(self):
+        """Memory of the lists of neighbors [bytes]."""
+        return self._core.graph_bytes
+
     def __reduce__(self):
         return _reopened, (self.dataset.path, self._fanout, self._options)
 

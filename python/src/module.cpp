@@ -6,6 +6,7 @@
 
 /// gneiss_graph._core: the programs of gneiss as functions. The package around it makes them Python's.
 NB_MODULE(_core, module) {
+    nanobind::set_leak_warnings(false); // of processes that end without a clean-up, such as workers of loaders
     gneiss_python::register_errors();
     module.attr("version") = programs::version();
     gneiss_python::add_commands(module);
