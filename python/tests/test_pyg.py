@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyG's loaders take the stores and the sampler."""
+import subprocess
+import sys
 import unittest
 
 import numpy as np
 
 import gneiss_graph as gn
-from support import Case
+from support import ROOT, Case
 
 try:
     import torch
@@ -122,6 +124,12 @@ class Pyg(Case):
                     count = 10 if negatives is None else 30
                     self.assertEqual(batch.edge_label_index.shape, (2, count))
                     self.assertTrue(torch.equal(batch.n_id[batch.edge_label_index[:, :10]], wanted))
+
+    def test_the_example_learns_planted_classes(self):
+        done = subprocess.run([sys.executable, ROOT / "python/examples/pyg_sage.py", self.at / "classes", "15"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(float(done.stdout.split("accuracy ")[1].split()[0]), 0.6, done.stdout) # of three classes
 
     def test_stores_refuse_changes_and_whole_arrays(self):
         features, graph = gn.pyg.stores(self.data, memory="4MiB")
