@@ -154,7 +154,7 @@ TEST_CASE(
     const marius_workshop shop;
     const std::string base = std::string("train data --epochs 80 --staleness 0 --store disk --partitions 8 --buffer 2 "
                                          "--order beta --prefetch off --spare-slots 3 "
-                                         "--eval-every 1 --eval-edges all --no-report --seed 3 ") +
+                                         "--eval-every 1 --early-stop 0 --eval-edges all --no-report --seed 3 ") +
         small;
     CHECK(shop.run_stopped(base + "--resume --out run", "KILL").code == 0);
     const auto run = nlohmann::json::parse(shop.read("run/run.json"));
@@ -287,7 +287,7 @@ TEST_CASE("a first validation below that of the start is a warning with advice, 
 }
 
 TEST_CASE(
-    "validations before the last rank a fifth of training's work; final metrics and parameters do not depend on it") {
+    "validations before the last rank a tenth of training's work; final metrics and parameters do not depend on it") {
     const marius_workshop shop;
     REQUIRE(
         shop.run("generate planted --nodes 300 --edges 12000 --train-fraction .6 --task link --out many", "gneiss-data")
@@ -305,7 +305,7 @@ TEST_CASE(
     const auto [eval_all, said_eval] = trained("--eval-edges all", "eval");
     const std::uint64_t edges = some["epochs"][0]["examples"].get<std::uint64_t>(); // of training
     CAPTURE(said);
-    CHECK(some["config"]["valid-edges"].get<std::uint64_t>() == std::max<std::uint64_t>(1000, edges * 40 / 5 / 300));
+    CHECK(some["config"]["valid-edges"].get<std::uint64_t>() == std::max<std::uint64_t>(1000, edges * 40 / 10 / 300));
     CHECK(said.find("1000 of ") != std::string::npos);
     CHECK(said_all.find("1000 of ") == std::string::npos);
     CHECK(some["epochs"][0]["valid"] != all["epochs"][0]["valid"]);
@@ -313,9 +313,15 @@ TEST_CASE(
     CHECK(some["epochs"][2]["valid"] == all["epochs"][2]["valid"]);
     CHECK(some["metrics"] == all["metrics"]);
     CHECK(shop.parameters("some") == shop.parameters("all"));
-    // More negatives are more work, hence more edges.
-    const auto [more, said_more] = trained("--negatives 250 --dry-run", "more");
-    CHECK(more["config"]["valid-edges"].get<std::uint64_t>() == edges * 250 / 5 / 300);
+    // More negatives and epochs are more work, hence more edges.
+    std::string seldom = flags;
+    seldom.replace(seldom.find("--eval-every 1"), 14, "--eval-every 2");
+    const auto more = nlohmann::json::parse(shop.run(seldom + "--negatives 250 --dry-run").out);
+    CHECK(more["config"]["valid-edges"].get<std::uint64_t>() == edges * 250 * 2 / 10 / 300);
+    // They are bounded also where a patience by default ends the run, and not where a given one does.
+    CHECK(more["config"]["early-stop"] == 4);
+    CHECK(trained("--early-stop 4 --dry-run", "given").first["config"]["valid-edges"] == "all");
+    CHECK(trained("--no-eval --dry-run", "none").first["config"]["early-stop"] == 0);
 }
 
 TEST_CASE("an existing run is not overwritten; --resume reports a finished one again") {

@@ -206,6 +206,34 @@ TEST_CASE(
     shop.refuses(2, "train data --early-stop-metric accuracy --no-eval --out new", {"--no-eval"});
 }
 
+TEST_CASE("by default the metric that selects fits the labels, and is named; --fanout all is for all hops") {
+    const grouped_nodes shop;
+    const auto config_of = [&](const char* program, const std::string& flags) {
+        const auto got = shop.run("train data --dry-run --json --quiet --layers sage:8,sage:8,sage " + flags, program);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return nlohmann::json::parse(got.out)["config"];
+    };
+    const auto import_classes = [&](const auto& class_of) {
+        std::string lines = "node,topic\n";
+        for (int i = 0; i < grouped_nodes::nodes; ++i) lines += "n" + std::to_string(i) + "," + class_of(i) + "\n";
+        shop.write("own.csv", lines);
+        shop.import("--labels own.csv --label-column topic --force --out data");
+    };
+    for (const char* program : programs) {
+        CAPTURE(program);
+        import_classes([](int i) { return i % 3 == 0 ? "a" : "b"; }); // two classes
+        CHECK(config_of(program, "--fanout all")["early-stop-metric"] == "roc_auc");
+        CHECK(config_of(program, "--fanout all")["fanout"] == "all,all,all");
+        CHECK(config_of(program, "--early-stop-metric accuracy")["early-stop-metric"] == "accuracy");
+        CHECK(config_of(program, "--no-eval")["early-stop-metric"].is_null());
+        import_classes([](int i) { return i % 10 < 7 ? "a" : i % 2 == 0 ? "b" : "c"; }); // one of 70 %
+        CHECK(config_of(program, "")["early-stop-metric"] == "macro_f1");
+        import_classes([](int i) { return i % 3 == 0 ? "a" : i % 3 == 1 ? "b" : "c"; });
+        CHECK(config_of(program, "")["early-stop-metric"].is_null());
+    }
+}
+
 TEST_CASE("warm-up and plateau set the learning rates that the records show") {
     const grouped_nodes shop;
     shop.import("--labels classes.csv --label-column topic --out data");

@@ -88,8 +88,8 @@ TEST_CASE("more memory never reads more an epoch of edges, and no other buffer r
             if (before) CHECK(plan->reads <= before->reads);
             before = plan;
             if (plan->reads == 0 || step++ % 3 != 1) continue;
-            // The less accurate order of two may read an eighth less.
-            const double most = static_cast<double>(plan->reads) / (orders.size() == 1 ? 1.05 : 1.05 * 1.125);
+            // The less accurate order of two may read a quarter less, where an epoch computes longer than it reads.
+            const double most = static_cast<double>(plan->reads) / (orders.size() == 1 ? 1.05 : 1.05 * 1.25);
             for (const std::string& order : orders)
                 for (const char* prefetch : {"1", "2"})
                     for (const int partitions : {8, 32})

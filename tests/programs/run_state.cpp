@@ -204,19 +204,20 @@ TEST_CASE("each trainer keeps its best state by default: its metrics, the epoch 
         std::string program, flags, metric;
         bool links;
     };
-    for (const trained& of :
-        {trained{"gneiss-marius",
-             "--decoder dot --lr 2 --lr-schedule constant --staleness 0 --partitions 4 --buffer 2 --store disk" +
-                 std::string(small),
-             "mrr", true},
-            {"gneiss-mariusgnn",
-                "--layers sage:8 --inputs rows --decoder dot --lr .5 --row-lr 2 --lr-schedule constant --staleness 0 "
-                "--partitions 4 --buffer 2 --store disk --fanout 3" +
-                    std::string(small),
-                "mrr", true},
-            {"gneiss-mariusgnn", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false},
-            {"gneiss-ginex", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false},
-            {"gneiss-hanoi", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false}}) {
+    for (const trained& of : {trained{"gneiss-marius",
+                                  "--decoder dot --lr 2 --early-stop 0 --lr-schedule constant --staleness 0 "
+                                  "--partitions 4 --buffer 2 --store disk" +
+                                      std::string(small),
+                                  "mrr", true},
+             {"gneiss-mariusgnn",
+                 "--layers sage:8 --inputs rows --decoder dot --lr .5 --row-lr 2 --lr-schedule constant --early-stop 0 "
+                 "--staleness 0 "
+                 "--partitions 4 --buffer 2 --store disk --fanout 3" +
+                     std::string(small),
+                 "mrr", true},
+             {"gneiss-mariusgnn", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false},
+             {"gneiss-ginex", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false},
+             {"gneiss-hanoi", "--lr .3 --early-stop 0" + std::string(network), "accuracy", false}}) {
         CAPTURE(of.program);
         CAPTURE(of.metric);
         const state_workshop shop(of.program);

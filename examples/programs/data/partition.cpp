@@ -76,6 +76,8 @@ void print_result(
         result["kept"] = kept_json(q);
         if (created.resumed_step != 0) result["resumed_step"] = created.resumed_step;
         if (flags.out) result["out"] = flags.out->string();
+        if (const std::vector<std::string> warnings = programs::given_warnings(); !warnings.empty())
+            result["warnings"] = warnings;
         programs::print_json_line(result);
         return;
     }
@@ -126,6 +128,9 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
               data, *flags.score, programs::narrow<std::uint32_t>(flags.partitions, "partitions"), with)
         : programs::make_parts(data, *job, with);
     live.clear();
+    if (const double ratio = 1 + result.quality.edge_imbalance; ratio > 2)
+        programs::print_warning(fmt::format("the largest partition has {:.1f} times the mean of the edges{}", ratio,
+            scores ? "" : ": --balance edges bounds them, with --imbalance as the excess"));
     print_result(flags, data, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     return exit_code::done;
 }

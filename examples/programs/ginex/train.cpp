@@ -334,7 +334,7 @@ public:
     [[nodiscard]] trainers::run_loop_options loop() const override {
         const options& o = config_.flags;
         return o.links() ? trainers::link_prediction_loop(o, o, context_.data->manifest())
-                         : trainers::node_classification_loop(o, context_.data->manifest());
+                         : trainers::node_classification_loop(o, *context_.data);
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
         config_.flags.place(dataset, out);

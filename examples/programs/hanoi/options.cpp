@@ -36,7 +36,8 @@ void options::add_to(programs::command& to) {
     to.option("macro", macro, "partitions of a macro-batch")
         .range(1)
         .default_text("largest of which two fit in memory");
-    to.option("reuse", reuse, "maximum passes over a macro-batch while the next one loads; 1: no reuse").range(1, 4);
+    to.option("reuse", reuse, "maximum passes over a macro-batch, as many as the first ones take to load; 1: no reuse")
+        .range(1, 4);
     to.option("reuse-plan", reuse_plan, "use the passes in an earlier run's reuse.json, whatever the disk does")
         .value_name("FILE");
     add_coverage(to, "if few nodes train, on the CPU");

@@ -21,7 +21,7 @@ struct options : trainers::node_classification_options {
     std::optional<std::filesystem::path> assignment;
     std::optional<std::string> hubs;    ///< a number, auto, or a file; "0": none are pinned; absent: the dataset's
     std::optional<std::uint32_t> macro; ///< partitions of a macro-batch, without hubs
-    std::uint32_t reuse = 4;
+    std::uint32_t reuse = 1;
     std::optional<std::filesystem::path> reuse_plan;
 
     void add_to(programs::command& to);

@@ -248,7 +248,7 @@ public:
     [[nodiscard]] const trainers::training_plan& plan() const override { return plan_; }
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override {
-        trainers::run_loop_options result = trainers::node_classification_loop(config_.flags, data_->manifest());
+        trainers::run_loop_options result = trainers::node_classification_loop(config_.flags, *data_);
         result.state = "macro-batch";
         return result;
     }

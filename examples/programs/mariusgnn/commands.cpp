@@ -58,8 +58,7 @@ programs::exit_code eval(const eval_flags& flags) {
     trainers::warn_if_unfinished(flags.run, trained.state);
     flags.hidden_rows_flag::change(trained.how);
     if (flags.eval_fanout) {
-        trained.how.check_fanout(*flags.eval_fanout);
-        trained.how.eval_fanout = flags.eval_fanout;
+        trained.how.eval_fanout = trained.how.fanout_of_hops(*flags.eval_fanout);
     }
     if (!trained.how.links() && flags.change_ranking())
         throw programs::usage_error("--eval-negatives, --eval-negatives-by-degree, --eval-edges, --eval-candidates, "

@@ -183,13 +183,14 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (!o.links()) o.resolve_node_task(graph);
     o.check_stop_metric(
         o.links() ? std::vector<std::string>{"mrr", "hits@1", "hits@3", "hits@10"} : trainers::metrics_of(graph));
+    if (!o.links()) o.select_states_by(data);
     if (!o.reshuffle && (!o.links() || o.candidates != "all" || o.sample_on == "gpu" || *o.epochs == 1))
         o.reshuffle = 0;
     o.resolve_staleness(
         o.uses_rows() ? gneiss::ceil_div(o.links() ? graph.train_edges : graph.node_attributes.train, *o.batch) : 0);
     o.resolve_sampling(
         graph, o.links() ? "linear" : "constant", (o.links() ? graph.valid_edges : graph.node_attributes.valid) != 0);
-    if (o.eval_fanout) o.check_fanout(*o.eval_fanout);
+    if (o.eval_fanout) o.eval_fanout = o.fanout_of_hops(*o.eval_fanout);
     std::vector<std::string> trained{"weights"};
     if (o.uses_rows()) trained.emplace_back("nodes");
     if (o.links() && *o.decoder != "dot") trained.emplace_back("relations");

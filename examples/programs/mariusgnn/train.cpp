@@ -513,6 +513,8 @@ public:
             if (const std::string doubt = trainers::doubt_features(trained_->data(), *trained_->features());
                 !doubt.empty())
                 context_.live.warn(doubt);
+        if (const std::string doubt = trainers::doubt_buffer(plan_, trained_->buckets()); !doubt.empty())
+            context_.live.warn(doubt);
         for (const std::string& reason : tuned.reasons) context_.live.say(reason);
         if (o.training_first.value_or(false))
             context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions",
@@ -532,7 +534,8 @@ public:
     [[nodiscard]] trainers::run_loop_options loop() const override {
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         const options& o = config_.flags;
-        return o.links() ? trainers::link_prediction_loop(o, o, graph) : trainers::node_classification_loop(o, graph);
+        return o.links() ? trainers::link_prediction_loop(o, o, graph)
+                         : trainers::node_classification_loop(o, *context_.data);
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
         config_.flags.place(dataset, out);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,8 +16,9 @@ namespace gneiss {
 /// Number of passes over the batches of each state, epoch by epoch. Plain data.
 using pass_record = std::vector<std::vector<std::uint32_t>>;
 
-/// Decides whether to pass over a resident state again while the next one is not ready, and records the decisions. A
-/// record of an earlier run, if given, decides instead; then nothing depends on timing.
+/// Decides how often to pass over each resident state, and records the passes: the first state is passed over until the
+/// next one is ready, and all others as often. A record of an earlier run, if given, decides instead; then nothing
+/// depends on timing. After a resume the decision is that of the record.
 ///
 ///     macro_batch_reuse reuse(4);
 ///     training_observer observer;
@@ -35,6 +37,9 @@ public:
           record_(std::move(done)),
           replay_(std::move(replay)) {
         if (most == 0) throw error(errc::invalid_argument, "a state needs one pass at least");
+        for (const std::vector<std::uint32_t>& epoch : record_)
+            for (const std::uint32_t passes : epoch)
+                if (decided_ == 0) decided_ = passes;
     }
 
     /// As `epoch_observer::again`, for epoch `epoch`. Throws errc::out_of_range past the end of the replayed record.
@@ -43,7 +48,11 @@ public:
         auto& of_epoch = record_[static_cast<std::size_t>(epoch)];
         if (of_epoch.size() <= state) of_epoch.resize(std::size_t{state} + 1, 0);
         of_epoch[state] = passes;
-        if (!replay_) return !next_is_ready && passes < most_;
+        if (!replay_) {
+            if (decided_ == 0 && !next_is_ready && passes < most_) return true;
+            decided_ = std::max(decided_, passes); // a resume within the first state made more than its record says
+            return passes < decided_;
+        }
         if (epoch >= replay_->size() || state >= (*replay_)[static_cast<std::size_t>(epoch)].size())
             throw error(errc::out_of_range,
                 "the record of passes ends before epoch " + std::to_string(epoch) + ", state " + std::to_string(state));
@@ -54,7 +63,7 @@ public:
     [[nodiscard]] const pass_record& record() const noexcept { return record_; }
 
 private:
-    std::uint32_t most_;
+    std::uint32_t most_, decided_ = 0; ///< passes over a state; 0: not decided yet
     pass_record record_;
     std::optional<pass_record> replay_;
 };

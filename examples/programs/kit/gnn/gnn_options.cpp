@@ -9,6 +9,7 @@
 #include <gneiss/storage/edge/both_ways.hpp>
 
 #include "kit/cli/machine.hpp"
+#include "kit/gnn/label_balance.hpp"
 #include "kit/run/warm_start.hpp"
 
 namespace trainers {
@@ -69,10 +70,15 @@ void gnn_options::add_early_stop(programs::command& to) {
         .default_text("from the graph");
     to.option("early-stop-metric", early_stop_metric, "validation metric that selects the best state, such as macro_f1")
         .value_name("NAME")
-        .default_text("the first one reported");
+        .default_text("fits the labels");
 }
 
 namespace {
+
+/// Returns a fan-out of the same word for each hop.
+std::string for_each_hop(const std::string& word, std::size_t hops) {
+    return fmt::format("{}", fmt::join(std::vector<std::string>(hops, word), ","));
+}
 
 constexpr const char* hidden_rows_help = "type of rows between layers on disk";
 const std::vector<std::string> hidden_row_types{"f32", "f16", "bf16"};
@@ -116,6 +122,11 @@ void gnn_options::check_stop_metric(const std::vector<std::string>& metrics) con
     if (std::ranges::find(metrics, *early_stop_metric) == metrics.end())
         throw programs::usage_error(fmt::format(
             "--early-stop-metric {}: the metrics of this task are {}", *early_stop_metric, fmt::join(metrics, ", ")));
+}
+
+void gnn_options::select_states_by(const gneiss::dataset& data) {
+    if (!early_stop_metric && !no_eval && *eval_every != 0 && data.manifest().node_attributes.valid != 0)
+        early_stop_metric = selecting_metric(data);
 }
 
 void gnn_options::resolve_node_task(const gneiss::dataset_manifest& graph) {
@@ -172,9 +183,9 @@ void gnn_options::resolve_links(link_options& links, const gneiss::dataset_manif
     if (!lr) lr = rate;
     if (!weight_decay) weight_decay = 0;
     links.resolve_negatives(graph, *batch, width);
-    if (!eval_every) eval_every = std::max<std::uint64_t>(1, *epochs / 5);
-    if (!stop_early) stop_early = 0;
-    links.resolve_validation(graph, *eval_every, *stop_early != 0 || lr_schedule == "plateau");
+    if (!eval_every) eval_every = std::max<std::uint64_t>(1, *epochs / validations);
+    links.resolve_validation(graph, *eval_every, stop_early.value_or(0) != 0 || lr_schedule == "plateau");
+    if (!stop_early) stop_early = graph.valid_edges == 0 || no_eval || *eval_every == 0 ? 0 : link_patience;
     (void)parse_initializer(links.relation_init, "relation-init", width);
 }
 
@@ -191,22 +202,21 @@ void gnn_options::resolve_direction(const gneiss::dataset& data) {
 void gnn_options::resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool validates) {
     if (!attention_dropout) attention_dropout = 0;
     resolve_schedule(schedule, validates && !no_eval && *eval_every != 0);
-    if (!fanout) {
-        const std::size_t count = gneiss::hops_of(layer_options(1));
-        fanout = fmt::format(
-            "{}", fmt::join(std::vector<std::string>(count, graph.train_edges <= 500'000 ? "all" : "10"), ","));
-    }
+    if (!fanout) fanout = graph.train_edges <= 500'000 ? "all" : for_each_hop("10", gneiss::hops_of(layer_options(1)));
     early_stop = *stop_early;
     resolve_machine();
-    check_fanout(*fanout);
+    fanout = fanout_of_hops(*fanout);
 }
 
-void gnn_options::check_fanout(const std::string& text) const {
+std::string gnn_options::fanout_of_hops(const std::string& text) const {
+    const std::size_t hops = gneiss::hops_of(layer_options(1));
+    std::string each = text == "all" ? for_each_hop(text, hops) : text;
     try {
-        gneiss::validate(gneiss::parse_fanout(text, neighbors()), gneiss::hops_of(layer_options(1)));
+        gneiss::validate(gneiss::parse_fanout(each, neighbors()), hops);
     } catch (const gneiss::error& e) {
         throw programs::usage_error(e.what());
     }
+    return each;
 }
 
 gneiss::gnn_options gnn_options::training_options() const {

@@ -31,9 +31,8 @@ struct gnn_options : run_options, rate_options {
     std::optional<std::string> optimizer;
     std::optional<double> lr, weight_decay;
     double clip = 0;
-    std::optional<std::uint64_t> stop_early; ///< --early-stop
-    std::string hidden_rows = "f32";         ///< type of rows between layers on disk, in inference over the whole graph
-    std::optional<std::string> task;         ///< link or node
+    std::string hidden_rows = "f32"; ///< type of rows between layers on disk, in inference over the whole graph
+    std::optional<std::string> task; ///< link or node
     std::optional<std::string> row_optimizer; ///< of embeddings and relations
     std::optional<double> row_lr;             ///< its rate
     std::optional<std::string> node_task;     ///< kind of labels; the dataset's
@@ -60,6 +59,8 @@ struct gnn_options : run_options, rate_options {
     void resolve_direction(const gneiss::dataset& data);
     /// Throws usage_error unless --early-stop-metric is one of `metrics`, and the run validates.
     void check_stop_metric(const std::vector<std::string>& metrics) const;
+    /// Sets the default of --early-stop-metric by the labels, if the run validates nodes.
+    void select_states_by(const gneiss::dataset& data);
     /// Sets --node-task, and makes the file of --class-weights absolute. Throws usage_error for another kind of labels
     /// than the dataset's, and for a device that lacks the loss.
     void resolve_node_task(const gneiss::dataset_manifest& graph);
@@ -69,8 +70,9 @@ struct gnn_options : run_options, rate_options {
     /// memory and threads. Throws usage_error for a fan-out that the layers cannot use.
     /// \param validates  there is validation data for the task
     void resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool validates);
-    /// Throws usage_error for a fan-out that the layers cannot use, or an invalid layer.
-    void check_fanout(const std::string& text) const;
+    /// Returns the fan-out of each hop: "all" alone is for all of them. Throws usage_error for a fan-out that the
+    /// layers cannot use, or an invalid layer.
+    [[nodiscard]] std::string fanout_of_hops(const std::string& text) const;
 
     /// True with --task link. Precondition: the task is resolved, or the program has one.
     [[nodiscard]] bool links() const { return task && *task == "link"; }

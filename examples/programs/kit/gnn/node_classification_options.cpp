@@ -46,6 +46,7 @@ void node_classification_options::resolve_node_classification(const gneiss::data
     resolve_staleness(0);
     resolve_node_task(graph);
     check_stop_metric(metrics_of(graph));
+    select_states_by(data);
     resolve_sampling(graph, "constant", graph.node_attributes.valid != 0);
 }
 

@@ -9,6 +9,7 @@
 #include <gneiss/storage/io/file_system.hpp>
 
 #include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/label_balance.hpp"
 #include "kit/gnn/node_classification_predictions.hpp"
 #include "kit/gnn/node_metrics.hpp"
 #include "kit/report/best_state.hpp"
@@ -167,7 +168,8 @@ std::optional<gneiss::any_backend> classifier_on(
     return device->classify(network, {}, nullptr).backend;
 }
 
-run_loop_options node_classification_loop(const gnn_options& how, const gneiss::dataset_manifest& graph) {
+run_loop_options node_classification_loop(const gnn_options& how, const gneiss::dataset& data) {
+    const gneiss::dataset_manifest& graph = data.manifest();
     const bool validates = graph.node_attributes.valid != 0;
     return {.unit = "nodes",
         .measure = how.early_stop_metric.value_or(metrics_of(graph).front()),
@@ -175,6 +177,8 @@ run_loop_options node_classification_loop(const gnn_options& how, const gneiss::
         .validates = validates,
         .classifies = graph.node_attributes.target == gneiss::node_target_kind::classes,
         .best = how.keeps_best(validates),
+        .queries = graph.node_attributes.valid,
+        .largest_class = balance_of(data).valid,
         .plateau = how.plateau()};
 }
 

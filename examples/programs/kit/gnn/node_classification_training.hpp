@@ -129,7 +129,7 @@ void check_warm_start(const std::string& program, const node_classification_opti
     compute_device* device, const node_classification_options& how, classifier& net);
 
 /// Returns the run loop's options.
-[[nodiscard]] run_loop_options node_classification_loop(const gnn_options& how, const gneiss::dataset_manifest& graph);
+[[nodiscard]] run_loop_options node_classification_loop(const gnn_options& how, const gneiss::dataset& data);
 /// The same for link prediction by a GNN.
 [[nodiscard]] run_loop_options link_prediction_loop(
     const gnn_options& how, const link_options& links, const gneiss::dataset_manifest& graph);

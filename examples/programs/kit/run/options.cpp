@@ -295,7 +295,7 @@ void link_options::resolve_validation(const gneiss::dataset_manifest& graph, std
     if (every == 0 || decides || eval_candidates) return;
     const auto scores = [&](const programs::count_or_all& each) { return static_cast<double>(each.of(graph.nodes)); };
     const double work = static_cast<double>(graph.train_edges) * scores(*negatives) * static_cast<double>(every);
-    const auto affordable = static_cast<std::uint64_t>(std::clamp(work / 5 / scores(*eval_negatives), 1000., 1e18));
+    const auto affordable = static_cast<std::uint64_t>(std::clamp(work / 10 / scores(*eval_negatives), 1000., 1e18));
     if (affordable < eval_edges->of(graph.valid_edges)) valid_edges = programs::count_or_all{.count = affordable};
 }
 

@@ -51,7 +51,8 @@ struct run_options {
 
     std::optional<std::uint64_t> eval_every;
     bool no_eval = false;
-    std::uint64_t early_stop = 0;
+    std::optional<std::uint64_t> stop_early; ///< --early-stop
+    std::uint64_t early_stop = 0;            ///< resolved; 0: never
     std::optional<std::string>
         early_stop_metric; ///< the metric of validations by which states are compared; absent: the first
 
@@ -126,6 +127,10 @@ struct run_options {
     void check_device() const;
 };
 
+/// Validations of a run of link prediction by default, if it has as many epochs; and those without improvement after
+/// which it stops.
+inline constexpr std::uint64_t validations = 10, link_patience = 4;
+
 /// Flags of link prediction: decoder, loss, negatives, ranking.
 struct link_options {
     std::optional<std::string> decoder;
@@ -162,7 +167,7 @@ struct link_options {
     /// Sets the default negatives for that batch size, and the number of edges that are ranked in about a minute.
     void resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width);
 
-    /// Sets the number of edges that a validation before the last one ranks: as many as it ranks in a fifth of the work
+    /// Sets the number of edges that a validation before the last one ranks: as many as it ranks in a tenth of the work
     /// of `every` epochs, which is counted in scores: two ends of its edges, each against its candidates. At least
     /// 1000, at most --eval-edges; exactly that if the flag was given, for --eval-candidates, and if validations decide
     /// about the run (`decides`). Call it after `resolve_negatives`.

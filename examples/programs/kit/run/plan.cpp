@@ -12,6 +12,7 @@
 #include <gneiss/order/cost.hpp>
 #include <gneiss/order/from_buckets.hpp>
 #include <gneiss/order/parse.hpp>
+#include <gneiss/storage/adjacency/neighbor_coverage.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/train/train_loop.hpp>
 
@@ -340,6 +341,7 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     const std::uint32_t given = o.partitions.value_or(buckets.rows().partitions);
     const bool order_needs_slots = o.order && *o.order != "memory";
     std::optional<training_plan> best;
+    std::uint64_t in_memory_bytes = 0;
     if (wants_memory || (!o.store && !o.buffer && !o.logical)) {
         const std::uint32_t slots =
             std::min(o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given), given);
@@ -363,6 +365,7 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
                 choice.sparing = sparing;
                 choice.moves = moves;
                 training_plan plan = make.with(choice, memory);
+                in_memory_bytes = plan.memory_bytes();
                 if (fits(plan))
                     best = std::move(plan);
                 else if (wants_memory && sparing && moves == make.moves.back())
@@ -383,6 +386,12 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
             .moves = make.moves,
             .local_partitions = make.local_partitions,
             .memory = memory};
+        // Other orders save nothing if an eighth of the nodes in the most accurate one reads no longer than an epoch
+        // computes. That does not depend on the memory, so that more memory never reads more.
+        plan_choice eighth{.partitions = 64, .slots = 8, .in_memory = false, .order = request.orders.front()};
+        if (!order_needs_slots && request.orders.size() > 1 && graph.nodes >= eighth.partitions &&
+            searched_reads(make.states(eighth), buckets) <= make.hidden_bytes)
+            request.orders.resize(1);
         plan_choice small{.partitions = given, .slots = std::min(2U, given), .in_memory = false};
         small.order = request.orders.front();
         const training_plan first = make.states(small);
@@ -410,6 +419,7 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
         }
     }
 
+    best->in_memory_bytes = in_memory_bytes;
     // Disk: one spare slot per partition never forces a commit; a quarter if the disk is small.
     const std::uint32_t p = best->partitioning.partitions;
     const std::uint64_t free = programs::free_disk(o.out.value_or("."));
@@ -421,6 +431,18 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     if (p != buckets.rows().partitions) best->disk_bytes += 3 * graph.train_edges * sizeof(gneiss::edge);
     return std::move(*best);
 }
+
+namespace {
+
+/// Copies what `choose_plan` decided beyond the choice.
+void take_choice_of(training_plan& plan, const training_plan& before) {
+    plan.spare = before.spare;
+    plan.disk_bytes = before.disk_bytes;
+    plan.runner_up = before.runner_up;
+    plan.in_memory_bytes = before.in_memory_bytes;
+}
+
+} // namespace
 
 training_plan choose_again(const run_options& given, const training_plan& before, const plan_maker& make) {
     const auto with = [&](const plan_choice& choice) { return make.with(choice, given.memory->bytes); };
@@ -434,17 +456,13 @@ training_plan choose_again(const run_options& given, const training_plan& before
         plan = with(choice);
     }
     if (!fits(plan)) throw gneiss::over_budget(plan.budget, plan.memory.parts());
-    plan.spare = before.spare;
-    plan.disk_bytes = before.disk_bytes;
-    plan.runner_up = before.runner_up;
+    take_choice_of(plan, before);
     return plan;
 }
 
 training_plan same_plan(const training_plan& before, const plan_maker& make) {
     training_plan plan = make.with(before.choice, before.budget);
-    plan.spare = before.spare;
-    plan.disk_bytes = before.disk_bytes;
-    plan.runner_up = before.runner_up;
+    take_choice_of(plan, before);
     return plan;
 }
 
@@ -478,6 +496,30 @@ plan_choice stored_choice(const training_plan& plan, std::uint32_t stored) {
     return choice;
 }
 
+std::string doubt_buffer(const training_plan& plan, const gneiss::bucket_store& buckets) {
+    const std::uint32_t partitions = plan.partitioning.partitions;
+    if (plan.keeps_all() || 8 * plan.slots >= partitions || !plan.order || !trains_edges(plan.order(0))) return {};
+    if (buckets.rows().partitions > 1 && gneiss::relative_cut(buckets) <= .25) return {};
+    return fmt::format("the buffer holds {} of {} partitions, and most edges cross them, which costs accuracy: "
+                       "place neighbors together (gneiss-data reorder), or give more --memory",
+        plan.slots, partitions);
+}
+
+namespace {
+
+/// Returns how much the states of an epoch of edges bias training, and the flag that lowers that; empty: not at all.
+std::string bias_of(const training_plan& plan) {
+    if (plan.keeps_all() || !plan.order || !trains_edges(plan.order(0))) return {};
+    const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions;
+    return fmt::format("bias: {} (states of {} of the nodes: more --memory, or a larger --buffer, lowers it)\n",
+        share >= .25        ? "low"
+            : share >= .125 ? "moderate"
+                            : "high",
+        programs::human_percent(share));
+}
+
+} // namespace
+
 std::string describe(const training_plan& plan, const programs::plan_record& record) {
     std::string text;
     const std::string where = plan.in_memory
@@ -507,9 +549,10 @@ std::string describe(const training_plan& plan, const programs::plan_record& rec
         text += fmt::format("the runner-up: {} partitions, {} in the buffer + {}: {} swaps, reads {} of rows{}\n",
             other->partitions, other->buffer, other->prefetch, other->swaps, gneiss::format_bytes(other->read_bytes),
             plan.further_reads ? ", features and graph" : "");
-    if (!plan.in_memory && plan.embedding_bytes() > plan.budget)
-        text += fmt::format("the embeddings ({}) exceed the memory budget ({}) and stay on disk\n",
-            gneiss::format_bytes(plan.embedding_bytes()), gneiss::format_bytes(plan.budget));
+    text += bias_of(plan);
+    if (!plan.in_memory && plan.in_memory_bytes > plan.budget)
+        text += fmt::format("the plan in memory needs {}, more than the budget: partitions stay on disk\n",
+            gneiss::format_bytes(plan.in_memory_bytes));
     text += fmt::format("disk: at most {}\n", gneiss::format_bytes(plan.disk_bytes));
     return text;
 }

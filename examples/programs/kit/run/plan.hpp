@@ -85,7 +85,8 @@ struct training_plan {
         plan_choice choice;
         std::uint64_t swaps = 0, read_bytes = 0; ///< embeddings, features and graph per epoch
     };
-    std::optional<alternative> runner_up{};                 ///< the best rejected plan
+    std::optional<alternative> runner_up{}; ///< the best rejected plan
+    std::uint64_t in_memory_bytes = 0; ///< memory of the plan with everything in memory, which does not fit; 0: given
     std::function<gneiss::epoch_plan(std::uint64_t)> order; ///< states of an epoch; empty: the trainer has none
     /// Bytes that the states of an epoch read in addition to embeddings and training edges: features, graph. Empty:
     /// none.
@@ -184,6 +185,7 @@ struct plan_maker {
     std::function<std::vector<plan_choice>()> tuned{}; ///< as in gneiss::plan_request, like the following
     std::vector<bool> moves{false};
     std::uint32_t local_partitions = 0;
+    std::uint64_t hidden_bytes = 0; ///< that an epoch reads while it computes
 };
 
 /// Chooses store, partitions, buffer, slots to load ahead and order within the budget: all in memory if that fits; else
@@ -239,7 +241,11 @@ template <std::derived_from<run_options> Options>
     return flags;
 }
 
-/// Formats the plan for display: parts, budget, traffic.
+/// Returns a warning for a plan of edges whose states hold less than an eighth of nodes that are not placed by
+/// locality; empty: none. \param buckets  the dataset's
+[[nodiscard]] std::string doubt_buffer(const training_plan& plan, const gneiss::bucket_store& buckets);
+
+/// Formats the plan for display: parts, budget, traffic, bias.
 [[nodiscard]] std::string describe(const training_plan& plan, const programs::plan_record& record);
 
 } // namespace trainers

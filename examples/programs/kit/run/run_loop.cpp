@@ -15,6 +15,7 @@
 #include "kit/cli/periodic.hpp"
 #include "kit/cli/process_sampler.hpp"
 #include "kit/report/report.hpp"
+#include "kit/report/validation_warnings.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/divergence.hpp"
 
@@ -619,6 +620,11 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
     record.seconds = seconds();
     record.start = start_;
+    if (!interrupted)
+        for (const std::string& warning : programs::validation_warnings(record.epochs, watch.order,
+                 {settings_.measure, *options_.epochs, settings_.queries, settings_.largest_class,
+                     options_.early_stop != 0}))
+            live_.warn(warning);
     record.warnings = warnings_of(record.epochs, watch.order); // first, wherever a run was stopped
     for (const std::string& warning : warnings_before_)
         if (std::ranges::find(record.warnings, warning) == record.warnings.end()) record.warnings.push_back(warning);

@@ -145,6 +145,7 @@ struct run_loop_options {
     bool classifies = false;    ///< examples are classified, and their accuracy in training is recorded
     bool best = false;          ///< the best state by validation is kept, and its metrics are the run's
     std::uint64_t queries = 0;  ///< of a validation before the last: differences within its noise are no warning
+    double largest_class = 0;   ///< share of the largest class among the validation nodes; 0: unknown
     std::string validated{};    ///< examples of a validation before the last, in words; empty: all of `evaluate`
     std::string remedy{}; ///< advice for a run whose first validation is worse than its start; empty: the start is not
                           ///< validated

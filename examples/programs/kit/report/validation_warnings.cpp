@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/report/validation_warnings.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+namespace programs {
+
+namespace {
+
+/// A validation by the metric that compares states.
+struct judged {
+    const epoch_record* epoch = nullptr;
+    std::string metric{};
+    double value = 0;
+};
+
+std::vector<judged> judged_epochs(const std::vector<epoch_record>& epochs, const metric_order& order) {
+    std::vector<judged> found;
+    for (const epoch_record& epoch : epochs)
+        if (const auto* value = order.of(epoch.valid); value != nullptr)
+            found.push_back({&epoch, value->first, value->second});
+    return found;
+}
+
+/// Returns the difference that chance explains: two standard errors of a mean of values in [0, 1]; a fiftieth of the
+/// value for a metric beyond it.
+double noise_of(double value, std::uint64_t examples) {
+    if (value < 0 || value > 1) return std::abs(value) / 50;
+    return 2 * std::sqrt(value * (1 - value) / static_cast<double>(std::max<std::uint64_t>(examples, 1)));
+}
+
+} // namespace
+
+std::vector<std::string> validation_warnings(
+    const std::vector<epoch_record>& epochs, const metric_order& order, const validated_run& of) {
+    const std::vector<judged> seen = judged_epochs(epochs, order);
+    std::vector<std::string> warnings;
+    if (seen.size() < 4) return warnings; // no trend
+    const auto best = std::max_element(seen.begin(), seen.end(),
+        [](const judged& a, const judged& b) { return metric_order::better(b.metric, b.value, a.value); });
+    const judged& last = seen.back();
+    const bool long_ago = 3 * (last.epoch->epoch - best->epoch->epoch) >= of.epochs;
+    const bool fell = std::abs(last.value - best->value) > noise_of(best->value, of.examples);
+    const bool learns = best->epoch->loss && last.epoch->loss && *last.epoch->loss < 0.9 * *best->epoch->loss;
+    if (long_ago && fell)
+        warnings.push_back(fmt::format(
+            "valid {} was {:.4f} after epoch {} and is {:.4f} after epoch {}: the model overfits; fewer --epochs or a "
+            "lower --early-stop end it sooner, --dropout, --weight-decay or --regularizer-weight may mend it",
+            of.measure, best->value, best->epoch->epoch, last.value, last.epoch->epoch));
+    else if (long_ago && learns && !of.stops_early && 3 * best->epoch->epoch <= of.epochs)
+        warnings.push_back(fmt::format("valid {} is no better than after epoch {}, {:.4f}, while the loss fell from "
+                                       "{:.4g} to {:.4g}: --early-stop "
+                                       "N ends such a run sooner",
+            of.measure, best->epoch->epoch, best->value, *best->epoch->loss, *last.epoch->loss));
+    if (of.largest_class > 0) {
+        const auto at_share = [&](const judged& e) {
+            const auto accuracy = std::ranges::find(e.epoch->valid, "accuracy", &metric_values::value_type::first);
+            return accuracy != e.epoch->valid.end() && std::abs(accuracy->second - of.largest_class) <= 0.005;
+        };
+        if (std::ranges::all_of(seen, at_share))
+            warnings.push_back(fmt::format(
+                "valid accuracy stays at {:.4f}, the share of the largest class: the model predicts it for nearly all "
+                "nodes; try --class-weights balanced, a larger --fanout, more --epochs or another --lr",
+                of.largest_class));
+    }
+    return warnings;
+}
+
+} // namespace programs
