@@ -253,7 +253,7 @@ fi
 # The format, where its program is installed.
 if command -v clang-format-19 >/dev/null; then
     rm -rf "$scratch/tree"
-    mkdir -p "$scratch"/tree/{include,examples,tests,bench,cmake,test_package}
+    mkdir -p "$scratch"/tree/{include,examples,python,tests,bench,cmake,test_package}
     cp "$(dirname "$check")/../../.clang-format" "$scratch/tree"
     formatted=$(dirname "$check")/format.sh
     printf '%s\n' 'int twice(int v) { return 2 * v; }' "/// $(printf 'ü%.0s' {1..116})" >"$scratch/tree/tests/a.cpp"
