@@ -324,6 +324,23 @@ TEST_CASE(
     CHECK(trained("--no-eval --dry-run", "none").first["config"]["early-stop"] == 0);
 }
 
+TEST_CASE("a buffer below an eighth of the nodes is a warning, unless neighbors are together, and bias is named") {
+    const marius_workshop shop;
+    REQUIRE(
+        shop.run("generate planted --nodes 2000 --edges 12000 --train-fraction .8 --task link --partitions 32 --out "
+                 "many",
+                "gneiss-data")
+            .code == 0);
+    const std::string flags = "train many --dim 8 --batch 500 --negatives 40 --epochs 1 --no-eval --dry-run ";
+    const auto small_buffer = shop.run(flags + "--store disk --partitions 32 --buffer 3");
+    CHECK(small_buffer.err.find("the buffer holds 3 of 32 partitions") != std::string::npos);
+    CHECK(small_buffer.out.find("bias: high") != std::string::npos);
+    const auto larger = shop.run(flags + "--store disk --partitions 32 --buffer 8");
+    CHECK(larger.err.find("the buffer holds") == std::string::npos);
+    CHECK(larger.out.find("bias: low") != std::string::npos);
+    CHECK(shop.run(flags).out.find("bias") == std::string::npos); // in memory there is none
+}
+
 TEST_CASE("an existing run is not overwritten; --resume reports a finished one again") {
     const marius_workshop shop;
     const std::string base = std::string("train data --epochs 1 --no-eval ") + small;

@@ -331,6 +331,27 @@ TEST_CASE("damaged adjacency files are reported with file and place, and give no
     }
 }
 
+TEST_CASE("edges out of balance by more than two times are a warning, and balanced ones are none") {
+    const workshop shop;
+    std::string ring;
+    for (int i = 0; i < 400; ++i) ring += "n" + std::to_string(i) + "\tn" + std::to_string((i + 1) % 400) + "\n";
+    shop.write("ring.tsv", ring);
+    (void)shop.made("import ring.tsv --undirected --out ring --quiet");
+    std::vector<std::uint32_t> one(400), even(400);
+    for (std::size_t v = 0; v < 400; ++v) {
+        one[v] = v < 370 ? 0 : static_cast<std::uint32_t>(v % 3 + 1); // nearly all in one of four
+        even[v] = static_cast<std::uint32_t>(v % 4);
+    }
+    shop.write_npy("one.npy", one);
+    shop.write_npy("even.npy", even);
+    const json bad = shop.made("partition ring --score one.npy --quiet"),
+               good = shop.made("partition ring --score even.npy --quiet");
+    REQUIRE(bad["edge_imbalance"] > 1);
+    REQUIRE(bad["warnings"].size() == 1);
+    CHECK(bad["warnings"][0].get<std::string>().find("times the mean of the edges") != std::string::npos);
+    CHECK_FALSE(good.contains("warnings"));
+}
+
 TEST_CASE("impossible partitioning and scoring are refused before any work") {
     const workshop shop;
     planted(shop);
