@@ -212,13 +212,12 @@ private:
     }
 
     std::uint64_t memory_between_epochs() override {
-        training_->enter(gneiss::phase::between_epochs);
-        programs::trim_memory();
-        if (!plan_.shares_caches) return node_classification_training::memory_between_epochs();
+        const std::uint64_t own = trainers::enter_evaluation(of_.plan, *training_, true);
+        if (!plan_.shares_caches) return own;
         if (features_->cache() != nullptr) features_->cache()->release();
         if (neighbors_) neighbors_->release();
         programs::trim_memory();
-        return node_classification_training::memory_between_epochs() + plan_.cache_bytes;
+        return own + plan_.cache_bytes;
     }
 
     [[nodiscard]] gneiss::seed_batches batches_of(std::uint64_t epoch) {

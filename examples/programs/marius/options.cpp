@@ -35,7 +35,7 @@ void options::add_to(programs::command& to) {
     add_execution(to);
     add_validation(to, "a tenth of the epochs");
     add_ranking(to);
-    to.option("early-stop", stop_early,
+    to.option("early-stop", early_stop,
           "stop after N validations without a better MRR; 0: never. The best state is kept anyway")
         .default_text(std::to_string(trainers::link_patience));
     add_output(to, "gneiss-marius");
@@ -72,15 +72,14 @@ options resolve(const options& given, const gneiss::dataset& data) {
     o.resolve_negatives(graph, *o.batch, *o.dim);
     if (o.node_init.empty()) o.node_init = "normal:0,0.1";
     if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / trainers::validations);
-    const bool validates = !o.no_eval && *o.eval_every != 0 && graph.valid_edges != 0;
-    o.early_stop = o.stop_early.value_or(validates ? trainers::link_patience : 0);
-    if (o.early_stop != 0 && !validates)
+    const bool validates = o.validates(graph.valid_edges != 0);
+    if (o.early_stop.value_or(0) != 0 && !validates)
         throw programs::usage_error(fmt::format("--early-stop compares validations, and {}",
             graph.valid_edges == 0 ? "the dataset has no edges for them: import it with --valid or --fractions"
                                    : "there are none: leave --no-eval and --eval-every 0 out"));
     o.resolve_schedule("linear", validates);
-    o.resolve_validation(graph, *o.eval_every, o.stop_early.value_or(0) != 0 || o.lr_schedule == "plateau");
-    o.stop_early = o.early_stop;
+    o.resolve_validation(graph, *o.eval_every, o.early_stop.value_or(0) != 0 || o.lr_schedule == "plateau");
+    if (!o.early_stop) o.early_stop = validates ? trainers::link_patience : 0;
     o.resolve_machine();
     o.resolve_freeze(
         *o.decoder == "dot" ? std::vector<std::string>{"nodes"} : std::vector<std::string>{"nodes", "relations"});

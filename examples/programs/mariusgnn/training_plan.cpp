@@ -157,13 +157,9 @@ void add_evaluation(const options& o, const planning& of, training_plan& plan) {
     if (o.keeps_best(validates)) plan.disk_bytes += 2 * rows.partitions * plan.best_bytes();
 }
 
-/// True if nodes are placed by locality, so that moving them would lose neighbors: the partitions have at most a
-/// quarter of the edges between them that random ones have. Measured: 0.04 gains, 0.58 loses
-/// (docs/results/mariusgnn.md). A plan with more partitions divides them, and what is then cut is not known.
-bool local(const run_graph& graph) {
-    const gneiss::bucket_store& buckets = graph.buckets();
-    return buckets.rows().partitions > 1 && gneiss::relative_cut(buckets) <= .25;
-}
+/// True if nodes are placed by locality, so that moving them would lose neighbors. Measured: at a relative cut of 0.04
+/// that they keep their partitions gains, at 0.58 it loses (docs/results/mariusgnn.md).
+bool local(const run_graph& graph) { return trainers::places_neighbors_together(graph.buckets()); }
 
 /// Takes the order of states, and their reads.
 void take_states(const options& settings, training_plan& plan, const run_graph& graph);

@@ -65,7 +65,7 @@ void gnn_options::add_optimizer(programs::command& to, const std::string& defaul
 }
 
 void gnn_options::add_early_stop(programs::command& to) {
-    to.option("early-stop", stop_early,
+    to.option("early-stop", early_stop,
           "stop after N validations without improvement; 0: never. The best state is kept anyway")
         .default_text("from the graph");
     to.option("early-stop-metric", early_stop_metric, "validation metric that selects the best state, such as macro_f1")
@@ -125,7 +125,7 @@ void gnn_options::check_stop_metric(const std::vector<std::string>& metrics) con
 }
 
 void gnn_options::select_states_by(const gneiss::dataset& data) {
-    if (!early_stop_metric && !no_eval && *eval_every != 0 && data.manifest().node_attributes.valid != 0)
+    if (!early_stop_metric && validates(data.manifest().node_attributes.valid != 0))
         early_stop_metric = selecting_metric(data);
 }
 
@@ -161,7 +161,7 @@ void gnn_options::resolve_classes(const gneiss::dataset_manifest& graph) {
     // About two million examples: many epochs for small graphs, few for huge ones.
     if (!epochs) epochs = std::clamp<std::uint64_t>(2'000'000 / train, 10, 200);
     if (!eval_every) eval_every = small ? 1 : std::max<std::uint64_t>(1, *epochs / 10);
-    if (!stop_early) stop_early = !small ? 5 : few ? 50 : 20;
+    if (!early_stop) early_stop = !small ? 5 : few ? 50 : 20;
 }
 
 void gnn_options::resolve_links(link_options& links, const gneiss::dataset_manifest& graph) {
@@ -184,8 +184,8 @@ void gnn_options::resolve_links(link_options& links, const gneiss::dataset_manif
     if (!weight_decay) weight_decay = 0;
     links.resolve_negatives(graph, *batch, width);
     if (!eval_every) eval_every = std::max<std::uint64_t>(1, *epochs / validations);
-    links.resolve_validation(graph, *eval_every, stop_early.value_or(0) != 0 || lr_schedule == "plateau");
-    if (!stop_early) stop_early = graph.valid_edges == 0 || no_eval || *eval_every == 0 ? 0 : link_patience;
+    links.resolve_validation(graph, *eval_every, early_stop.value_or(0) != 0 || lr_schedule == "plateau");
+    if (!early_stop) early_stop = validates(graph.valid_edges != 0) ? link_patience : 0;
     (void)parse_initializer(links.relation_init, "relation-init", width);
 }
 
@@ -199,11 +199,10 @@ void gnn_options::resolve_direction(const gneiss::dataset& data) {
     if (!direction) direction = both_ways(data) ? "in" : "both";
 }
 
-void gnn_options::resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool validates) {
+void gnn_options::resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool data) {
     if (!attention_dropout) attention_dropout = 0;
-    resolve_schedule(schedule, validates && !no_eval && *eval_every != 0);
+    resolve_schedule(schedule, validates(data));
     if (!fanout) fanout = graph.train_edges <= 500'000 ? "all" : for_each_hop("10", gneiss::hops_of(layer_options(1)));
-    early_stop = *stop_early;
     resolve_machine();
     fanout = fanout_of_hops(*fanout);
 }

@@ -68,8 +68,8 @@ struct gnn_options : run_options, rate_options {
     void resolve_coverage(bool corrected);
     /// Sets defaults that depend on the layers: fan-out (all neighbors for a small graph), learning-rate schedule,
     /// memory and threads. Throws usage_error for a fan-out that the layers cannot use.
-    /// \param validates  there is validation data for the task
-    void resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool validates);
+    /// \param data  there is validation data for the task
+    void resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool data);
     /// Returns the fan-out of each hop: "all" alone is for all of them. Throws usage_error for a fan-out that the
     /// layers cannot use, or an invalid layer.
     [[nodiscard]] std::string fanout_of_hops(const std::string& text) const;

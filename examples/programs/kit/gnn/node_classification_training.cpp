@@ -178,7 +178,7 @@ run_loop_options node_classification_loop(const gnn_options& how, const gneiss::
         .classifies = graph.node_attributes.target == gneiss::node_target_kind::classes,
         .best = how.keeps_best(validates),
         .queries = graph.node_attributes.valid,
-        .largest_class = balance_of(data).valid,
+        .largest_class = how.validates(validates) ? balance_of(data).valid : 0,
         .plateau = how.plateau()};
 }
 

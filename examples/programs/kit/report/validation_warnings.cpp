@@ -26,14 +26,12 @@ std::vector<judged> judged_epochs(const std::vector<epoch_record>& epochs, const
     return found;
 }
 
-/// Returns the difference that chance explains: two standard errors of a mean of values in [0, 1]; a fiftieth of the
-/// value for a metric beyond it.
+} // namespace
+
 double noise_of(double value, std::uint64_t examples) {
     if (value < 0 || value > 1) return std::abs(value) / 50;
     return 2 * std::sqrt(value * (1 - value) / static_cast<double>(std::max<std::uint64_t>(examples, 1)));
 }
-
-} // namespace
 
 std::vector<std::string> validation_warnings(
     const std::vector<epoch_record>& epochs, const metric_order& order, const validated_run& of) {

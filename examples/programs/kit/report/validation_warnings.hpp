@@ -18,6 +18,10 @@ struct validated_run {
     bool stops_early = false;   ///< with a patience
 };
 
+/// Returns the difference that chance explains: two standard errors of a mean of values in [0, 1]; a fiftieth of the
+/// value for a metric beyond it.
+[[nodiscard]] double noise_of(double value, std::uint64_t examples);
+
 /// Returns warnings of a finished run, one line each, with what helps. None on a healthy run:
 /// - validation has fallen for a third of the run, or has not improved since its first third while the loss fell;
 /// - accuracy stays at the share of the largest class.

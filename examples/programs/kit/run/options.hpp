@@ -51,8 +51,7 @@ struct run_options {
 
     std::optional<std::uint64_t> eval_every;
     bool no_eval = false;
-    std::optional<std::uint64_t> stop_early; ///< --early-stop
-    std::uint64_t early_stop = 0;            ///< resolved; 0: never
+    std::optional<std::uint64_t> early_stop; ///< validations without improvement; 0: never stops
     std::optional<std::string>
         early_stop_metric; ///< the metric of validations by which states are compared; absent: the first
 
@@ -114,10 +113,10 @@ struct run_options {
     [[nodiscard]] bool validates_after(std::uint64_t trained) const {
         return !no_eval && *eval_every != 0 && (trained % *eval_every == 0 || trained == *epochs);
     }
-    /// True if the run keeps its best state, given validation data: it validates more than once.
-    [[nodiscard]] bool keeps_best(bool validates) const {
-        return validates && !no_eval && *eval_every != 0 && *eval_every < *epochs;
-    }
+    /// True if the run validates, if there is validation data.
+    [[nodiscard]] bool validates(bool data) const { return data && !no_eval && *eval_every != 0; }
+    /// True if the run keeps its best state, if there is validation data: it validates more than once.
+    [[nodiscard]] bool keeps_best(bool data) const { return validates(data) && *eval_every < *epochs; }
     /// True if --freeze names a part.
     [[nodiscard]] bool freezes(std::string_view part) const;
     /// Sorts the parts of --freeze. Throws usage_error for a GPU, and if all parts that the run trains are frozen.

@@ -171,7 +171,7 @@ gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::
 void training_plan::add_evaluation(std::uint64_t least, double share, std::uint64_t most) {
     const std::uint64_t used = memory_bytes(), left = used < budget ? budget - used : 0;
     const auto more = std::min(static_cast<std::uint64_t>(share * static_cast<double>(left)), most);
-    const std::uint64_t part = least == 0 ? 0 : std::max(beyond_freed(least), more);
+    const std::uint64_t part = least == 0 ? 0 : std::max(least - std::min(least, freed_bytes()), more);
     memory.reserve({"evaluation", part});
     if (alone_bytes > part) memory.reserve({"a batch alone", alone_bytes - part});
     evaluation_bytes = freed_bytes() + std::max(part, alone_bytes);
@@ -435,7 +435,7 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
 namespace {
 
 /// Copies what `choose_plan` decided beyond the choice.
-void take_choice_of(training_plan& plan, const training_plan& before) {
+void keep_decisions(training_plan& plan, const training_plan& before) {
     plan.spare = before.spare;
     plan.disk_bytes = before.disk_bytes;
     plan.runner_up = before.runner_up;
@@ -456,13 +456,13 @@ training_plan choose_again(const run_options& given, const training_plan& before
         plan = with(choice);
     }
     if (!fits(plan)) throw gneiss::over_budget(plan.budget, plan.memory.parts());
-    take_choice_of(plan, before);
+    keep_decisions(plan, before);
     return plan;
 }
 
 training_plan same_plan(const training_plan& before, const plan_maker& make) {
     training_plan plan = make.with(before.choice, before.budget);
-    take_choice_of(plan, before);
+    keep_decisions(plan, before);
     return plan;
 }
 
@@ -496,10 +496,20 @@ plan_choice stored_choice(const training_plan& plan, std::uint32_t stored) {
     return choice;
 }
 
+bool places_neighbors_together(const gneiss::bucket_store& buckets) {
+    return buckets.rows().partitions > 1 && gneiss::relative_cut(buckets) <= .25;
+}
+
+namespace {
+
+/// True for an epoch of edges whose states hold some of the nodes.
+bool splits_edges(const training_plan& plan) { return !plan.keeps_all() && plan.order && trains_edges(plan.order(0)); }
+
+} // namespace
+
 std::string doubt_buffer(const training_plan& plan, const gneiss::bucket_store& buckets) {
     const std::uint32_t partitions = plan.partitioning.partitions;
-    if (plan.keeps_all() || 8 * plan.slots >= partitions || !plan.order || !trains_edges(plan.order(0))) return {};
-    if (buckets.rows().partitions > 1 && gneiss::relative_cut(buckets) <= .25) return {};
+    if (8 * plan.slots >= partitions || !splits_edges(plan) || places_neighbors_together(buckets)) return {};
     return fmt::format("the buffer holds {} of {} partitions, and most edges cross them, which costs accuracy: "
                        "place neighbors together (gneiss-data reorder), or give more --memory",
         plan.slots, partitions);
@@ -509,7 +519,7 @@ namespace {
 
 /// Returns how much the states of an epoch of edges bias training, and the flag that lowers that; empty: not at all.
 std::string bias_of(const training_plan& plan) {
-    if (plan.keeps_all() || !plan.order || !trains_edges(plan.order(0))) return {};
+    if (!splits_edges(plan)) return {};
     const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions;
     return fmt::format("bias: {} (states of {} of the nodes: more --memory, or a larger --buffer, lowers it)\n",
         share >= .25        ? "low"

@@ -107,10 +107,6 @@ struct training_plan {
     [[nodiscard]] std::uint64_t freed_bytes() const noexcept {
         return batches * sample_bytes + row_bytes + encoder_bytes;
     }
-    /// Returns the bytes that `least` takes between epochs, beyond those that batches and encoder free.
-    [[nodiscard]] std::uint64_t beyond_freed(std::uint64_t least) const noexcept {
-        return least - std::min(least, freed_bytes());
-    }
     /// Adds the part of work between epochs, evaluation above all: `share` of the remaining budget, at most `most`, but
     /// enough for `least` with what batches free. Adds what a batch that runs alone needs beyond it: they use this
     /// memory at different times. `least` 0: there is no such work.
@@ -241,6 +237,9 @@ template <std::derived_from<run_options> Options>
     return flags;
 }
 
+/// True if nodes are placed by locality: the partitions have at most a quarter of the edges between them that random
+/// ones have. A plan with more partitions divides them, and what is then cut is not known.
+[[nodiscard]] bool places_neighbors_together(const gneiss::bucket_store& buckets);
 /// Returns a warning for a plan of edges whose states hold less than an eighth of nodes that are not placed by
 /// locality; empty: none. \param buckets  the dataset's
 [[nodiscard]] std::string doubt_buffer(const training_plan& plan, const gneiss::bucket_store& buckets);

@@ -375,10 +375,8 @@ std::vector<std::string> run_loop::warnings_of(
     const auto* const at_start = order.of(start_);
     const auto* const then = first == epochs.end() ? nullptr : order.of(first->valid);
     if (at_start == nullptr || then == nullptr) return {};
-    const double before = at_start->second,
-                 noise = 2 *
-        std::sqrt(before * (1 - before) / static_cast<double>(std::max<std::uint64_t>(settings_.queries, 1)));
-    if (then->second >= before - noise) return {};
+    const double before = at_start->second;
+    if (then->second >= before - programs::noise_of(before, settings_.queries)) return {};
     return {fmt::format("valid {} is {:.4f} after epoch {}, and was {:.4f} before training: {}", settings_.measure,
         then->second, first->epoch, before, settings_.remedy)};
 }
@@ -476,7 +474,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         return measured(split == "valid" ? run_phase::validation : run_phase::test, [&] { return of.evaluate(split); });
     };
     const auto validation = [&] { return measured(run_phase::validation, [&] { return of.validate(); }); };
-    const auto ends_early = [&] { return options_.early_stop != 0 && watch.without_better >= options_.early_stop; };
+    const auto ends_early = [&] { return *options_.early_stop != 0 && watch.without_better >= *options_.early_stop; };
     const auto by_class = [&](const programs::metric_values& test) {
         return of.per_class(test.empty() ? "valid" : "test");
     };
@@ -623,7 +621,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     if (!interrupted)
         for (const std::string& warning : programs::validation_warnings(record.epochs, watch.order,
                  {settings_.measure, *options_.epochs, settings_.queries, settings_.largest_class,
-                     options_.early_stop != 0}))
+                     *options_.early_stop != 0}))
             live_.warn(warning);
     record.warnings = warnings_of(record.epochs, watch.order); // first, wherever a run was stopped
     for (const std::string& warning : warnings_before_)
