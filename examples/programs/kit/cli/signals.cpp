@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 #include <stdexcept>
 #include <thread>
 
@@ -22,12 +24,23 @@ constexpr char stop_byte = 's', end_byte = 'e';
 
 // The only state that the handler touches. Lock-free, hence async-signal-safe.
 std::atomic<int> signal_pipe{-1};
-std::atomic<int> signals_seen{0};
-static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<std::int64_t> first_signal{0}; // in milliseconds of the monotonic clock; 0: none
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+
+/// Signals this close together are one: `timeout` and job schedulers send one to the process and one to its group.
+constexpr std::int64_t one_interruption_ms = 500;
 
 extern "C" void on_signal(int) {
     const int saved = errno;
-    if (signals_seen.fetch_add(1) > 0) {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    const std::int64_t at = now.tv_sec * 1000 + now.tv_nsec / 1'000'000 + 1;
+    std::int64_t first = 0;
+    if (!first_signal.compare_exchange_strong(first, at)) {
+        if (at - first < one_interruption_ms) {
+            errno = saved;
+            return;
+        }
         constexpr char last_words[] = "\nerror: interrupted twice: stopped at once, without saving\n";
         [[maybe_unused]] const auto written = ::write(STDERR_FILENO, last_words, sizeof last_words - 1);
         ::_exit(130);
@@ -79,7 +92,7 @@ interrupt_guard::interrupt_guard() {
         ::close(ends[1]);
         throw std::logic_error("two interrupt_guards at once");
     }
-    signals_seen = 0;
+    first_signal = 0;
     try {
         state_->watcher = std::thread([ends, source = state_->source]() mutable {
             for (char byte = 0;;) {

@@ -6,8 +6,8 @@
 
 namespace programs {
 
-/// Turns Ctrl-C, SIGTERM and SIGHUP into a stop request during its lifetime; a second one ends the program at once with
-/// 130. SIGHUP stays ignored if it was, as under nohup.
+/// Turns Ctrl-C, SIGTERM and SIGHUP into a stop request during its lifetime; a second one, half a second later or more,
+/// ends the program at once with 130. SIGHUP stays ignored if it was, as under nohup.
 ///
 /// The handler only writes one byte to a pipe (async-signal-safe); a thread of this object reads it and requests the
 /// stop, so stop callbacks may lock, allocate and print. At most one exists at a time. In a `command_call`, its token
