@@ -328,7 +328,7 @@ public:
 
     [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
     [[nodiscard]] const programs::command& command() const override { return config_.command(); }
-    [[nodiscard]] const trainers::training_plan& plan() const override { return plan_.common; }
+    [[nodiscard]] const gneiss::training_plan& plan() const override { return plan_.common; }
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override {
         const options& o = config_.flags;

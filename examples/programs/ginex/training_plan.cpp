@@ -199,7 +199,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     std::uint64_t charged, std::uint64_t least_evaluation) {
     const gneiss::dataset_manifest& graph = data.manifest();
     training_plan result;
-    trainers::training_plan& plan = result.common;
+    gneiss::training_plan& plan = result.common;
     plan.budget = settings.memory->bytes;
     plan.partitioning = data.buckets().rows();
     plan.in_memory = *settings.topology == "memory" && *settings.feature_cache == "memory";

@@ -43,7 +43,7 @@ struct profile {
 
 /// Memory and disk space of a run, decided before it begins.
 struct training_plan {
-    trainers::training_plan common;
+    gneiss::training_plan common;
     std::uint64_t batch_nodes = 0;                    ///< of the large samples; one of more runs alone
     std::uint64_t room_nodes = 0;                     ///< rows in memory at once, for each batch in flight
     std::uint64_t encoder_bytes = 0, spare_bytes = 0; ///< of the encoder, and for a batch that runs alone; 0: no bound

@@ -245,7 +245,7 @@ public:
 
     [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
     [[nodiscard]] const programs::command& command() const override { return config_.command(); }
-    [[nodiscard]] const trainers::training_plan& plan() const override { return plan_; }
+    [[nodiscard]] const gneiss::training_plan& plan() const override { return plan_; }
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override {
         trainers::run_loop_options result = trainers::node_classification_loop(config_.flags, *data_);
@@ -315,7 +315,7 @@ private:
     trainers::classifier net_;
     gneiss::node_features features_;
     gneiss::bucket_store buckets_ = data_->buckets();
-    trainers::training_plan plan_;
+    gneiss::training_plan plan_;
     nlohmann::ordered_json preprocessing_;
     std::optional<trainers::node_classification> classes_;
     std::optional<gneiss::memory_budget> budget_;

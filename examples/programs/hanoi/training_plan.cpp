@@ -27,7 +27,7 @@
 
 namespace hanoi {
 
-using trainers::training_plan;
+using gneiss::training_plan;
 
 gneiss::node_plan epoch_of(const options& settings, const gneiss::dataset& data, std::uint64_t epoch) {
     return gneiss::macro_batches(
@@ -149,7 +149,7 @@ public:
     /// \param seen  batches of a first macro-batch; none: upper bounds
     planner(const options& settings, const gneiss::dataset& data, planned_graph of,
         const gneiss::node_features& features, const trainers::classifier& net, std::uint64_t budget,
-        const trainers::seen_batches& seen = {})
+        const gneiss::seen_batches& seen = {})
         : options_(settings),
           of_(std::move(of)),
           net_(net),
@@ -196,28 +196,26 @@ public:
         plan.memory.add(bound.samplers(training_.pipeline.sample_workers));
         plan.memory.reserve(net_.need());
         const trainers::gnn_needs needs = trainers::needs_of(bound, seen_, shape.columns.dense * sizeof(float));
-        plan.add_batches_and_evaluation(training_.in_flight(), options_.deterministic, needs,
+        trainers::add_batches_and_evaluation(plan, training_.in_flight(), options_.deterministic, needs,
             trainers::evaluation_part(evaluation_, plan.borrowable_bytes()));
         plan.further_reads = of_.reads;
         return plan;
     }
-    [[nodiscard]] static bool fits(const training_plan& plan) { return plan.memory_bytes() <= plan.budget; }
-
     /// Returns the plan with the most partitions that fits, if any.
     [[nodiscard]] std::optional<training_plan> largest() const {
-        std::uint32_t low = 0, high = others(); // low fits, as far as is known
-        std::optional<training_plan> found;
-        while (low < high) {
-            const std::uint32_t middle = low == 0 && high == others() ? high : (low + high + 1) / 2;
-            training_plan plan = with(middle);
-            if (fits(plan)) {
-                low = middle;
-                found = std::move(plan);
-            } else {
-                high = middle - 1;
-            }
-        }
-        return found;
+        training_plan whole = with(others());
+        if (whole.fits()) return whole;
+        if (others() == 1) return std::nullopt;
+        const std::uint32_t partitions = others() + of_.pinned;
+        const gneiss::found_plan found = gneiss::search_plan({.partitions = partitions,
+                                                                 .more_partitions = false,
+                                                                 .least_buffer = 1 + of_.pinned,
+                                                                 .orders = {"macro-batches"},
+                                                                 .memory = budget_},
+            {.reads = [&](const gneiss::plan_choice& c) { return std::uint64_t{partitions - c.slots}; }, // left out
+                .bytes = [&](const gneiss::plan_choice& c) { return with(c.slots - of_.pinned).memory_bytes(); }});
+        if (!found.fits) return std::nullopt;
+        return with(found.best.choice.slots - of_.pinned);
     }
     /// Returns the number of partitions of its macro-batches.
     [[nodiscard]] std::uint32_t macro_of(const training_plan& plan) const noexcept { return plan.slots - of_.pinned; }
@@ -227,7 +225,7 @@ public:
         if (options_.macro) {
             const std::uint32_t macro = std::min(*options_.macro, others());
             training_plan asked = with(macro);
-            if (fits(asked)) return {std::move(asked), macro};
+            if (asked.fits()) return {std::move(asked), macro};
             const auto best = largest();
             throw gneiss::error(gneiss::errc::over_budget,
                 fmt::format("{}; {}", gneiss::over_budget(budget_, asked.memory.parts()).what(),
@@ -256,7 +254,7 @@ private:
     const options& options_;
     planned_graph of_;
     const trainers::classifier& net_;
-    trainers::seen_batches seen_;
+    gneiss::seen_batches seen_;
     const gneiss::dataset_manifest& graph_;
     gneiss::gnn_options training_;
     std::vector<gneiss::layer_options> layers_;
@@ -296,7 +294,7 @@ partitions_choice choose_partitions(const options& given, const gneiss::dataset&
     if (!o.partitioner) {
         o.partitioner = "given";
         const planner all(o, from, measured(o, from, features), features, net, budget);
-        if (planner::fits(all.with(all.others()))) {
+        if (all.with(all.others()).fits()) {
             chosen.reason = "the graph fits in memory: one macro-batch, without partitioning";
             return chosen;
         }
@@ -326,7 +324,7 @@ partitions_choice choose_partitions(const options& given, const gneiss::dataset&
 namespace {
 
 /// Draws batches of a macro-batch of a plan. None if the run needs bounds, or nothing trains.
-trainers::seen_batches profile_of(const options& settings, const gneiss::dataset& data, const trainers::classifier& net,
+gneiss::seen_batches profile_of(const options& settings, const gneiss::dataset& data, const trainers::classifier& net,
     const training_plan& plan, std::uint32_t macro, const trainers::batch_drawing& by) {
     if (settings.deterministic || net.encode.inputs().sparse != 0) return std::nullopt;
     const gneiss::bucket_store buckets = data.buckets();
@@ -345,7 +343,7 @@ trainers::seen_batches profile_of(const options& settings, const gneiss::dataset
         },
         settings.class_weights, data, classes.train);
     const auto seen = gneiss::profile_gnn(settings.training_options(), task, net.encode, graph, epoch.states,
-        trainers::profiled_batches, gneiss::tbb_executor(settings.threads), by.stop);
+        gneiss::profiled_batches, gneiss::tbb_executor(settings.threads), by.stop);
     return seen.batches == 0 ? std::nullopt : std::optional(seen);
 }
 
@@ -368,15 +366,15 @@ std::uint64_t run_files(const options& settings, const gneiss::dataset& data, co
 macro_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
     const trainers::classifier& net, const std::optional<trainers::batch_drawing>& draws) {
     const planned_graph graph = measured(settings, data, features);
-    const auto with = [&](const trainers::seen_batches& seen) {
+    const auto with = [&](const gneiss::seen_batches& seen) {
         return planner(settings, data, graph, features, net, settings.memory->bytes, seen);
     };
     const std::uint64_t hub = bytes_of_hubs(settings, data).node;
     if (!draws) return with_files(with({}).choose(hub), settings, data, features, net);
     const auto macro_of = [&](const training_plan& plan) { return plan.slots - graph.pinned; };
     training_plan plan =
-        trainers::choose_by_profile([&](const trainers::seen_batches& seen) { return with(seen).choose(hub).plan; },
-            [&](const training_plan& before, const trainers::seen_batches& seen) {
+        trainers::choose_by_profile([&](const gneiss::seen_batches& seen) { return with(seen).choose(hub).plan; },
+            [&](const training_plan& before, const gneiss::seen_batches& seen) {
                 return with(seen).with(macro_of(before));
             },
             [&](const training_plan& of) { return profile_of(settings, data, net, of, macro_of(of), *draws); });

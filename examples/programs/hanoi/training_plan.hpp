@@ -37,7 +37,7 @@ struct partitions_choice {
 
 /// A plan, and the number of partitions of its macro-batches, without hubs.
 struct macro_plan {
-    trainers::training_plan plan;
+    gneiss::training_plan plan;
     std::uint32_t macro = 0;
 };
 

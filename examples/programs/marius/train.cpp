@@ -24,7 +24,7 @@ namespace marius {
 
 namespace {
 
-using trainers::training_plan;
+using gneiss::training_plan;
 
 /// Returns the relation table, with room for the optimizer state.
 gneiss::embedding_table make_relations(const gneiss::any_link_model& model, const gneiss::any_row_optimizer& optimizer,
@@ -61,28 +61,29 @@ std::uint64_t read_while_computing(const options& o, const gneiss::dataset_manif
 
 /// Returns a maker of plans by choice, with the memory of --candidates, for batches as seen, or by
 /// upper bounds. For partitions other than those of `buckets`, edges are estimated.
-trainers::plan_maker planner(const options& o, const gneiss::dataset_manifest& graph,
-    const gneiss::bucket_store& buckets, const gneiss::memory_need& candidates, const trainers::seen_batches& seen) {
+gneiss::plan_maker planner(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
+    const gneiss::memory_need& candidates, const gneiss::seen_batches& seen) {
     const auto shared = std::make_shared<const gneiss::any_link_model>(o.model());
     const auto sizes = std::make_shared<const gneiss::state_sizes>(buckets);
     const std::size_t state_floats = o.row_optimizer(0).state_floats(*o.dim);
     const std::uint64_t relation_rows = shared->relation_rows(std::max<std::uint64_t>(graph.relations, 1));
     const std::uint64_t relations = relation_rows * (shared->relation_floats() + state_floats) * sizeof(float);
-    const auto states = [=, &o, &buckets](const trainers::plan_choice& choice) {
+    const std::uint64_t edges_read = trainers::edges_read(buckets);
+    const auto states = [=, &o, &buckets](const gneiss::plan_choice& choice) {
         training_plan plan(choice, buckets.rows());
+        plan.edges_read = edges_read;
         plan.layout = {static_cast<std::uint32_t>(shared->dim()), static_cast<std::uint32_t>(state_floats)};
         plan.frozen = o.freezes("nodes");
         plan.order = trainers::make_order(choice, o.seed);
         return plan;
     };
     const auto with = [=, &o, &graph, &buckets, taken = o.program_need()](
-                          const trainers::plan_choice& choice, std::uint64_t memory) {
+                          const gneiss::plan_choice& choice, std::uint64_t memory) {
         const gneiss::any_link_model& model = *shared;
         training_plan plan = states(choice);
         plan.budget = memory;
         plan.edge_bytes = trainers::edge_memory(o, plan, graph, buckets);
         const gneiss::memory_need tables = trainers::table_need(plan, buckets, true);
-        plan.table_bytes = tables.bytes;
         plan.memory.reserve(taken);
         plan.memory.add(plan.buffer_need());
         plan.memory.add(gneiss::edge_buffer::need({.bytes = plan.edge_bytes}));
@@ -99,7 +100,7 @@ trainers::plan_maker planner(const options& o, const gneiss::dataset_manifest& g
         const auto bound = [&](const gneiss::marius_options& of) {
             return of.bound_batch(plan.layout, graph.nodes, relation_rows * model.relation_floats());
         };
-        trainers::batch_needs needs{.bound = bound(largest), .largest = bound(largest), .usual = bound(usual)};
+        gneiss::batch_needs needs{.bound = bound(largest), .largest = bound(largest), .usual = bound(usual)};
         if (seen) {
             needs.largest.rows = std::min(needs.bound.rows, seen->nodes_with_margin() * largest.row_bytes(plan.layout));
             needs.usual.rows = std::min(needs.usual.rows, needs.largest.rows);
@@ -123,10 +124,10 @@ trainers::warm_start open_warm_start(const trainers::configuration<options>& of)
 
 /// Draws batches of a plan's first state; if its buckets are still to be made, of a state with the same share of the
 /// stored ones. None if a device or --deterministic needs bounds, or without edges in that state.
-trainers::seen_batches profile_of(const options& o, const training_plan& plan, const gneiss::bucket_store& buckets,
+gneiss::seen_batches profile_of(const options& o, const training_plan& plan, const gneiss::bucket_store& buckets,
     const gneiss::engine_factory& engines, const std::stop_token& stop) {
     if (o.device != "cpu" || o.deterministic) return std::nullopt;
-    trainers::plan_choice choice = trainers::stored_choice(plan, buckets.rows().partitions);
+    gneiss::plan_choice choice = gneiss::stored_choice(plan, buckets.rows().partitions);
     if (trainers::is_order_file(choice.order) && choice.partitions != plan.choice.partitions) return std::nullopt;
     // Some millions of edges are enough to draw from, within a quarter of the budget.
     const double enough = std::min<double>(1 << 24, static_cast<double>(o.memory->bytes) / 4 / sizeof(gneiss::edge));
@@ -143,7 +144,7 @@ trainers::seen_batches profile_of(const options& o, const training_plan& plan, c
     gneiss::edge_buffer edges(
         reader.source(), gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::need(first, sizes).bytes}, budget);
     const auto seen = gneiss::profile_marius(o.training_options(), edges, buckets.rows(), first,
-        trainers::profiled_batches, gneiss::tbb_executor(o.threads), stop);
+        gneiss::profiled_batches, gneiss::tbb_executor(o.threads), stop);
     return seen.batches == 0 ? std::nullopt : std::optional(seen);
 }
 
@@ -339,12 +340,12 @@ public:
         options& o = config_.flags;
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         plan_ = trainers::choose_by_profile(
-            [&](const trainers::seen_batches& seen) {
+            [&](const gneiss::seen_batches& seen) {
                 return trainers::choose_plan(o, graph, buckets_, {"comet-beta", "beta-randomized"},
                     planner(asked_, graph, buckets_, negatives_.memory, seen));
             },
-            [&](const training_plan& plan, const trainers::seen_batches& seen) {
-                return trainers::same_plan(plan, planner(asked_, graph, buckets_, negatives_.memory, seen));
+            [&](const training_plan& plan, const gneiss::seen_batches& seen) {
+                return gneiss::same_plan(plan, planner(asked_, graph, buckets_, negatives_.memory, seen));
             },
             [&](const training_plan& plan) {
                 return profile_of(asked_, plan, buckets_, context_.engine.make, context_.stop);

@@ -27,7 +27,7 @@ gneiss::csr_graph<> whole_graph(const options& settings, const gneiss::bucket_st
 } // namespace
 
 std::optional<trainers::device_network_parts> backend_on(trainers::compute_device* device, const options& settings,
-    const trainers::training_plan& plan, const gneiss::bucket_store& buckets, network& net) {
+    const gneiss::training_plan& plan, const gneiss::bucket_store& buckets, network& net) {
     if (device == nullptr) return std::nullopt;
     const gneiss::network_setup network{.layers = trainers::layers_of(net.encode),
         .in = net.encode.inputs(),

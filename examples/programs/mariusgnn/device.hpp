@@ -17,6 +17,6 @@ namespace mariusgnn {
 /// With --sample-on gpu it copies the graph of `buckets`. Throws over_budget if the device's memory is too small, or
 /// the host's while the graph is copied.
 [[nodiscard]] std::optional<trainers::device_network_parts> backend_on(trainers::compute_device* device,
-    const options& settings, const trainers::training_plan& plan, const gneiss::bucket_store& buckets, network& net);
+    const options& settings, const gneiss::training_plan& plan, const gneiss::bucket_store& buckets, network& net);
 
 } // namespace mariusgnn

@@ -44,8 +44,8 @@ namespace mariusgnn {
 
 namespace {
 
+using gneiss::training_plan;
 using trainers::clock;
-using trainers::training_plan;
 
 /// Returns D of `gneiss::tune`: four times the bytes that the device reads in the time of one request, so that reads
 /// reach four fifths of its rate. A power of two, so that noise rarely changes plans.
@@ -590,9 +590,7 @@ private:
         asked_.training_first = true;
         if (trained_->leading(asked_, found.plan.partitioning) < scattered) {
             tuned_plan placed = plan_now();
-            const auto reads = [&](const training_plan& plan) {
-                return *asked_.epochs * *plan.record(trained_->buckets()).read_bytes;
-            };
+            const auto reads = [&](const training_plan& plan) { return *asked_.epochs * plan.traffic().read_bytes; };
             if (!placed.plan.keeps_all() &&
                 reads(placed.plan) + 4 * copy_bytes(context_.data->manifest()) < reads(found.plan)) {
                 config_.flags.training_first = true;

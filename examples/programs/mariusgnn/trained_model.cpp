@@ -71,11 +71,11 @@ inferred_rows trained_model::infer(
 inferred_rows trained_model::infer_resident(
     const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
     const gneiss::row_partitioning& partitioning = graph->buckets().rows();
-    trainers::training_plan plan({.partitions = partitioning.partitions,
-                                     .slots = *how.buffer,
-                                     .in_memory = *how.store != "disk",
-                                     .order = *how.order,
-                                     .prefetch = how.prefetch},
+    gneiss::training_plan plan({.partitions = partitioning.partitions,
+                                   .slots = *how.buffer,
+                                   .in_memory = *how.store != "disk",
+                                   .order = *how.order,
+                                   .prefetch = how.prefetch},
         partitioning);
     take_order(how, plan, *graph);
     const gneiss::epoch_plan states = evaluation_states(how, plan, epoch_);

@@ -32,8 +32,8 @@ std::uint64_t copy_bytes(const gneiss::dataset_manifest& graph) {
 namespace {
 
 using gneiss::edge_direction;
+using gneiss::training_plan;
 using trainers::reads_of;
-using trainers::training_plan;
 
 /// Returns the maximum of a function over the states of an epoch, with those read ahead and those of an evaluation:
 /// over all epochs if that is cheap, else over the first ones, with a margin for later epochs, and for those of a
@@ -170,7 +170,7 @@ void size_buffers(const options& settings, training_plan& plan, const run_graph&
 class planner {
 public:
     /// \param seen  batches of a first state; none: upper bounds
-    planner(const options& settings, const planning& of, const trainers::seen_batches& seen)
+    planner(const options& settings, const planning& of, const gneiss::seen_batches& seen)
         : o_(settings),
           of_(of),
           seen_(seen),
@@ -183,7 +183,7 @@ public:
 
     /// Node classification: an epoch has few states, often one, so it pays to load its first one ahead. If the buffer
     /// is not given, memory for more neighbors is worth more. After a reshuffle the graph differs.
-    [[nodiscard]] training_plan with(const trainers::plan_choice& choice, std::uint64_t memory) const {
+    [[nodiscard]] training_plan with(const gneiss::plan_choice& choice, std::uint64_t memory) const {
         const bool some = !choice.in_memory && choice.slots < choice.partitions && !o_.links() && !choice.moves;
         if (some && choice.prefetch != "off" && (choice.prefetch != "auto" || o_.buffer)) {
             training_plan ahead = of_one_kind(choice, memory, true);
@@ -193,25 +193,26 @@ public:
     }
 
     /// Returns the layout, the order and the reads of a choice's plan.
-    [[nodiscard]] training_plan states(const trainers::plan_choice& choice) const {
+    [[nodiscard]] training_plan states(const gneiss::plan_choice& choice) const {
         training_plan plan(choice, of_.graph.buckets().rows());
         if (o_.uses_rows())
             plan.layout = {*o_.dim, static_cast<std::uint32_t>(o_.any_row_optimizer(0).state_floats(*o_.dim))};
         plan.frozen = o_.freezes("nodes");
+        plan.edges_read = edges_read_;
         take_states(o_, plan, of_.graph);
         return plan;
     }
 
     /// Returns the choices of MariusGNN's formulas for COMET, if no flag sets its partitions.
-    [[nodiscard]] std::vector<trainers::plan_choice> tuned(std::uint64_t memory) const;
+    [[nodiscard]] std::vector<gneiss::plan_choice> tuned(std::uint64_t memory) const;
     /// Returns the input of these formulas.
     [[nodiscard]] gneiss::tuning_input tuning(std::uint64_t memory) const;
 
     /// Returns the maker of plans, which refers to this.
-    [[nodiscard]] trainers::plan_maker maker() const {
+    [[nodiscard]] gneiss::plan_maker maker() const {
         const gneiss::bucket_store& buckets = of_.graph.buckets();
-        return {.states = [this](const trainers::plan_choice& choice) { return states(choice); },
-            .with = [this](const trainers::plan_choice& choice, std::uint64_t bytes) { return with(choice, bytes); },
+        return {.states = [this](const gneiss::plan_choice& choice) { return states(choice); },
+            .with = [this](const gneiss::plan_choice& choice, std::uint64_t bytes) { return with(choice, bytes); },
             .tuned = [this] { return tuned(o_.memory->bytes); },
             .moves = moves_,
             .local_partitions = moves_.size() == 1 || !local(of_.graph) ? 0 : buckets.rows().partitions};
@@ -219,7 +220,7 @@ public:
 
 private:
     [[nodiscard]] training_plan of_one_kind(
-        const trainers::plan_choice& choice, std::uint64_t memory, bool loads_next_epoch) const {
+        const gneiss::plan_choice& choice, std::uint64_t memory, bool loads_next_epoch) const {
         const gneiss::bucket_store& buckets = of_.graph.buckets();
         const gneiss::dataset_manifest& graph = of_.graph.data().manifest();
         training_plan plan = states(choice);
@@ -240,7 +241,6 @@ private:
         }
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
         const gneiss::memory_need tables = trainers::table_need(plan, buckets, o_.links());
-        plan.table_bytes = tables.bytes;
         plan.memory.reserve(program_);
         plan.memory.add(plan.buffer_need());
         plan.memory.add(gneiss::feature_buffer::need(plan.feature_bytes));
@@ -264,7 +264,7 @@ private:
         const std::uint64_t row = shape.columns.dense * sizeof(float) * (shape.learned != 0 ? 2 : 1);
         const std::uint64_t scratch =
             shape.links ? gneiss::bound_link_batch(training_.negatives, training_.batch, shape.nodes).bytes : 0;
-        plan.add_batches_and_evaluation(training_.in_flight(), o_.deterministic,
+        trainers::add_batches_and_evaluation(plan, training_.in_flight(), o_.deterministic,
             trainers::needs_of(bound, seen_, row, scratch),
             std::max({evaluation, least_reshuffle(o_, plan),
                 o_.uses_rows() && o_.keeps_best(true) ? plan.best_bytes() : 0}));
@@ -273,12 +273,13 @@ private:
 
     const options& o_;
     const planning& of_;
-    trainers::seen_batches seen_;
+    gneiss::seen_batches seen_;
     gneiss::gnn_options training_;
     std::vector<gneiss::layer_options> layers_;
     std::optional<gneiss::feature_store> stored_;
     std::optional<gneiss::state_sizes> sizes_;
     std::vector<bool> moves_;
+    std::uint64_t edges_read_ = trainers::edges_read(of_.graph.buckets());
     gneiss::memory_need program_ = o_.program_need(); ///< once, so that plans can be compared
 };
 
@@ -308,7 +309,7 @@ gneiss::tuning_input planner::tuning(std::uint64_t memory) const {
     return input;
 }
 
-std::vector<trainers::plan_choice> planner::tuned(std::uint64_t memory) const {
+std::vector<gneiss::plan_choice> planner::tuned(std::uint64_t memory) const {
     const bool comet = !o_.order || *o_.order == "comet" || *o_.order == "comet-balanced";
     if (!o_.links() || !comet || o_.partitions || o_.buffer || o_.store.value_or("disk") != "disk") return {};
     const gneiss::tuning_input input = tuning(memory);
@@ -321,7 +322,7 @@ std::vector<trainers::plan_choice> planner::tuned(std::uint64_t memory) const {
         }
         last = first + first / 4 + 3;
     }
-    std::vector<trainers::plan_choice> choices;
+    std::vector<gneiss::plan_choice> choices;
     for (std::uint32_t l = first; l <= std::min<std::uint64_t>(last, input.nodes); ++l) {
         const gneiss::tuned_partitions found = gneiss::tune_for(input, l);
         choices.push_back({.partitions = found.partitions,
@@ -398,10 +399,10 @@ void size_buffers(const options& settings, training_plan& plan, const run_graph&
 
 /// Draws batches of a plan's first state; if its partitions are still to be made, of a state with the same share of the
 /// stored ones. None if the run needs bounds, or nothing trains in that state.
-trainers::seen_batches profile_of(const options& o, const planning& of, const training_plan& chosen) {
+gneiss::seen_batches profile_of(const options& o, const planning& of, const training_plan& chosen) {
     if (!of.draws || o.deterministic || of.net.encode.inputs().sparse != 0) return std::nullopt;
     const gneiss::bucket_store& buckets = of.graph.buckets();
-    training_plan plan(trainers::stored_choice(chosen, buckets.rows().partitions), buckets.rows());
+    training_plan plan(gneiss::stored_choice(chosen, buckets.rows().partitions), buckets.rows());
     if (o.links() && trainers::is_order_file(plan.choice.order) && plan.choice.partitions != chosen.choice.partitions)
         return std::nullopt;
     plan.order = o.links() ? trainers::make_order(plan.choice, o.seed)
@@ -416,7 +417,7 @@ trainers::seen_batches profile_of(const options& o, const planning& of, const tr
     gneiss::graph_buffer graph(buckets, of.draws->engines, o.neighbors(),
         gneiss::graph_buffer::need(first, buckets, o.neighbors(), form).bytes, budget, form);
     const auto draw = [&](const gneiss::gnn_task& task) {
-        return gneiss::profile_gnn(o.training_options(), task, of.net.encode, graph, states, trainers::profiled_batches,
+        return gneiss::profile_gnn(o.training_options(), task, of.net.encode, graph, states, gneiss::profiled_batches,
             executor, of.draws->stop);
     };
     gneiss::batch_profile seen;
@@ -445,17 +446,17 @@ tuned_plan plan_training(const options& given, const planning& of) {
     tuned_plan found;
     const std::uint64_t memory = given.memory->bytes;
     found.plan = trainers::choose_by_profile(
-        [&](const trainers::seen_batches& seen) {
+        [&](const gneiss::seen_batches& seen) {
             const planner with(given, of, seen);
             return trainers::choose_plan(given, of.graph.data().manifest(), of.graph.buckets(),
                 {given.links() ? "comet" : training_first}, with.maker());
         },
-        [&](const training_plan& plan, const trainers::seen_batches& seen) {
+        [&](const training_plan& plan, const gneiss::seen_batches& seen) {
             const planner with(given, of, seen);
-            return trainers::same_plan(plan, with.maker());
+            return gneiss::same_plan(plan, with.maker());
         },
         [&](const training_plan& plan) { return profile_of(given, of, plan); });
-    if (const trainers::plan_choice& choice = found.plan.choice; choice.tuned)
+    if (const gneiss::plan_choice& choice = found.plan.choice; choice.tuned)
         found.reasons = gneiss::tune_for(
             planner(given, of, {}).tuning(memory), 2 * gneiss::ceil_div(choice.partitions, choice.slots))
                             .reasons;

@@ -27,7 +27,7 @@ struct planning {
 
 /// A plan, and reasons: for its partitions if they were tuned, for nodes that keep theirs. One line each, for display.
 struct tuned_plan {
-    trainers::training_plan plan;
+    gneiss::training_plan plan;
     std::vector<std::string> reasons;
 };
 
@@ -38,22 +38,22 @@ struct tuned_plan {
 /// with the parts of the smallest plan, gneiss::error (no_space), usage_error.
 [[nodiscard]] tuned_plan plan_training(const options& given, const planning& of);
 /// Returns the plan once the buckets are in its partitions: `trainers::choose_again`.
-[[nodiscard]] trainers::training_plan plan_again(
-    const options& given, const planning& of, const trainers::training_plan& before);
+[[nodiscard]] gneiss::training_plan plan_again(
+    const options& given, const planning& of, const gneiss::training_plan& before);
 
 /// Recomputes the graph-dependent fields of a plan for a graph with the same number of partitions: the order of states,
 /// their reads, and the bytes of buffers, which never decrease.
-void take_order(const options& settings, trainers::training_plan& plan, const run_graph& graph);
+void take_order(const options& settings, gneiss::training_plan& plan, const run_graph& graph);
 
 /// Returns the form of a state's graph in memory: adjacency lists, which cost a sampler O(1) per node; but blocks if a
 /// swap replaces less than half of the partitions, as in BETA: copying the common part of states then takes longer than
 /// lists save.
-[[nodiscard]] gneiss::graph_buffer_options graph_form_of(const options& settings, const trainers::training_plan& plan);
+[[nodiscard]] gneiss::graph_buffer_options graph_form_of(const options& settings, const gneiss::training_plan& plan);
 
 /// Returns the states that together hold all partitions, for `--eval-graph resident`: those of an epoch of edges; if an
 /// epoch of node classification leaves partitions out, pairs of groups of them.
 [[nodiscard]] gneiss::epoch_plan evaluation_states(
-    const options& settings, const trainers::training_plan& plan, std::uint64_t epoch);
+    const options& settings, const gneiss::training_plan& plan, std::uint64_t epoch);
 
 /// Returns the epochs of node classification: which partitions are resident, and whose training nodes train when.
 [[nodiscard]] std::function<gneiss::node_plan(std::uint64_t)> node_epochs(

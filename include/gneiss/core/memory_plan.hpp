@@ -37,6 +37,12 @@ public:
 
     /// Returns the parts, in the order in which they were added.
     [[nodiscard]] const std::vector<memory_need>& parts() const noexcept { return parts_; }
+    /// Returns the bytes of the parts of a name.
+    [[nodiscard]] std::uint64_t bytes_of(const std::string& name) const noexcept {
+        std::uint64_t sum = 0;
+        for (const memory_need& part : parts_) sum += part.name == name ? part.bytes : 0;
+        return sum;
+    }
     /// Returns the sum of all parts [bytes].
     [[nodiscard]] std::uint64_t bytes() const noexcept {
         std::uint64_t sum = 0;

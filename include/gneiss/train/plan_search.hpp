@@ -40,6 +40,7 @@ struct plan_request {
     bool more_partitions = true;               ///< also more than that
     std::uint64_t nodes = 0;                   ///< upper bound of partitions
     std::optional<std::uint32_t> buffer{};     ///< slots; absent: as many as fit
+    std::uint32_t least_buffer = 2;            ///< fewest slots
     std::optional<std::uint32_t> logical{};    ///< COMET's logical partitions, two of which are resident
     std::vector<std::string> orders{};         ///< the most accurate one in front
     std::vector<std::string> prefetch{"auto"}; ///< slots to load ahead, the most in front
@@ -188,7 +189,7 @@ private:
             add(choice);
             return choice.slots;
         }
-        const std::uint32_t least = std::min(2U, p);
+        const std::uint32_t least = std::min(request_.least_buffer, p);
         const std::uint32_t last =
             std::max(least, p > std::max(request_.partitions, usual_partitions) ? most_slots : p - 1);
         std::uint32_t low = std::clamp(hint, least, last), high = last;

@@ -87,7 +87,7 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
         (void)gneiss::make_directory(run.directory.checkpoint());
         live.say(fmt::format("sorting the edges into {0} x {0} buckets", partitions));
         // In addition to the process's current memory, and the tables, which the plan includes: one is the sort's.
-        const std::uint64_t taken = flags.program_need().bytes + plan.table_bytes;
+        const std::uint64_t taken = flags.program_need().bytes + plan.memory.bytes_of("tables");
         const std::uint64_t left = plan.budget - std::min(plan.budget, taken), least = std::uint64_t{8} << 20;
         gneiss::rebucket(data, partitions, to,
             std::clamp(left, least, std::max(plan.budget / 2, least)) +

@@ -24,26 +24,7 @@ namespace trainers {
 
 using gneiss::memory_need;
 
-namespace {
-
-/// Returns the number of slots to load ahead and write behind.
-std::uint32_t prefetch_slots(const std::string& word) {
-    return word == "auto" ? 2
-        : word == "off"   ? 0
-                          : programs::narrow<std::uint32_t>(programs::parse_count(word), "prefetch");
-}
-
-} // namespace
-
-training_plan::training_plan(const plan_choice& by, const gneiss::row_partitioning& stored)
-    : choice(by),
-      partitioning(stored.in(by.partitions)),
-      in_memory(by.in_memory),
-      slots(by.slots) {
-    prefetch = keeps_all() ? 0 : prefetch_slots(by.prefetch);
-}
-
-std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const plan_choice& choice, std::uint64_t seed) {
+std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const gneiss::plan_choice& choice, std::uint64_t seed) {
     const std::string& name = choice.order;
     const std::uint32_t partitions = choice.partitions, slots = choice.slots;
     if (!is_order_file(name)) return gneiss::make_order(name, partitions, slots, seed);
@@ -143,22 +124,9 @@ memory_need decoder_need(const link_options& options, std::uint64_t batch, std::
     return {"decoder", (rows + scratch) * sizeof(float) * 9 / 8 + partial * 9 / 8};
 }
 
-std::uint64_t training_plan::slot_bytes() const {
-    return layout.floats() == 0 ? 0 : gneiss::embedding_file::slot_bytes_of(partitioning, layout);
-}
-
-memory_need training_plan::buffer_need() const {
-    return layout.floats() == 0 ? memory_need{}
-                                : gneiss::partition_buffer::need(partitioning, layout, buffer_options());
-}
-
-std::uint64_t training_plan::best_bytes() const {
-    return layout.floats() == 0 ? 0 : gneiss::embedding_file::slot_bytes_of(partitioning, {layout.dim, 0});
-}
-
 gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen, std::uint64_t row,
     std::uint64_t scratch) {
-    gnn_needs result{batch_needs::bounded(bound.batch), bound.encoder};
+    gnn_needs result{gneiss::batch_needs::bounded(bound.batch), bound.encoder};
     if (!seen) return result;
     const gneiss::batch_memory drawn{.sample = std::min(bound.batch.sample, seen->with_margin(seen->sample) + scratch),
         .rows = std::min(bound.batch.rows, seen->nodes_with_margin() * row)};
@@ -168,102 +136,38 @@ gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::
     return result;
 }
 
-void training_plan::add_evaluation(std::uint64_t least, double share, std::uint64_t most) {
-    const std::uint64_t used = memory_bytes(), left = used < budget ? budget - used : 0;
-    const auto more = std::min(static_cast<std::uint64_t>(share * static_cast<double>(left)), most);
-    const std::uint64_t part = least == 0 ? 0 : std::max(least - std::min(least, freed_bytes()), more);
-    memory.reserve({"evaluation", part});
-    if (alone_bytes > part) memory.reserve({"a batch alone", alone_bytes - part});
-    evaluation_bytes = freed_bytes() + std::max(part, alone_bytes);
+void add_batches_and_evaluation(
+    training_plan& plan, std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least) {
+    plan.encoder_bytes = of.encoder;
+    plan.memory.add(gneiss::gnn_memory{.encoder = of.encoder}.encoders());
+    plan.add_batches(in_flight, fixed, of.batches, least);
+    plan.add_evaluation(least, .75, std::uint64_t{8} << 30);
 }
 
-void training_plan::add_batches(std::size_t in_flight, bool fixed, const batch_needs& of, std::uint64_t between) {
-    const std::uint64_t with_rows = gneiss::batches_with_rows(in_flight);
-    const auto least = [](std::uint64_t a, std::uint64_t b) { return std::min(a, b); };
-    if (fixed) { // none can run alone
-        batches = in_flight;
-        row_bytes = with_rows * of.bound.rows;
-        sample_bytes = of.bound.sample;
-    } else {
-        // Gather, compute and update each have a batch with rows, and one may wait between them; others are only
-        // sampled ahead.
-        const std::uint64_t floor = std::max(of.largest.rows, choice.sparing ? 0 : least(2, with_rows) * of.usual.rows);
-        sample_bytes = of.largest.sample;
-        const auto beyond = [&](std::uint64_t rows) {
-            return of.bound.sample - sample_bytes + of.bound.rows - least(of.bound.rows, rows) + of.alone;
-        };
-        // Work between epochs has the memory of two batches, at least.
-        const std::uint64_t freed = floor + least(2, in_flight) * sample_bytes + encoder_bytes;
-        const std::uint64_t used = memory_bytes() + std::max(between - least(between, freed), beyond(floor)),
-                            left = used < budget ? budget - used : 0;
-        const std::uint64_t sampled = least(left, least(5, in_flight) * sample_bytes);
-        row_bytes = std::clamp(left - sampled, floor, std::max(floor, least(4, with_rows) * of.usual.rows));
-        batches = static_cast<std::size_t>(
-            std::clamp<std::uint64_t>((left - least(left, row_bytes)) / sample_bytes, least(2, in_flight), in_flight));
-        alone_bytes = beyond(row_bytes);
-    }
-    memory.add(
-        gneiss::train_loop_options{.batches_in_flight = batches, .batch_bytes = sample_bytes, .row_bytes = row_bytes}
-            .need());
-}
-
-void training_plan::add_batches_and_evaluation(
-    std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least) {
-    encoder_bytes = of.encoder;
-    memory.add(gneiss::gnn_memory{.encoder = of.encoder}.encoders());
-    add_batches(in_flight, fixed, of.batches, least);
-    add_evaluation(least, .75, std::uint64_t{8} << 30);
-}
-
-namespace {
-
-bool trains_edges(const gneiss::epoch_plan& states) {
-    return std::ranges::any_of(states, [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
-}
-
-/// Returns the cost of swapping the rows of an epoch.
-gneiss::plan_cost row_cost(const training_plan& plan, const gneiss::epoch_plan& states) {
-    return gneiss::cost_of(
-        states,
-        [&](gneiss::partition_id p) {
-            return gneiss::round_up(
-                plan.partitioning.size(p) * plan.layout.bytes(), std::uint64_t{gneiss::page_alignment});
-        },
-        plan.frozen ? gneiss::row_use::read_only : gneiss::row_use::updated);
-}
-
-} // namespace
-
-std::uint64_t training_plan::reads(const gneiss::bucket_store& buckets, const gneiss::epoch_plan& states) const {
-    std::uint64_t bytes = 0;
-    if (!in_memory) {
-        bytes = row_cost(*this, states).read_bytes;
-        if (trains_edges(states))
-            buckets.for_each_bucket([&](gneiss::edge_bucket b) { bytes += buckets.extent(b).out.length; });
-    }
-    if (further_reads && slots < partitioning.partitions) bytes += further_reads(states);
-    return bytes;
-}
-
-programs::plan_record training_plan::record(const gneiss::bucket_store& buckets, std::uint64_t epoch) const {
+programs::plan_record record_of(const training_plan& plan) {
     programs::plan_record result;
-    result.budget_bytes = budget;
-    for (const memory_need& part : memory.parts()) result.parts.emplace_back(part.name, part.bytes);
-    if (!order) return result;
-    const gneiss::epoch_plan states = order(epoch);
-    const auto cost = row_cost(*this, states);
-    if (runner_up)
-        result.runner_up = {.partitions = runner_up->choice.partitions,
-            .buffer = runner_up->choice.slots,
-            .prefetch = prefetch_slots(runner_up->choice.prefetch),
-            .swaps = runner_up->swaps,
-            .read_bytes = runner_up->read_bytes};
-    result.states = states.size();
-    result.swaps = cost.swaps;
-    if (trains_edges(states)) result.swap_bound = gneiss::swap_lower_bound(partitioning.partitions, slots);
-    result.read_bytes = reads(buckets, states);
-    result.write_bytes = in_memory ? 0 : cost.written_bytes;
+    result.budget_bytes = plan.budget;
+    for (const memory_need& part : plan.memory.parts()) result.parts.emplace_back(part.name, part.bytes);
+    if (!plan.order) return result;
+    if (const auto& other = plan.runner_up)
+        result.runner_up = {.partitions = other->choice.partitions,
+            .buffer = other->choice.slots,
+            .prefetch = training_plan(other->choice, plan.partitioning).prefetch,
+            .swaps = other->swaps,
+            .read_bytes = other->read_bytes};
+    const gneiss::plan_traffic traffic = plan.traffic();
+    result.states = traffic.states;
+    result.swaps = traffic.swaps;
+    result.swap_bound = traffic.swap_bound;
+    result.read_bytes = traffic.read_bytes;
+    result.write_bytes = traffic.written_bytes;
     return result;
+}
+
+std::uint64_t edges_read(const gneiss::bucket_store& buckets) {
+    std::uint64_t bytes = 0;
+    buckets.for_each_bucket([&](gneiss::edge_bucket b) { bytes += buckets.extent(b).out.length; });
+    return bytes;
 }
 
 std::uint64_t reads_of(const gneiss::epoch_plan& states, std::uint32_t partitions, gneiss::neighbor_direction keeps,
@@ -300,271 +204,73 @@ std::uint64_t reads_of(const gneiss::epoch_plan& states, std::uint32_t partition
 
 namespace {
 
-/// Returns the largest number of partitions that a state of the plan loads.
-std::uint32_t largest_swap(const gneiss::epoch_plan& states) {
-    std::uint64_t most = 0;
-    for (std::size_t s = 1; s < states.size(); ++s)
-        most = std::max(most, gneiss::cost_of(std::span(states).subspan(s - 1, 2), std::uint64_t{0}).swaps);
-    return static_cast<std::uint32_t>(most);
-}
-
-} // namespace
-
-namespace {
-
-bool fits(const training_plan& plan) { return plan.memory_bytes() <= plan.budget; }
-
-/// Returns what a search compares, see `choose_plan`.
-std::uint64_t searched_reads(const training_plan& plan, const gneiss::bucket_store& buckets) {
-    const gneiss::epoch_plan states = plan.order(0);
-    const std::uint64_t reads = plan.reads(buckets, states);
-    if (states.empty() || trains_edges(states)) return reads;
-    gneiss::epoch_plan whole{{.resident = {}, .edge_buckets = {}}};
-    for (gneiss::partition_id p = 0; p < plan.partitioning.partitions; ++p) whole.front().resident.push_back(p);
-    const std::uint64_t all = plan.reads(buckets, whole);
-    if (states.size() == 1) return all + all - std::min(all, reads);
-    return 2 * all + 16 * (reads - plan.reads(buckets, {states.front()}));
+/// Returns what the flags give of a plan.
+gneiss::given_plan given_by(const run_options& o, const std::vector<std::string>& default_orders) {
+    gneiss::given_plan given{.partitions = o.partitions,
+        .more_partitions =
+            !o.order || !is_order_file(*o.order) || std::ranges::find(default_orders, *o.order) != default_orders.end(),
+        .buffer = o.buffer,
+        .logical = o.logical,
+        .order = o.order,
+        .prefetch = o.prefetch,
+        .memory = o.memory->bytes};
+    if (o.store) given.in_memory = o.store != "disk"; // embeddings on a device are in memory, too
+    return given;
 }
 
 } // namespace
 
 training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& graph,
-    const gneiss::bucket_store& buckets, const std::vector<std::string>& default_orders, const plan_maker& make) {
-    const std::uint64_t memory = o.memory->bytes;
-    const auto refuse = [&o](const training_plan& plan) -> void {
+    const gneiss::bucket_store& buckets, const std::vector<std::string>& default_orders,
+    const gneiss::plan_maker& make) {
+    training_plan best = gneiss::choose_plan(given_by(o, default_orders), buckets.rows(), default_orders, make);
+    if (!best.fits())
         throw gneiss::error(gneiss::errc::over_budget,
             fmt::format("{}; what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
-                gneiss::over_budget(plan.budget, plan.memory.parts()).what(), plan.in_memory ? "--store disk, " : "",
+                gneiss::over_budget(best.budget, best.memory.parts()).what(), best.in_memory ? "--store disk, " : "",
                 o.buffer ? "a smaller --buffer, " : ""));
-    };
-    const bool wants_memory = o.store == "memory" || o.store == "device"; // embeddings on a device are in memory, too
-    const std::uint32_t given = o.partitions.value_or(buckets.rows().partitions);
-    const bool order_needs_slots = o.order && *o.order != "memory";
-    std::optional<training_plan> best;
-    std::uint64_t in_memory_bytes = 0;
-    if (wants_memory || (!o.store && !o.buffer && !o.logical)) {
-        const std::uint32_t slots =
-            std::min(o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given), given);
-        const std::vector<std::string> orders = o.order ? std::vector{*o.order}
-            : slots < given                             ? default_orders
-                                                        : std::vector<std::string>{"memory"};
-        plan_choice choice{.partitions = given, .slots = slots, .in_memory = true, .prefetch = o.prefetch};
-        std::uint64_t fewest = ~std::uint64_t{0};
-        for (const std::string& order : orders) { // an order is as good as one that swaps up to an eighth less
-            plan_choice of = choice;
-            of.order = order;
-            const std::uint64_t swaps = gneiss::cost_of(make.states(of).order(0), std::uint64_t{0}).swaps;
-            if (fewest <= swaps + swaps / 8) continue;
-            fewest = swaps;
-            choice = of;
-        }
-        for (const bool sparing : {false, true})
-            for (const bool moves : make.moves) {
-                const bool open = make.moves.size() != 1;
-                if (best || (open && moves && (slots == given || given <= make.local_partitions))) continue;
-                choice.sparing = sparing;
-                choice.moves = moves;
-                training_plan plan = make.with(choice, memory);
-                in_memory_bytes = plan.memory_bytes();
-                if (fits(plan))
-                    best = std::move(plan);
-                else if (wants_memory && sparing && moves == make.moves.back())
-                    refuse(plan);
-            }
-    }
-    if (!best) {
-        gneiss::plan_request request{.partitions = given,
-            .more_partitions = !o.partitions &&
-                (!o.order || !is_order_file(*o.order) ||
-                    std::ranges::find(default_orders, *o.order) != default_orders.end()),
-            .nodes = graph.nodes,
-            .buffer = o.buffer,
-            .logical = o.logical,
-            .orders = order_needs_slots ? std::vector{*o.order} : default_orders,
-            .prefetch = {o.prefetch},
-            .tuned = make.tuned ? make.tuned() : std::vector<plan_choice>{},
-            .moves = make.moves,
-            .local_partitions = make.local_partitions,
-            .memory = memory};
-        // Other orders save nothing if an eighth of the nodes in the most accurate one reads no longer than an epoch
-        // computes. That does not depend on the memory, so that more memory never reads more.
-        plan_choice eighth{.partitions = 64, .slots = 8, .in_memory = false, .order = request.orders.front()};
-        if (!order_needs_slots && request.orders.size() > 1 && graph.nodes >= eighth.partitions &&
-            searched_reads(make.states(eighth), buckets) <= make.hidden_bytes)
-            request.orders.resize(1);
-        plan_choice small{.partitions = given, .slots = std::min(2U, given), .in_memory = false};
-        small.order = request.orders.front();
-        const training_plan first = make.states(small);
-        // Swapped rows are read and written, so a slot that does both saves some.
-        if (o.prefetch == "auto" && !o.buffer && first.layout.floats() != 0 && trains_edges(first.order(0)))
-            request.prefetch.emplace_back("1");
-        const gneiss::found_plan found = gneiss::search_plan(request,
-            {[&](const plan_choice& choice) { return searched_reads(make.states(choice), buckets); },
-                [&](const plan_choice& choice) { return make.with(choice, 0).memory_bytes(); }});
-        best = make.with(found.best.choice, memory);
-        if (found.runner_up) {
-            const training_plan other = make.states(found.runner_up->choice);
-            const gneiss::epoch_plan states = other.order(0);
-            best->runner_up = training_plan::alternative{
-                found.runner_up->choice, row_cost(other, states).swaps, other.reads(buckets, states)};
-        }
-    }
-    if (!fits(*best)) refuse(*best);
-    // All swaps of a given buffer are loaded while a state trains, if memory allows.
-    if (o.buffer && o.prefetch == "auto" && !best->keeps_all() && best->layout.floats() != 0) {
-        if (const std::uint32_t swap = largest_swap(best->order(0)); swap > best->prefetch) {
-            plan_choice ahead = best->choice;
-            ahead.prefetch = std::to_string(swap);
-            if (training_plan more = make.with(ahead, memory); fits(more)) best = std::move(more);
-        }
-    }
-
-    best->in_memory_bytes = in_memory_bytes;
     // Disk: one spare slot per partition never forces a commit; a quarter if the disk is small.
-    const std::uint32_t p = best->partitioning.partitions;
+    const std::uint32_t p = best.partitioning.partitions;
     const std::uint64_t free = programs::free_disk(o.out.value_or("."));
-    const std::uint32_t memory_slots = best->in_memory ? p : best->slots + best->prefetch;
-    best->spare = o.spare_slots.value_or(
-        2 * std::uint64_t{p} * best->slot_bytes() < free / 3 ? p : std::min(p, memory_slots + 1 + p / 4));
-    best->spare = std::min(std::max(best->spare, std::min(p, memory_slots + 1)), p);
-    best->disk_bytes = (std::uint64_t{p} + best->spare) * best->slot_bytes();
-    if (p != buckets.rows().partitions) best->disk_bytes += 3 * graph.train_edges * sizeof(gneiss::edge);
-    return std::move(*best);
+    const std::uint32_t memory_slots = best.in_memory ? p : best.slots + best.prefetch;
+    best.spare = o.spare_slots.value_or(
+        2 * std::uint64_t{p} * best.slot_bytes() < free / 3 ? p : std::min(p, memory_slots + 1 + p / 4));
+    best.spare = std::min(std::max(best.spare, std::min(p, memory_slots + 1)), p);
+    best.disk_bytes = (std::uint64_t{p} + best.spare) * best.slot_bytes();
+    if (p != buckets.rows().partitions) best.disk_bytes += 3 * graph.train_edges * sizeof(gneiss::edge);
+    return best;
 }
 
-namespace {
-
-/// Copies what `choose_plan` decided beyond the choice.
-void keep_decisions(training_plan& plan, const training_plan& before) {
-    plan.spare = before.spare;
-    plan.disk_bytes = before.disk_bytes;
-    plan.runner_up = before.runner_up;
-    plan.in_memory_bytes = before.in_memory_bytes;
-}
-
-} // namespace
-
-training_plan choose_again(const run_options& given, const training_plan& before, const plan_maker& make) {
-    const auto with = [&](const plan_choice& choice) { return make.with(choice, given.memory->bytes); };
+training_plan choose_again(const run_options& given, const training_plan& before, const gneiss::plan_maker& make) {
     programs::trim_memory(); // sorting edges again and drawing batches left some
-    plan_choice choice = before.choice;
-    training_plan plan = with(choice);
-    // If buckets are larger than estimated, fewer are resident, down to the rows of one batch.
-    for (; !fits(plan) && !given.buffer && !given.logical && choice.slots > 2; plan = with(choice)) --choice.slots;
-    if (!fits(plan) && !choice.sparing) {
-        choice.sparing = true;
-        plan = with(choice);
-    }
-    if (!fits(plan)) throw gneiss::over_budget(plan.budget, plan.memory.parts());
-    keep_decisions(plan, before);
-    return plan;
+    return gneiss::choose_again(given_by(given, {}), before, make);
 }
 
-training_plan same_plan(const training_plan& before, const plan_maker& make) {
-    training_plan plan = make.with(before.choice, before.budget);
-    keep_decisions(plan, before);
-    return plan;
-}
-
-training_plan choose_by_profile(const std::function<training_plan(const seen_batches&)>& choose,
-    const std::function<training_plan(const training_plan&, const seen_batches&)>& again,
-    const std::function<seen_batches(const training_plan&)>& profile) {
-    const auto draw = [&](const training_plan& plan) {
-        seen_batches seen = profile(plan);
+training_plan choose_by_profile(const std::function<training_plan(const gneiss::seen_batches&)>& choose,
+    const std::function<training_plan(const training_plan&, const gneiss::seen_batches&)>& again,
+    const std::function<gneiss::seen_batches(const training_plan&)>& profile) {
+    return gneiss::choose_by_profile(choose, again, [&](const training_plan& plan) {
+        gneiss::seen_batches seen = profile(plan);
         programs::trim_memory();
         return seen;
-    };
-    const training_plan most = choose(gneiss::batch_profile{});
-    const seen_batches seen = draw(most);
-    training_plan found = choose(seen);
-    if (!seen || (found.partitioning.partitions == most.partitioning.partitions && found.slots == most.slots))
-        return found;
-    if (const seen_batches own = draw(found)) {
-        training_plan exact = again(found, own);
-        if (fits(exact)) return exact;
-    }
-    return found;
-}
-
-plan_choice stored_choice(const training_plan& plan, std::uint32_t stored) {
-    plan_choice choice = plan.choice;
-    if (choice.partitions == stored) return choice;
-    const std::uint64_t share = (std::uint64_t{plan.slots} * stored + choice.partitions - 1) / choice.partitions;
-    choice.partitions = stored;
-    choice.slots = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max<std::uint64_t>(share, 2), stored));
-    if (choice.slots == stored) choice.order = "memory";
-    return choice;
+    });
 }
 
 bool places_neighbors_together(const gneiss::bucket_store& buckets) {
     return buckets.rows().partitions > 1 && gneiss::relative_cut(buckets) <= .25;
 }
 
-namespace {
-
-/// True for an epoch of edges whose states hold some of the nodes.
-bool splits_edges(const training_plan& plan) { return !plan.keeps_all() && plan.order && trains_edges(plan.order(0)); }
-
-} // namespace
-
 std::string doubt_buffer(const training_plan& plan, const gneiss::bucket_store& buckets) {
     const std::uint32_t partitions = plan.partitioning.partitions;
-    if (8 * plan.slots >= partitions || !splits_edges(plan) || places_neighbors_together(buckets)) return {};
+    if (8 * plan.slots >= partitions || !plan.splits_edges() || places_neighbors_together(buckets)) return {};
     return fmt::format("the buffer holds {} of {} partitions, and most edges cross them, which costs accuracy: "
                        "place neighbors together (gneiss-data reorder), or give more --memory",
         plan.slots, partitions);
 }
 
-namespace {
-
-/// Returns how much the states of an epoch of edges bias training, and the flag that lowers that; empty: not at all.
-std::string bias_of(const training_plan& plan) {
-    if (!splits_edges(plan)) return {};
-    const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions;
-    return fmt::format("bias: {} (states of {} of the nodes: more --memory, or a larger --buffer, lowers it)\n",
-        share >= .25        ? "low"
-            : share >= .125 ? "moderate"
-                            : "high",
-        programs::human_percent(share));
-}
-
-} // namespace
-
-std::string describe(const training_plan& plan, const programs::plan_record& record) {
-    std::string text;
-    const std::string where = plan.in_memory
-        ? ", in memory"
-        : fmt::format(", {} in the buffer + {} to load ahead and write behind", plan.slots, plan.prefetch);
-    if (plan.layout.floats() != 0)
-        text += fmt::format("rows: {} of {} floats, {} ({} partitions{})\n", plan.partitioning.nodes,
-            plan.layout.floats(), gneiss::format_bytes(plan.embedding_bytes()), plan.partitioning.partitions, where);
-    else if (plan.order)
-        text +=
-            fmt::format("nodes: {} ({} partitions{})\n", plan.partitioning.nodes, plan.partitioning.partitions, where);
-    else
-        text += fmt::format("nodes: {}{}\n", plan.partitioning.nodes, plan.in_memory ? ", in memory" : "");
-    programs::table parts({{"memory", programs::align::left}, {"bytes"}});
-    for (const memory_need& part : plan.memory.parts()) parts.add({part.name, gneiss::format_bytes(part.bytes)});
-    parts.add({"sum", gneiss::format_bytes(plan.memory_bytes())});
-    parts.add({"budget", gneiss::format_bytes(plan.budget)});
-    text += parts.str();
-    if (plan.batches > 1)
-        text +=
-            fmt::format("batches: {} in flight; a batch misses at most {} updates\n", plan.batches, plan.batches - 1);
-    if (!plan.in_memory && plan.order)
-        text += fmt::format("an epoch: {} states, {} swaps{}, reads {}, writes {}\n", *record.states, *record.swaps,
-            record.swap_bound ? fmt::format(" (no order needs fewer than {})", *record.swap_bound) : "",
-            gneiss::format_bytes(*record.read_bytes), gneiss::format_bytes(*record.write_bytes));
-    if (const auto& other = record.runner_up)
-        text += fmt::format("the runner-up: {} partitions, {} in the buffer + {}: {} swaps, reads {} of rows{}\n",
-            other->partitions, other->buffer, other->prefetch, other->swaps, gneiss::format_bytes(other->read_bytes),
-            plan.further_reads ? ", features and graph" : "");
-    text += bias_of(plan);
-    if (!plan.in_memory && plan.in_memory_bytes > plan.budget)
-        text += fmt::format("the plan in memory needs {}, more than the budget: partitions stay on disk\n",
-            gneiss::format_bytes(plan.in_memory_bytes));
-    text += fmt::format("disk: at most {}\n", gneiss::format_bytes(plan.disk_bytes));
-    return text;
+std::string describe(const training_plan& plan) {
+    return gneiss::to_string(plan) +
+        (plan.bias().empty() ? "" : "more --memory, or a larger --buffer, lowers the bias\n");
 }
 
 } // namespace trainers

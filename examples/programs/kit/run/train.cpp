@@ -91,8 +91,8 @@ run_result train(prepared_run& prepared) {
     prepared.open(run);
     if (const std::string exact = prepared.command().to_toml(); exact != config) // by the partitions that were made
         run.directory.write_config(exact);
-    const programs::plan_record planned = prepared.plan().record(prepared.buckets());
-    context.live.say(describe(prepared.plan(), planned));
+    const programs::plan_record planned = record_of(prepared.plan());
+    context.live.say(describe(prepared.plan()));
 
     std::unique_ptr<trainer> training = prepared.begin(run);
     context.live.plan(planned, training->budget().parts());
@@ -107,12 +107,12 @@ run_result train(prepared_run& prepared) {
 }
 
 void report_dry_run(const prepared_run& prepared) {
-    const programs::plan_record record = prepared.plan().record(prepared.buckets());
+    const programs::plan_record record = record_of(prepared.plan());
     if (prepared.flags().json)
         programs::print_json({{"program", prepared.context().program}, {"config", prepared.command().configuration()},
             {"plan", programs::to_json(record)}});
     else
-        programs::print_text("{}", describe(prepared.plan(), record));
+        programs::print_text("{}", describe(prepared.plan()));
 }
 
 programs::exit_code report_result(const run_result& result, const run_options& flags, programs::progress& line) {
