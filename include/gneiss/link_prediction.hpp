@@ -25,6 +25,7 @@
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/train/epoch_driver.hpp>
 #include <gneiss/train/statistics.hpp>
+#include <gneiss/train/training_plan.hpp>
 
 namespace gneiss {
 
@@ -60,6 +61,10 @@ public:
     [[nodiscard]] embedding_file& file() noexcept { return *file_; }
     /// Returns the number of values of a row.
     [[nodiscard]] std::uint32_t dim() const noexcept { return options_.dim; }
+    /// Returns the floats of a row: values and the optimizer's state.
+    [[nodiscard]] row_layout layout() const noexcept {
+        return {options_.dim, static_cast<std::uint32_t>(options_.optimizer.state_floats(options_.dim))};
+    }
     /// Returns the optimizer of rows.
     [[nodiscard]] const any_row_optimizer& optimizer() const noexcept { return options_.optimizer; }
 
@@ -70,7 +75,7 @@ private:
 
 /// Options of `link_trainer`. The defaults are those of gneiss-marius, but for the order.
 struct link_trainer_options {
-    std::uint32_t resident = 0; ///< partitions in memory at a time; 0: all
+    std::uint32_t resident = 0; ///< partitions in memory at a time; 0: as many as fit, see `link_trainer::plan`
     std::uint32_t prefetch = 2; ///< further partitions, prefetched or being written
     std::string order = {};     ///< a name of `order_names`; empty: beta-randomized, or memory where all are resident
     /// replaces `order`; for the partitions of the edges, of which it has at most `resident` resident. Each plan is
@@ -110,11 +115,10 @@ struct link_epoch {
 ///     const double mrr = train.evaluate(test_edges, known).both().mrr();
 ///
 /// Memory: (resident + prefetch) partitions, the edges of two states and the batches in flight, charged to the
-/// context's budget; a smaller `batch`, fewer negatives or a lower staleness shrink the batches. An evaluation takes
-/// the rest of the budget, at most 1 GiB, and needs a few MiB: over_budget then names that rest as its budget.
-/// Errors: over_budget with all parts; errc::invalid_argument for inconsistent arguments, such as an own order whose
-/// plan is not valid; io_error.
-/// Thread-safety: one driving thread.
+/// context's budget as `plan` says; a smaller `batch`, fewer negatives or a lower staleness shrink the batches. An
+/// evaluation takes the rest of the budget, at most 1 GiB, and needs a few MiB: over_budget then names that rest as its
+/// budget. Errors: over_budget with all parts; errc::invalid_argument for inconsistent arguments, such as an own order
+/// whose plan is not valid; io_error. Thread-safety: one driving thread.
 ///
 /// From examples/00_hello.cpp:
 /// \include 00_hello.cpp
@@ -131,6 +135,18 @@ public:
     link_trainer(
         context&, const bucketed_edges&&, node_embeddings&, const Decoder&, const link_trainer_options& = {}) = delete;
     ~link_trainer();
+
+    /// Returns the plan of such a trainer in the memory that the context's budget has left: partitions in memory, what
+    /// is charged for each part, and what an epoch reads. It prints itself by `to_string`. Without `resident`, all
+    /// partitions are in memory if they fit; else as many as fit. Makes nothing, and charges nothing.
+    ///
+    ///     const training_plan plan = link_trainer::plan(run, edges, nodes, complex_decoder{});
+    ///     if (!plan.fits()) throw over_budget(plan.budget, plan.memory.parts());
+    template <class Decoder>
+    [[nodiscard]] static training_plan plan(context& run, const bucketed_edges& edges, const node_embeddings& nodes,
+        const Decoder& decode, const link_trainer_options& options = {}) {
+        return plan_of(run, edges, nodes, make_link_model(decode, options.loss, nodes.dim(), options.model), options);
+    }
 
     /// Trains one epoch, or the rest of a stopped one.
     link_epoch train_epoch(const epoch_observer<training_statistics>& observer = {}, const std::stop_token& stop = {});
@@ -158,6 +174,8 @@ public:
 private:
     link_trainer(context& run, const bucketed_edges& edges, node_embeddings& nodes, any_link_model model,
         const link_trainer_options& options);
+    [[nodiscard]] static training_plan plan_of(context& run, const bucketed_edges& edges, const node_embeddings& nodes,
+        const any_link_model& model, const link_trainer_options& options);
 
     struct parts;
     std::unique_ptr<parts> parts_;
@@ -169,12 +187,20 @@ private:
 namespace gneiss {
 extern template link_trainer::link_trainer(
     context&, const bucketed_edges&, node_embeddings&, const dot_decoder&, const link_trainer_options&);
+extern template training_plan link_trainer::plan(
+    context&, const bucketed_edges&, const node_embeddings&, const dot_decoder&, const link_trainer_options&);
 extern template link_trainer::link_trainer(
     context&, const bucketed_edges&, node_embeddings&, const distmult_decoder&, const link_trainer_options&);
+extern template training_plan link_trainer::plan(
+    context&, const bucketed_edges&, const node_embeddings&, const distmult_decoder&, const link_trainer_options&);
 extern template link_trainer::link_trainer(
     context&, const bucketed_edges&, node_embeddings&, const complex_decoder&, const link_trainer_options&);
+extern template training_plan link_trainer::plan(
+    context&, const bucketed_edges&, const node_embeddings&, const complex_decoder&, const link_trainer_options&);
 extern template link_trainer::link_trainer(
     context&, const bucketed_edges&, node_embeddings&, const transe_decoder&, const link_trainer_options&);
+extern template training_plan link_trainer::plan(
+    context&, const bucketed_edges&, const node_embeddings&, const transe_decoder&, const link_trainer_options&);
 } // namespace gneiss
 #else
 #include <gneiss/detail/link_prediction.hpp>

@@ -25,6 +25,7 @@
 #include <gneiss/train/any_loss_head.hpp>
 #include <gneiss/train/epoch_driver.hpp>
 #include <gneiss/train/statistics.hpp>
+#include <gneiss/train/training_plan.hpp>
 
 namespace gneiss {
 
@@ -47,8 +48,9 @@ struct node_classifier_options {
     double dropout = 0.5; ///< probability that training drops an input of a layer
     /// Optimizer of the weights.
     dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
-    std::uint64_t batch = 1000;      ///< nodes
-    std::uint32_t resident = 0;      ///< partitions in memory at a time, shuffled every epoch; 0: all
+    std::uint64_t batch = 1000; ///< nodes
+    /// partitions in memory at a time, shuffled every epoch; 0: as many as fit, see `node_classifier::plan`
+    std::uint32_t resident = 0;
     std::optional<bool> normalize{}; ///< normalize features of a node to sum 1; default: sparse ones
     std::uint64_t staleness = 16;    ///< batches prepared ahead; does not affect results, since no row is learned
     /// existing directory for an evaluation's rows that exceed memory; empty: the dataset's, or the current one if that
@@ -79,7 +81,7 @@ struct classification_epoch {
 ///     for (const auto& epoch : train.epochs(20)) losses.push_back(epoch.mean_loss());
 ///     const double accuracy = train.evaluate(node_split::test).accuracy();
 ///
-/// Memory: graph and features of two states and the batches in flight, charged to the context's budget. An evaluation
+/// Memory: graph and features of two states and the batches in flight, charged as `plan` says. An evaluation
 /// uses the rest of the budget and the memory that the buffers free. Errors: errc::invalid_argument for a dataset
 /// without labels, training nodes or features, naming it; over_budget with all parts. Thread-safety: one driving
 /// thread.
@@ -92,6 +94,16 @@ public:
     node_classifier(context& run, const dataset& data, node_classifier_options options = {});
     node_classifier(context&, const dataset&&, node_classifier_options = {}) = delete; // the dataset must outlive this
     ~node_classifier();
+
+    /// Returns the plan of such a trainer in the memory that the context's budget has left: partitions in memory, what
+    /// is charged for each part, and what an epoch reads. It prints itself by `to_string`. Without `resident`, all
+    /// partitions are in memory if they fit; else as many as fit. Charges nothing. With `own_cache`, the cache and its
+    /// gathers come on top.
+    ///
+    ///     const training_plan plan = node_classifier::plan(run, data, options);
+    ///     if (!plan.fits()) throw over_budget(plan.budget, plan.memory.parts());
+    [[nodiscard]] static training_plan plan(
+        context& run, const dataset& data, const node_classifier_options& options = {});
 
     /// Trains one epoch, or the rest of a stopped one.
     classification_epoch train_epoch(
@@ -124,6 +136,7 @@ public:
     [[nodiscard]] io_stats io() const;
 
 private:
+    struct setup;
     struct parts;
     std::unique_ptr<parts> parts_;
 };

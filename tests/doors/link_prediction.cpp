@@ -231,6 +231,38 @@ TEST_CASE("edges by bucket are those given, and ids beyond the declared counts a
     CHECK_THROWS_AS(bucketed_edges(graph, {.partitions = 0}), error);
 }
 
+TEST_CASE("a plan is what the trainer charges, prints itself, and has as many partitions in memory as fit") {
+    const temporary_directory directory;
+    const std::vector<edge> graph = two_relations(20'000);
+    const bucketed_edges edges(graph, {.partitions = 8});
+    const link_trainer_options options{
+        .prefetch = 1, .batch = 100, .negatives = {.per_chunk = 100, .chunks = 1}, .staleness = 0};
+    std::uint32_t most = 0;
+    for (const std::uint64_t memory : {1 << 20, 3 << 20, 4 << 20, 16 << 20}) {
+        CAPTURE(memory);
+        context run({.memory = memory});
+        node_embeddings nodes(run, directory / "rows", edges.rows(), {.dim = 16, .overwrite = true});
+        const training_plan plan = link_trainer::plan(run, edges, nodes, complex_decoder{}, options);
+        CHECK(run.budget().used() == 0);
+        CHECK(plan.slots >= most);
+        most = plan.slots;
+        const std::string text = to_string(plan);
+        CAPTURE(text);
+        CHECK(text.find("partition buffer") != std::string::npos);
+        CHECK(text.find("an epoch: ") == (plan.in_memory ? std::string::npos : text.find("an epoch: ")));
+        if (!plan.fits()) {
+            CHECK_THROWS_AS(link_trainer(run, edges, nodes, complex_decoder{}, options), over_budget);
+            continue;
+        }
+        link_trainer training(run, edges, nodes, complex_decoder{}, options);
+        CHECK(run.budget().used() == plan.memory_bytes());
+        const io_stats before = training.io();
+        for (const link_epoch& epoch : training.epochs(1)) CHECK(epoch.model.examples == graph.size());
+        if (!plan.in_memory) CHECK((training.io() - before).read_bytes == plan.traffic().read_bytes);
+    }
+    CHECK(most == 8);
+}
+
 TEST_CASE("a budget that is too small ends in one error that names it") {
     CHECK_THROWS_WITH_AS(
         (void)train({.memory = 50'000}, {.resident = 2}), doctest::Contains("partition buffer"), over_budget);

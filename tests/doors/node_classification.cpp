@@ -227,6 +227,35 @@ TEST_CASE("rows of an evaluation that exceed memory are in the scratch directory
     CHECK_THROWS_WITH_AS(check(directory / "absent", {}), doctest::Contains("absent"), io_error);
 }
 
+TEST_CASE("a plan is what the trainer charges, prints itself, and has as many partitions in memory as fit") {
+    const dataset data(fixtures / "node");
+    const node_classifier_options options{.layers = "sage:16,sage", .fanout = "5,5", .batch = 20, .staleness = 0};
+    context whole;
+    const training_plan all = node_classifier::plan(whole, data, options);
+    CHECK(all.in_memory);
+    std::uint32_t fewest = all.slots;
+    for (const std::uint64_t less : {0, 1, 8, 64}) { // in 128ths
+        CAPTURE(less);
+        context run({.memory = all.memory_bytes() - less * all.memory_bytes() / 128});
+        const training_plan plan = node_classifier::plan(run, data, options);
+        CHECK(run.budget().used() == 0);
+        CHECK(plan.slots <= fewest);
+        fewest = plan.slots;
+        const std::string text = to_string(plan);
+        CAPTURE(text);
+        CHECK(text.find("samplers") != std::string::npos);
+        CHECK(text.find(plan.in_memory ? "in memory" : "an epoch: ") != std::string::npos);
+        if (!plan.fits()) {
+            CHECK_THROWS_AS(node_classifier(run, data, options), over_budget);
+            continue;
+        }
+        node_classifier training(run, data, options);
+        CHECK(run.budget().used() == plan.memory_bytes());
+        CHECK(training.train_epoch().model.examples == data.manifest().node_attributes.train);
+    }
+    CHECK(fewest < all.slots);
+}
+
 TEST_CASE("a budget that is too small ends in one error that names it") {
     context run;
     const dataset links(fixtures / "link"), nodes(fixtures / "node");

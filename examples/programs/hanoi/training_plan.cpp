@@ -68,7 +68,7 @@ planned_graph measured(const options& settings, const gneiss::dataset& data, con
         .shape = [=](std::uint32_t slots) { return sizes->of(slots); },
         .reads =
             [=](const gneiss::epoch_plan& states) {
-                return trainers::reads_of(states, buckets->rows().partitions, keeps, *buckets, &*store);
+                return gneiss::reads_of(states, buckets->rows().partitions, keeps, *buckets, &*store);
             }};
 }
 
@@ -203,19 +203,9 @@ public:
     }
     /// Returns the plan with the most partitions that fits, if any.
     [[nodiscard]] std::optional<training_plan> largest() const {
-        training_plan whole = with(others());
-        if (whole.fits()) return whole;
-        if (others() == 1) return std::nullopt;
-        const std::uint32_t partitions = others() + of_.pinned;
-        const gneiss::found_plan found = gneiss::search_plan({.partitions = partitions,
-                                                                 .more_partitions = false,
-                                                                 .least_buffer = 1 + of_.pinned,
-                                                                 .orders = {"macro-batches"},
-                                                                 .memory = budget_},
-            {.reads = [&](const gneiss::plan_choice& c) { return std::uint64_t{partitions - c.slots}; }, // left out
-                .bytes = [&](const gneiss::plan_choice& c) { return with(c.slots - of_.pinned).memory_bytes(); }});
-        if (!found.fits) return std::nullopt;
-        return with(found.best.choice.slots - of_.pinned);
+        training_plan found = gneiss::choose_largest_states(of_.pinned + others(), of_.pinned + 1, budget_,
+            [this](std::uint32_t slots) { return with(slots - of_.pinned); });
+        return found.fits() ? std::optional(std::move(found)) : std::nullopt;
     }
     /// Returns the number of partitions of its macro-batches.
     [[nodiscard]] std::uint32_t macro_of(const training_plan& plan) const noexcept { return plan.slots - of_.pinned; }

@@ -68,7 +68,7 @@ gneiss::plan_maker planner(const options& o, const gneiss::dataset_manifest& gra
     const std::size_t state_floats = o.row_optimizer(0).state_floats(*o.dim);
     const std::uint64_t relation_rows = shared->relation_rows(std::max<std::uint64_t>(graph.relations, 1));
     const std::uint64_t relations = relation_rows * (shared->relation_floats() + state_floats) * sizeof(float);
-    const std::uint64_t edges_read = trainers::edges_read(buckets);
+    const std::uint64_t edges_read = buckets.bytes(gneiss::edge_direction::out);
     const auto states = [=, &o, &buckets](const gneiss::plan_choice& choice) {
         training_plan plan(choice, buckets.rows());
         plan.edges_read = edges_read;

@@ -33,7 +33,6 @@ namespace {
 
 using gneiss::edge_direction;
 using gneiss::training_plan;
-using trainers::reads_of;
 
 /// Returns the maximum of a function over the states of an epoch, with those read ahead and those of an evaluation:
 /// over all epochs if that is cheap, else over the first ones, with a margin for later epochs, and for those of a
@@ -279,7 +278,7 @@ private:
     std::optional<gneiss::feature_store> stored_;
     std::optional<gneiss::state_sizes> sizes_;
     std::vector<bool> moves_;
-    std::uint64_t edges_read_ = trainers::edges_read(of_.graph.buckets());
+    std::uint64_t edges_read_ = of_.graph.buckets().bytes(edge_direction::out);
     gneiss::memory_need program_ = o_.program_need(); ///< once, so that plans can be compared
 };
 
@@ -379,7 +378,7 @@ void take_states(const options& settings, training_plan& plan, const run_graph& 
                          std::uint64_t e) { return epochs(e).states; };
     plan.further_reads = [store, keeps = settings.neighbors(), &buckets = graph.buckets(),
                              p = plan.partitioning.partitions](const gneiss::epoch_plan& states) {
-        return reads_of(states, p, keeps, buckets, store.get());
+        return gneiss::reads_of(states, p, keeps, buckets, store.get());
     };
 }
 

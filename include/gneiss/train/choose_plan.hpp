@@ -29,7 +29,7 @@ struct plan_maker {
     std::uint64_t hidden_bytes = 0;                    ///< that an epoch reads while it computes
 };
 
-/// What is given of a plan; the rest is chosen.
+/// Given parts of a plan; the rest is chosen.
 struct given_plan {
     std::optional<bool> in_memory{};                 ///< all rows are resident, or a buffer holds some
     std::optional<std::uint32_t> partitions{};       ///< absent: the stored ones, or more
@@ -52,6 +52,13 @@ struct given_plan {
 /// Cost: some hundred calls of `make`.
 [[nodiscard]] training_plan choose_plan(const given_plan& given, const row_partitioning& stored,
     const std::vector<std::string>& default_orders, const plan_maker& make);
+/// Returns the plan with the largest states that fit: for trainers whose samplers see one state at a time, whatever an
+/// epoch reads (thesis, chapter 4). The smallest plan if none fits.
+///
+/// \param least  fewest partitions of a state
+/// \param with   with(slots) returns the plan of states of so many partitions
+[[nodiscard]] training_plan choose_largest_states(std::uint32_t partitions, std::uint32_t least, std::uint64_t memory,
+    const std::function<training_plan(std::uint32_t)>& with);
 /// Returns the exact plan of the same choice, once the partitions are those of the plan. If it exceeds the estimate,
 /// fewer partitions are resident, unless they are given. Throws over_budget with the parts of the smallest plan.
 [[nodiscard]] training_plan choose_again(const given_plan& given, const training_plan& before, const plan_maker& make);

@@ -14,6 +14,7 @@
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/model/layer_memory.hpp>
 #include <gneiss/model/layer_options.hpp>
+#include <gneiss/order/plan.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/link_batches.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
@@ -88,6 +89,38 @@ private:
     std::vector<ends> from_, to_; // per partition, over its buckets
     std::vector<std::uint64_t> entries_;
 };
+
+/// Returns the bytes that the states of an epoch read of graph and features: those not in the previous state.
+/// An estimate if edges are to be re-bucketed for `partitions`. `features` are in these, or null.
+[[nodiscard]] inline std::uint64_t reads_of(const epoch_plan& states, std::uint32_t partitions,
+    neighbor_direction keeps, const bucket_store& buckets, const feature_store* features) {
+    const bool stored = partitions == buckets.rows().partitions;
+    std::uint64_t bytes = 0, pairs = 0;
+    std::span<const partition_id> before;
+    for (const buffer_state& s : states) {
+        std::uint64_t kept = 0;
+        for (const partition_id i : s.resident) {
+            const bool fresh = !std::ranges::binary_search(before, i);
+            kept += fresh ? 0 : 1;
+            if (features != nullptr && fresh)
+                for (const auto part : {feature_part::values, feature_part::offsets, feature_part::indices})
+                    bytes += features->blocks(i, part).length;
+            if (!stored) continue;
+            for (const partition_id j : s.resident)
+                if (fresh || !std::ranges::binary_search(before, j))
+                    for_each_side(keeps, [&](edge_direction d) { bytes += buckets.extent({i, j}).range(d).length; });
+        }
+        pairs += s.resident.size() * s.resident.size() - kept * kept;
+        before = s.resident;
+    }
+    if (stored) return bytes;
+    std::uint64_t all = 0; // evenly spread
+    buckets.for_each_bucket([&](edge_bucket b) {
+        for_each_side(keeps, [&](edge_direction d) { all += buckets.extent(b).range(d).length; });
+    });
+    return bytes +
+        static_cast<std::uint64_t>(static_cast<double>(all) * static_cast<double>(pairs) / partitions / partitions);
+}
 
 /// Upper bounds [bytes].
 struct gnn_memory {

@@ -30,7 +30,7 @@ struct batch_needs {
     [[nodiscard]] static batch_needs bounded(const batch_memory& bound) { return {bound, bound, bound}; }
 };
 
-/// What an epoch of a plan moves.
+/// Traffic of an epoch of a plan.
 struct plan_traffic {
     std::uint64_t states = 0;                  ///< of the epoch
     std::uint64_t swaps = 0;                   ///< partitions loaded after the first state
@@ -45,7 +45,7 @@ struct plan_traffic {
 /// the parts of memory that it needs. A value: compared, printed, refused before work begins.
 ///
 ///     const training_plan plan = link_trainer::plan(run, edges, nodes, complex_decoder{}, options);
-///     std::cout << to_string(plan);
+///     show(to_string(plan));
 ///     if (!plan.fits()) throw over_budget(plan.budget, plan.memory.parts());
 struct training_plan {
     training_plan() = default;

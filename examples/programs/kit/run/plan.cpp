@@ -164,44 +164,6 @@ programs::plan_record record_of(const training_plan& plan) {
     return result;
 }
 
-std::uint64_t edges_read(const gneiss::bucket_store& buckets) {
-    std::uint64_t bytes = 0;
-    buckets.for_each_bucket([&](gneiss::edge_bucket b) { bytes += buckets.extent(b).out.length; });
-    return bytes;
-}
-
-std::uint64_t reads_of(const gneiss::epoch_plan& states, std::uint32_t partitions, gneiss::neighbor_direction keeps,
-    const gneiss::bucket_store& buckets, const gneiss::feature_store* features) {
-    const bool stored = partitions == buckets.rows().partitions;
-    std::uint64_t bytes = 0, pairs = 0;
-    std::span<const gneiss::partition_id> before;
-    for (const gneiss::buffer_state& s : states) {
-        std::uint64_t kept = 0;
-        for (const gneiss::partition_id i : s.resident) {
-            const bool fresh = !std::ranges::binary_search(before, i);
-            kept += fresh ? 0 : 1;
-            if (features != nullptr && fresh)
-                for (const auto part :
-                    {gneiss::feature_part::values, gneiss::feature_part::offsets, gneiss::feature_part::indices})
-                    bytes += features->blocks(i, part).length;
-            if (!stored) continue;
-            for (const gneiss::partition_id j : s.resident)
-                if (fresh || !std::ranges::binary_search(before, j))
-                    for_each_side(
-                        keeps, [&](gneiss::edge_direction d) { bytes += buckets.extent({i, j}).range(d).length; });
-        }
-        pairs += s.resident.size() * s.resident.size() - kept * kept;
-        before = s.resident;
-    }
-    if (stored) return bytes;
-    std::uint64_t all = 0; // evenly spread
-    buckets.for_each_bucket([&](gneiss::edge_bucket b) {
-        for_each_side(keeps, [&](gneiss::edge_direction d) { all += buckets.extent(b).range(d).length; });
-    });
-    return bytes +
-        static_cast<std::uint64_t>(static_cast<double>(all) * static_cast<double>(pairs) / partitions / partitions);
-}
-
 namespace {
 
 /// Returns what the flags give of a plan.

@@ -79,14 +79,6 @@ struct state_edges {
 /// Returns the memory that a decoder and its threads hold between batches of `batch` edges.
 [[nodiscard]] gneiss::memory_need decoder_need(const link_options& options, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes);
-/// Returns the bytes that the states of an epoch read of graph and features: those not in the previous state.
-/// An estimate if edges are to be re-bucketed for `partitions`. `features` are in these, or null.
-[[nodiscard]] std::uint64_t reads_of(const gneiss::epoch_plan& states, std::uint32_t partitions,
-    gneiss::neighbor_direction keeps, const gneiss::bucket_store& buckets, const gneiss::feature_store* features);
-
-/// Returns the bytes of training edges that an epoch from disk reads.
-[[nodiscard]] std::uint64_t edges_read(const gneiss::bucket_store& buckets);
-
 /// As `gneiss::choose_plan`, by the flags, with spare slots and disk space.
 /// \param given  resolved
 /// `buckets` are the dataset's. Throws errc::over_budget with the parts of the smallest plan and what helps.

@@ -100,6 +100,13 @@ public:
         return most;
     }
 
+    /// Returns the size of all blocks of a direction [bytes]. O(p²).
+    [[nodiscard]] std::uint64_t bytes(edge_direction d) const {
+        std::uint64_t sum = 0;
+        for_each_bucket([&](edge_bucket b) { sum += extent(b).range(d).length; });
+        return sum;
+    }
+
     /// Parses the block in `bytes`, those of `extent(bucket).range(d)`; the result is a view of them.
     ///
     /// Two passes over the bytes, no allocation: checksums, then ids, order and counts. Precondition, checked: whole

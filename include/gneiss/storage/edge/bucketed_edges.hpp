@@ -81,6 +81,9 @@ public:
     /// Returns the number of edges.
     [[nodiscard]] std::uint64_t size() const noexcept { return memory_ ? memory_->edges.size() : disk_->edges(); }
 
+    /// Returns the bytes that reading all edges reads from disk.
+    [[nodiscard]] std::uint64_t read_bytes() const { return disk_ ? disk_->bytes(edge_direction::out) : 0; }
+
     /// Edge loader for an `edge_buffer`, with its reader. One thread at a time loads.
     struct source {
         edge_loader loader;                    ///< loads buckets

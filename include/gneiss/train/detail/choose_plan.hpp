@@ -171,6 +171,20 @@ GNEISS_INLINE training_plan choose_plan(const given_plan& given, const row_parti
     return detail::plan_choosing(given, stored, default_orders, make)();
 }
 
+GNEISS_INLINE training_plan choose_largest_states(std::uint32_t partitions, std::uint32_t least, std::uint64_t memory,
+    const std::function<training_plan(std::uint32_t)>& with) {
+    training_plan whole = with(partitions);
+    if (whole.memory_bytes() <= memory || least >= partitions) return whole;
+    const found_plan found = search_plan({.partitions = partitions,
+                                             .more_partitions = false,
+                                             .least_buffer = least,
+                                             .orders = {"macro-batches"},
+                                             .memory = memory},
+        {.reads = [&](const plan_choice& c) { return std::uint64_t{partitions - c.slots}; }, // left out of a state
+            .bytes = [&](const plan_choice& c) { return with(c.slots).memory_bytes(); }});
+    return with(found.best.choice.slots);
+}
+
 GNEISS_INLINE training_plan choose_again(const given_plan& given, const training_plan& before, const plan_maker& make) {
     const auto with = [&](const plan_choice& choice) { return make.with(choice, given.memory); };
     plan_choice choice = before.choice;

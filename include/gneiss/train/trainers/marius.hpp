@@ -21,6 +21,7 @@
 #include <gneiss/train/features.hpp>
 #include <gneiss/train/sampled_batches.hpp>
 #include <gneiss/train/tasks.hpp>
+#include <gneiss/train/train_loop.hpp>
 #include <gneiss/train/trainer.hpp>
 
 namespace gneiss {
@@ -63,6 +64,15 @@ struct marius_options {
             with_chunks(negatives, batch_edges), at_most(state_edges, batch_edges), at_most(state_nodes, nodes));
         return {.sample = most.bytes + 8 * most.nodes + (async_relations ? relation_floats * sizeof(float) : 0) + 65536,
             .rows = most.nodes * row_bytes(layout)};
+    }
+    /// Returns the options of the loop, whose `need` is what it charges for batches.
+    [[nodiscard]] train_loop_options loop(
+        const row_layout& layout, std::uint64_t nodes, std::uint64_t relation_floats) const {
+        const train_loop_options result{.pipeline = pipeline,
+            .batches_in_flight = batches_in_flight,
+            .replicas = replicas.count,
+            .replica = replicas.only};
+        return result.charging(bound_batch(layout, nodes, relation_floats), row_memory);
     }
 };
 

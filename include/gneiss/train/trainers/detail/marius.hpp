@@ -46,14 +46,8 @@ GNEISS_INLINE marius_trainer make_marius(
     const marius_options& options, const marius_parts& parts, executor_ref executor, memory_budget& budget) {
     detail::check(options, parts);
     const embedding_table& relations = parts.relations;
-    train_loop_options loop{.pipeline = options.pipeline,
-        .batches_in_flight = options.batches_in_flight,
-        .replicas = options.replicas.count,
-        .replica = options.replicas.only};
-    loop = loop.charging(
-        options.bound_batch(parts.rows.file().layout(), parts.rows.rows(), relations.rows() * relations.layout().dim),
-        options.row_memory);
-    return {std::make_shared<detail::marius_slots>(options, parts, executor), std::move(loop),
+    return {std::make_shared<detail::marius_slots>(options, parts, executor),
+        options.loop(parts.rows.file().layout(), parts.rows.rows(), relations.rows() * relations.layout().dim),
         {.rows = parts.optimizer}, budget};
 }
 
