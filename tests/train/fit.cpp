@@ -17,6 +17,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct links_run {
     std::filesystem::path directory;
     std::uint64_t epochs = 3, stop_after = 0;
     link_harness::toy_graph graph{120, 4, 2, 600, 1};
+    std::vector<double> measures{};              ///< of the validations, if any
+    std::vector<std::vector<float>> validated{}; ///< rows of each
     std::vector<float> relations_after{}, rows_after{};
 
     fit_result operator()() {
@@ -63,14 +66,23 @@ struct links_run {
             if (++applied == stop_after) stop.request_stop();
         }};
         const auto order = make_order("beta", 4, 2, 7);
+        const auto values = [&] {
+            std::vector<float> all;
+            buffer.for_each_block([&](std::uint64_t, matrix_view<const float> block) {
+                for (std::size_t i = 0; i < block.rows(); ++i) all.insert(all.end(), block[i].begin(), block[i].end());
+            });
+            return all;
+        };
+        std::function<double()> validate;
+        if (!measures.empty())
+            validate = [&] {
+                validated.push_back(values());
+                return measures.at(validated.size() - 1);
+            };
         const fit_result run = fit(training, order, trained_state().add(relations).add(rows, buffer),
-            {.directory = directory, .epochs = epochs}, {}, observer, stop.get_token());
+            {.directory = directory, .epochs = epochs}, validate, observer, stop.get_token());
         relations_after.assign(relations.data().begin(), relations.data().end());
-        rows_after.clear();
-        buffer.for_each_block([&](std::uint64_t, matrix_view<const float> block) {
-            for (std::size_t i = 0; i < block.rows(); ++i)
-                rows_after.insert(rows_after.end(), block[i].begin(), block[i].end());
-        });
+        rows_after = values();
         return run;
     }
 };
@@ -98,6 +110,26 @@ TEST_CASE("a run with rows in a file that stops after any number of batches goes
     }
     links_run more{files / "whole", 5}; // a finished run goes on when it gets more epochs
     CHECK(more().epochs.size() == 5);
+}
+
+TEST_CASE("rows in a file are those of the best state at the end, again in another process, and training may go on") {
+    const temporary_directory files;
+    links_run best{files / "run", 5};
+    best.measures = {.1, .4, .5, .2, .3};
+    CHECK(best().best == 2);
+    REQUIRE(best.validated.size() == 5);
+    CHECK(best.rows_after == best.validated[2]);
+    links_run again{files / "run", 5};
+    again.measures = {.9};
+    CHECK(again().best == 2);
+    CHECK(again.validated.empty());
+    CHECK(again.rows_after == best.validated[2]);
+    links_run further{files / "run", 6}, whole{files / "whole", 6};
+    further.measures = {.7};
+    whole.measures = {.1, .4, .5, .2, .3, .7};
+    CHECK(further().best == 5);
+    CHECK(whole().best == 5);
+    CHECK(further.rows_after == whole.rows_after); // from the last state, not from the best
 }
 
 TEST_CASE("the model is the best state at the end, training stops early, and damaged or foreign files are refused") {

@@ -223,7 +223,7 @@ public:
         rows_->flush();
         gneiss::checkpoint c = trainers::begin_checkpoint(command_, data_, at);
         c.generation = ++generation_;
-        trainers::put_rows(c, *rows_file_);
+        gneiss::put_rows(c, *rows_file_);
         c.sections["relations"] = trainers::to_bytes(relations_.data());
         trainers::put_progress(c, progress);
         gneiss::save_checkpoint(checkpoint_ / trainers::checkpoint_name, c);
@@ -237,8 +237,7 @@ public:
         gneiss::checkpoint c = trainers::begin_checkpoint(command_, data_, {epoch_ + 1, {}});
         c.generation = ++best_generation_;
         c.sections["relations"] = trainers::to_bytes(relations_.data());
-        programs::keep_best(
-            best_ / trainers::checkpoint_name, std::move(c), metrics, trainers::best_rows(engines_, plan_, *rows_));
+        programs::keep_best(best_ / trainers::checkpoint_name, std::move(c), metrics, trainers::best_rows(*rows_));
     }
 
     programs::metric_values evaluate_best(const std::string& split) override {

@@ -151,7 +151,7 @@ public:
         if (rows_) rows_->flush();
         gneiss::checkpoint c = header(at);
         c.generation = ++generation_;
-        if (rows_file_) trainers::put_rows(c, *rows_file_);
+        if (rows_file_) gneiss::put_rows(c, *rows_file_);
         trainers::put_progress(c, progress);
         gneiss::save_checkpoint(of_.run.directory.checkpoint() / trainers::checkpoint_name, c);
         if (rows_) rows_->committed();
@@ -162,7 +162,7 @@ public:
         gneiss::checkpoint c = header({epoch_ + 1, {}});
         c.generation = ++best_generation_;
         programs::row_writer write_rows;
-        if (rows_) write_rows = trainers::best_rows(of_.engine.make, plan_, *rows_);
+        if (rows_) write_rows = trainers::best_rows(*rows_);
         programs::keep_best(of_.run.directory.best() / trainers::checkpoint_name, std::move(c), metrics, write_rows);
     }
 

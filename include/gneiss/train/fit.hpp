@@ -24,6 +24,7 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/storage/embedding/saved_rows.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/file_system.hpp>
@@ -47,7 +48,7 @@ public:
         return *this;
     }
     /// Adds learned rows in a file: a checkpoint names the slots of the file that hold them. The file was opened by
-    /// `open_rows`. `fit` returns the last state of such rows, not the best.
+    /// `open_rows`. Of the best state, values are kept, not the state of the optimizer.
     trained_state& add(embedding_file& file, partition_buffer& buffer) {
         file_ = &file;
         buffer_ = &buffer;
@@ -56,17 +57,21 @@ public:
 
     /// Writes the state to a checkpoint's fields, after the buffer's rows are on disk.
     void put(checkpoint& to) const {
-        for (const auto& [name, numbers] : parts_) {
-            const auto bytes = std::as_bytes(numbers);
-            to.sections[name].assign(bytes.begin(), bytes.end());
-        }
+        put_numbers(to);
         if (file_ == nullptr) return;
         buffer_->flush();
-        to.layout = file_->layout();
-        to.partitioning = file_->partitioning();
-        to.disk_slots = file_->disk_slots();
-        to.slots = file_->slots();
-        to.row_checksums = file_->checksums();
+        put_rows(to, *file_);
+    }
+    /// Writes the best state to a checkpoint's fields, and the values of rows to a new file at `rows`.
+    void put_best(checkpoint& to, const std::filesystem::path& rows) const {
+        put_numbers(to);
+        if (buffer_ != nullptr) put_rows(to, *copy_values(*buffer_, rows));
+    }
+    /// Takes the best state: the numbers in memory, and the values of rows from the file at `rows`.
+    void take_best(const checkpoint& from, const std::filesystem::path& path, const std::filesystem::path& rows) const {
+        take(from, path);
+        if (buffer_ != nullptr)
+            take_values(*buffer_, *open_saved_rows(file_->engines(), rows, file_->partitioning(), from));
     }
     /// Called once the checkpoint is written.
     void committed() const {
@@ -83,6 +88,13 @@ public:
     }
 
 private:
+    void put_numbers(checkpoint& to) const {
+        for (const auto& [name, numbers] : parts_) {
+            const auto bytes = std::as_bytes(numbers);
+            to.sections[name].assign(bytes.begin(), bytes.end());
+        }
+    }
+
     std::map<std::string, std::span<float>> parts_;
     embedding_file* file_ = nullptr;
     partition_buffer* buffer_ = nullptr;
@@ -137,7 +149,7 @@ struct fit_result {
 ///
 /// A process may be killed at any time: the next call goes on from the last checkpoint, and with staleness 0 or a
 /// deterministic one ends in the bits of an undisturbed run. The directory gets `checkpoint`, `best` (the state of the
-/// best validation, if there is one) and `epochs.csv`. At the end the model is the best state.
+/// best validation, if there is one, with a file of rows) and `epochs.csv`. At the end the model is the best state.
 /// \param plan_of   plan_of(epoch) returns the states of an epoch, the same in each process
 /// \param validate  validate() returns the measure of the current state, more is better; empty: none
 /// Cost: O(state) for each checkpoint and each better validation. Memory: the state's numbers, once more.

@@ -61,51 +61,13 @@ std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& 
 std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines,
     const std::filesystem::path& checkpoint, const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved,
     std::uint32_t slots) {
-    if (saved.partitioning.nodes != stored.nodes || saved.partitioning.partitions == 0)
-        throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has rows of other nodes",
-            {.path = checkpoint / checkpoint_name});
-    const std::filesystem::path rows = programs::rows_of(saved, checkpoint, rows_name);
-    const gneiss::row_partitioning partitioning = stored.in(saved.partitioning.partitions);
-    const std::uint64_t bytes = std::filesystem::file_size(rows), row = saved.layout.bytes();
-    const bool fits = row == 0 || partitioning.capacity() <= bytes / row; // else the bytes of a slot may exceed 64 bits
-    if (!fits ||
-        bytes / std::max<std::uint64_t>(gneiss::embedding_file::slot_bytes_of(partitioning, saved.layout), 1) <
-            saved.disk_slots)
-        throw gneiss::error(gneiss::errc::corrupt,
-            fmt::format("is shorter than the {} slots that the checkpoint names", saved.disk_slots), {.path = rows});
-    return std::make_unique<gneiss::embedding_file>(engines, rows, stored.in(saved.partitioning.partitions),
-        saved.layout, saved.slots, std::max(slots, saved.disk_slots), saved.row_checksums);
+    return gneiss::open_saved_rows(engines, programs::rows_of(saved, checkpoint, rows_name), stored, saved, slots);
 }
 
-programs::row_writer best_rows(
-    const gneiss::engine_factory& engines, const training_plan& plan, gneiss::partition_buffer& rows) {
+programs::row_writer best_rows(gneiss::partition_buffer& rows) {
     return [&](const std::filesystem::path& path, gneiss::checkpoint& names) {
-        const gneiss::row_layout values{plan.layout.dim, 0};
-        {
-            gneiss::any_engine engine = engines();
-            gneiss::embedding_file::create(engine, path, plan.partitioning, values, 0);
-        }
-        gneiss::embedding_file copy(engines, path, plan.partitioning, values, 0);
-        auto slot = gneiss::aligned_buffer<float>::zeroed(static_cast<std::size_t>(copy.slot_bytes() / sizeof(float)));
-        gneiss::partition_id p = 0;
-        rows.for_each_block([&](std::uint64_t, gneiss::matrix_view<const float> block) {
-            for (std::size_t i = 0; i < block.rows(); ++i)
-                std::ranges::copy(block[i], slot.data() + i * block.columns());
-            const auto place = copy.begin_write(p, 0);
-            copy.write(p, *place, slot.bytes());
-            ++p;
-        });
-        copy.sync();
-        put_rows(names, copy);
+        put_rows(names, *gneiss::copy_values(rows, path));
     };
-}
-
-void put_rows(gneiss::checkpoint& to, const gneiss::embedding_file& rows) {
-    to.layout = rows.layout();
-    to.partitioning = rows.partitioning();
-    to.disk_slots = rows.disk_slots();
-    to.slots = rows.slots();
-    to.row_checksums = rows.checksums();
 }
 
 } // namespace trainers

@@ -12,6 +12,7 @@
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/storage/embedding/embedding_file.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/storage/embedding/saved_rows.hpp>
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
@@ -50,12 +51,8 @@ struct embedding_init {
     const std::filesystem::path& checkpoint, const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved,
     std::uint32_t slots = 0);
 
-/// Returns the writer of a best state's rows: the current embeddings in `rows` without optimizer state, [nodes, dim],
-/// in the plan's partitions. Memory: one partition. The writer refers to all arguments.
-[[nodiscard]] programs::row_writer best_rows(
-    const gneiss::engine_factory& engines, const training_plan& plan, gneiss::partition_buffer& rows);
-
-/// Writes the current slots of the embeddings into `to`.
-void put_rows(gneiss::checkpoint& to, const gneiss::embedding_file& rows);
+/// Returns the writer of a best state's rows: the current embeddings in `rows` without optimizer state, [nodes, dim].
+/// Memory: one partition. The writer refers to the buffer.
+[[nodiscard]] programs::row_writer best_rows(gneiss::partition_buffer& rows);
 
 } // namespace trainers

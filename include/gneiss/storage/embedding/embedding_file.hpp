@@ -71,6 +71,8 @@ public:
     }
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+    /// Returns the maker of the engines that read and write the file.
+    [[nodiscard]] const engine_factory& engines() const noexcept { return engines_; }
     /// Returns the partitions of the rows.
     [[nodiscard]] const row_partitioning& partitioning() const noexcept { return partitioning_; }
     /// Returns the layout of a row.

@@ -95,13 +95,16 @@ public:
         course.best = epoch;
         best_measure = measure;
         without_better = 0;
+        // Rows alternate between two files, so that the checkpoint names whole ones at any time.
         checkpoint c = begin();
-        state_.put(c);
+        const std::string rows = best_rows() == "best.rows" ? "best-2.rows" : "best.rows";
+        state_.put_best(c, path(rows.c_str()));
+        c.put_text("rows", rows);
         save_checkpoint(path("best"), c);
     }
     void take_best() const {
         if (course.best && *course.best + 1 != course.epochs.size())
-            state_.take(load_checkpoint(path("best")), path("best"));
+            state_.take_best(load_checkpoint(path("best")), path("best"), path(best_rows().c_str()));
     }
     [[nodiscard]] bool ends_early() const noexcept {
         return options_.patience != 0 && without_better >= options_.patience;
@@ -128,6 +131,11 @@ private:
         c.configuration_hash = options_.configuration;
         c.partitioning = {.nodes = 0, .partitions = 0};
         return c;
+    }
+    /// Returns the name of the file of the best rows; empty without a best state.
+    [[nodiscard]] std::string best_rows() const {
+        if (!std::filesystem::exists(path("best"))) return {};
+        return std::string(load_checkpoint(path("best")).text("rows").value_or("best.rows"));
     }
     [[nodiscard]] std::filesystem::path path(const char* name) const { return options_.directory / name; }
 
@@ -204,11 +212,9 @@ inline std::unique_ptr<embedding_file> open_rows(const std::filesystem::path& di
         return file;
     }
     const checkpoint saved = load_checkpoint(at);
-    if (saved.layout != layout || saved.partitioning.nodes != rows.nodes ||
-        saved.partitioning.partitions != rows.partitions)
+    if (saved.layout != layout || saved.partitioning.partitions != rows.partitions)
         throw error(errc::config_mismatch, "has other rows or partitions", {.path = at});
-    return std::make_unique<embedding_file>(
-        engines, path, rows, layout, saved.slots, saved.disk_slots, saved.row_checksums);
+    return open_saved_rows(engines, path, rows, saved);
 }
 
 } // namespace gneiss
