@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include <gneiss/core/random.hpp>
+#include <gneiss/io/safetensors.hpp>
 
 #include "support/program.hpp"
 
@@ -433,6 +436,37 @@ TEST_CASE("predictions are by name, ranked, and omit known edges unless requeste
     shop.refuses(1, "eval nowhere", {"nowhere"});
 }
 
+TEST_CASE("an export as tensors has the bits of the arrays, and --init reads both alike") {
+    const marius_workshop shop;
+    REQUIRE(shop.run(std::string("train data --out a --epochs 1 --no-eval ") + small).code == 0);
+    const std::string arrays = shop.parameters("a"), names = shop.read("exported/nodes.tsv");
+    REQUIRE(shop.run("export a --out tensors --format safetensors").code == 0);
+    const gneiss::mapped_safetensors tensors(shop / "tensors/model.safetensors");
+    std::string bytes;
+    for (const char* name : {"nodes", "relations"}) {
+        const auto values = std::as_bytes(tensors.elements<float>(name));
+        bytes.append(reinterpret_cast<const char*>(values.data()), values.size());
+    }
+    CHECK(arrays.substr(4096, tensors.at("nodes").bytes()) == bytes.substr(0, tensors.at("nodes").bytes()));
+    CHECK(arrays.ends_with(bytes.substr(tensors.at("nodes").bytes())));
+    CHECK(shop.read("tensors/nodes.tsv") == names);
+    CHECK(tensors.at("nodes").shape == std::vector<std::uint64_t>{60, 8});
+    std::vector<std::string> runs;
+    for (const std::string file : {"exported/nodes.npy", "tensors/model.safetensors"}) {
+        fs::remove_all(shop / "b");
+        REQUIRE(
+            shop.run("train data --out b --epochs 1 --no-eval --staleness 0 --init " + file + " " + small).code == 0);
+        REQUIRE(shop.run("export b --out b/embeddings").code == 0);
+        runs.push_back(shop.read("b/embeddings/nodes.npy"));
+    }
+    CHECK(runs[0] == runs[1]);
+    shop.refuses(1, std::string("train data --out c --dim 4 --init tensors/model.safetensors --batch 16"),
+        {"model.safetensors", "tensor 'nodes'", "[60, 4]"});
+    shop.write("bad.safetensors", shop.read("tensors/model.safetensors").substr(0, 1000));
+    shop.refuses(
+        1, std::string("train data --out c --init bad.safetensors ") + small, {"bad.safetensors", "truncated"});
+}
+
 TEST_CASE("an export is created as a whole, and replaces only another export") {
     const marius_workshop shop;
     REQUIRE(shop.run(std::string("train data --out a --epochs 1 --no-eval ") + small).code == 0);
@@ -442,7 +476,10 @@ TEST_CASE("an export is created as a whole, and replaces only another export") {
     CHECK(std::ranges::count(shop.read("e/relations.tsv"), '\n') == 6); // and their inverses
     CHECK_FALSE(fs::exists(shop / ".e.new"));
     shop.refuses(2, "export a --out e", {"e exists", "--force"});
+    REQUIRE(shop.run("export a --out e/ --format safetensors --force").code == 0);
+    CHECK(fs::exists(shop / "e/model.safetensors"));
     REQUIRE(shop.run("export a --out e/ --format tsv --force").code == 0);
+    CHECK_FALSE(fs::exists(shop / "e/model.safetensors"));
     CHECK(std::ranges::count(shop.read("e/nodes.tsv"), '\n') == 60);
     CHECK_FALSE(fs::exists(shop / "e/nodes.npy")); // no files of the previous one
     shop.refuses(2, "export a --out data --force", {"data", "not an export"});

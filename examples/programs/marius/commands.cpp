@@ -62,7 +62,7 @@ programs::exit_code export_run(const export_flags& flags) {
     trained.data->verify_labels();
     const std::uint64_t nodes = trainers::export_embeddings(
         {*trained.data, trainers::scratch_of(flags.run), trainers::memory_left(trained.budget, memory)},
-        {*trained.rows, interrupts.token()}, trained.relations.values(), flags.format, out.begin());
+        {*trained.rows, interrupts.token()}, {trained.relations.values()}, flags.format, out.begin());
     out.finish();
     const std::uint64_t relations = trained.relations.values().rows();
     if (flags.json) {
@@ -103,8 +103,10 @@ void add_export(programs::command_line& to) {
         "export", "Writes embeddings with their names.", [flags](programs::command&) { return export_run(*flags); });
     flags->add_to(command);
     command.option("out", flags->out, "output directory").value_name("DIR").required();
-    command.option("format", flags->format, "npy: arrays and name tables; tsv: a name and its floats per line")
-        .choices({"npy", "tsv"});
+    command
+        .option("format", flags->format,
+            "npy: arrays and name tables; safetensors: these arrays in one file; tsv: a name and its floats per line")
+        .choices({"npy", "safetensors", "tsv"});
     command.option("force", flags->force, "replace an existing export at --out").transient();
     command.example("gneiss-marius export runs/mine --out embeddings");
 }

@@ -282,7 +282,7 @@ private:
         trainers::embedding_init begin{.values = options_.node_initializer(),
             .state = state,
             .seed = options_.seed,
-            .given = given ? &*given : nullptr,
+            .given = given.values,
             .data = data_};
         if (warm != nullptr)
             begin.warm = [&](gneiss::embedding_file& rows, const auto& initial) {

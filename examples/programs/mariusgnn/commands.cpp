@@ -154,10 +154,10 @@ programs::exit_code export_run(const export_flags& flags) {
     if (predictions)
         trainers::export_predictions(
             {data, *trained.trained_on, {data, trainers::scratch_of(flags.run), by.memory}, trained.state},
-            stream_of(by, interrupts.token()), flags.format, out.begin());
+            stream_of(by, interrupts.token()), trained.net->weights, flags.format, out.begin());
     else
         trainers::export_embeddings({data, trainers::scratch_of(flags.run), by.memory}, rows,
-            trained.net->relations.values(), flags.format, out.begin());
+            {trained.net->relations.values(), &trained.net->weights}, flags.format, out.begin());
     out.finish();
     const std::uint64_t nodes = rows.rows();
     if (flags.json) {
@@ -208,8 +208,11 @@ void add_export(programs::command_line& to) {
     command.option("out", flags->out, "output directory").value_name("DIR").required();
     command.option("what", flags->what, "rows of the last layer, or class probabilities")
         .choices({"representations", "predictions"});
-    command.option("format", flags->format, "npy: arrays and name tables; tsv: a name and its values per line")
-        .choices({"npy", "tsv"});
+    command
+        .option("format", flags->format,
+            "npy: arrays and name tables; safetensors: these arrays and the weights in one file; tsv: a name and its "
+            "values per line")
+        .choices({"npy", "safetensors", "tsv"});
     command.option("graph", flags->graph, trainers::graph_help).value_name("DATASET");
     flags->hidden_rows_flag::add_to(command);
     command.option("force", flags->force, "replace an existing export at --out").transient();

@@ -239,7 +239,7 @@ private:
             trainers::embedding_init begin{.values = how.node_initializer(),
                 .state = how.any_row_optimizer(0).initial_state(),
                 .seed = how.seed,
-                .given = given ? &*given : nullptr,
+                .given = given.values,
                 .data = data_->data()};
             if (warm != nullptr)
                 begin.warm = [&](gneiss::embedding_file& rows, const auto& initial) {

@@ -181,13 +181,13 @@ programs::exit_code export_run(const node_classification_program& of, const expo
         trained.with_outputs(interrupts.token(), [&](stoppable_rows rows, std::uint64_t memory) {
             dim = rows.dim();
             export_embeddings({trained.data(), scratch_of(flags.run), memory}, std::move(rows),
-                trained.net->relations.values(), flags.format, out.begin());
+                {trained.net->relations.values(), &trained.net->weights}, flags.format, out.begin());
         });
     else
         export_predictions(
             {trained.data(), trained.trained_on(), trained.order(), trained.state},
-            [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.format,
-            out.begin());
+            [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); },
+            trained.net->weights, flags.format, out.begin());
     out.finish();
     const std::uint64_t nodes = trained.data().manifest().nodes;
     if (flags.json) {
@@ -249,9 +249,10 @@ void add_export(programs::command_line& to, const node_classification_program& o
     flags->run_flags::add_to(command);
     command.option("out", flags->out, "output directory").value_name("DIR").required();
     command
-        .option(
-            "format", flags->format, "npy: an array and a table of names; tsv: name, class and probability per line")
-        .choices({"npy", "tsv"});
+        .option("format", flags->format,
+            "npy: an array and a table of names; safetensors: it and the weights in one file; tsv: name, class and "
+            "probability per line")
+        .choices({"npy", "safetensors", "tsv"});
     command.option("graph", flags->graph, graph_help).value_name("DATASET");
     flags->hidden_rows_flag::add_to(command);
     command.option("force", flags->force, "replace an existing export at --out").transient();

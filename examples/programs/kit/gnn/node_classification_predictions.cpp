@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <gneiss/io/npy.hpp>
+#include <gneiss/io/safetensors.hpp>
 #include <gneiss/io/target_offsets.hpp>
 #include <gneiss/io/tsv_name.hpp>
 #include <gneiss/model/classify.hpp>
@@ -19,6 +20,7 @@
 #include "kit/run/divergence.hpp"
 #include "kit/run/name_lines.hpp"
 #include "kit/run/run_flags.hpp"
+#include "kit/run/weight_tensors.hpp"
 
 namespace trainers {
 
@@ -207,30 +209,47 @@ void predict_classes(const std::string& program, const classified& of,
     programs::print_json(result);
 }
 
-void export_predictions(
-    const classified& of, const score_stream& scores, const std::string& format, const std::filesystem::path& to) {
-    const bool npy = format == "npy";
+void export_predictions(const classified& of, const score_stream& scores, const gneiss::dense_parameters<>& weights,
+    const std::string& format, const std::filesystem::path& to) {
+    const bool npy = format == "npy", tensors = format == "safetensors";
     const std::size_t columns = columns_of(of.trained_on);
     const bool classes = of.trained_on.manifest().node_attributes.target != gneiss::node_target_kind::regression;
     answers answer(of.trained_on);
     std::optional<gneiss::npy_writer> array;
+    std::optional<gneiss::safetensors_writer> file;
     if (npy)
         array.emplace(to / "predictions.npy", answer.wide() ? gneiss::npy_dtype::f64 : gneiss::npy_dtype::f32,
             std::vector<std::uint64_t>{columns});
-    text_file text(to / (npy ? "nodes.tsv" : "predictions.tsv"));
+    if (tensors) {
+        std::vector<gneiss::tensor_entry> all = tensors_of(weights);
+        all.insert(all.begin(),
+            {"predictions", answer.wide() ? gneiss::tensor_dtype::f64 : gneiss::tensor_dtype::f32,
+                {of.data.manifest().nodes, columns}});
+        file.emplace(to / tensors_name, std::move(all));
+    }
+    const auto append = [&](const auto& values) {
+        if (npy) array->append(std::span(values));
+        if (tensors) file->append(std::span(values));
+    };
+    const bool rows = npy || tensors;
+    text_file text(to / (rows ? "nodes.tsv" : "predictions.tsv"));
     of.order(checked(of.data, scores), columns, [&](std::uint64_t at, std::span<const float> outputs) {
         const std::vector<float>& values = answer.of(outputs);
         const std::string name = gneiss::tsv_name(of.order.label(at));
-        text.write(!npy   ? fmt::format("{}\t{}\n", name, answer.text(values))
+        text.write(!rows  ? fmt::format("{}\t{}\n", name, answer.text(values))
                 : classes ? fmt::format("{}\t{}\t{}\n", at, name, answer.classes(values))
                           : fmt::format("{}\t{}\n", at, name));
-        if (npy && answer.wide())
-            array->append(std::span<const double>(answer.numbers(values)));
-        else if (npy)
-            array->append_bytes(std::as_bytes(std::span(values)));
+        if (answer.wide())
+            append(answer.numbers(values));
+        else
+            append(values);
     });
-    if (npy) {
-        array->close();
+    if (npy) array->close();
+    if (tensors) {
+        append_weights(*file, weights);
+        file->close();
+    }
+    if (rows) {
         text_file names(to / "classes.tsv");
         for (std::size_t c = 0; c < columns; ++c)
             names.write(fmt::format("{}\t{}\n", c, gneiss::tsv_name(answer.name(c))));

@@ -61,9 +61,9 @@ void predict_classes(const std::string& program, const classified& of,
     const std::optional<std::vector<gneiss::node_id>>& asked, const score_stream& scores, bool json);
 
 /// Writes predictions.npy [nodes, classes], in the order of the ids if they are integers, nodes.tsv: row TAB name TAB
-/// class or classes, if there are classes, and classes.tsv: column TAB class or target; or predictions.tsv: what
-/// `predict_classes` prints.
-void export_predictions(
-    const classified& of, const score_stream& scores, const std::string& format, const std::filesystem::path& to);
+/// class or classes, if there are classes, and classes.tsv: column TAB class or target; or model.safetensors with the
+/// tensor predictions and the weights, and these tables; or predictions.tsv: what `predict_classes` prints.
+void export_predictions(const classified& of, const score_stream& scores, const gneiss::dense_parameters<>& weights,
+    const std::string& format, const std::filesystem::path& to);
 
 } // namespace trainers

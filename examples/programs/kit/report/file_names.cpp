@@ -33,7 +33,8 @@ constexpr std::array checkpoint_files{file_name{checkpoint_name}, file_name{rows
 constexpr std::array best_files{
     file_name{checkpoint_name}, file_name{rows_name}, file_name{"rows.new"}, file_name{"rows-*.bin"}, unfinished_file};
 constexpr std::array export_files{file_name{"nodes.npy"}, file_name{"nodes.tsv"}, file_name{"relations.npy"},
-    file_name{"relations.tsv"}, file_name{"predictions.npy"}, file_name{"classes.tsv"}, file_name{"*.npy.xxh3"}, mark};
+    file_name{"relations.tsv"}, file_name{"predictions.npy"}, file_name{"classes.tsv"}, file_name{"model.safetensors"},
+    file_name{"*.npy.xxh3"}, mark};
 constexpr std::array dataset_files{file_name{"manifest.json"}, file_name{"*.npy"}, file_name{"*.npy.xxh3"},
     file_name{"skipped.tsv"}, file_name{"csc-in", "adjacency"}, file_name{"csc-out", "adjacency"},
     file_name{"csc-in.partial", "adjacency"}, file_name{"csc-out.partial", "adjacency"}, file_name{"device.profile*"},

@@ -103,7 +103,7 @@ bool holds_only(const fs::path& directory, std::initializer_list<std::string_vie
         const bool known =
             file == gneiss::directory_lock::name || std::ranges::any_of(names, [&](std::string_view name) {
                 return file.starts_with(name) &&
-                    std::ranges::any_of(std::array{".npy", ".npy.xxh3", ".tsv"},
+                    std::ranges::any_of(std::array{".npy", ".npy.xxh3", ".tsv", ".safetensors"},
                         [&](const char* end) { return file.substr(name.size()) == end; });
             });
         if (!known || !entry.is_regular_file()) return false;

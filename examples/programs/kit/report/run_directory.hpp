@@ -37,8 +37,8 @@ inline constexpr std::uint64_t longest_text = std::uint64_t{64} << 20;
 /// The same, for text without which a program can do: returns null if it is invalid or not an object.
 [[nodiscard]] nlohmann::ordered_json parse_json_object(std::string_view text);
 
-/// True for a directory with nothing but files NAME.npy, NAME.npy.xxh3 and NAME.tsv, for `names`: an export may replace
-/// it. Anything else may be a user's.
+/// True for a directory with nothing but files NAME.npy, NAME.npy.xxh3, NAME.tsv and NAME.safetensors, for `names`: an
+/// export may replace it. Anything else may be a user's.
 [[nodiscard]] bool holds_only(const std::filesystem::path& directory, std::initializer_list<std::string_view> names);
 
 /// Returns the lines of a file as JSON objects. Drops a last line without a line break, cut short by a crash. Throws

@@ -2,12 +2,15 @@
 #include "kit/run/link_queries.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <gneiss/eval/similar_nodes.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/io/safetensors.hpp>
 #include <gneiss/io/tsv_name.hpp>
 
 #include "kit/cli/terminal.hpp"
@@ -16,6 +19,7 @@
 #include "kit/run/divergence.hpp"
 #include "kit/run/name_lines.hpp"
 #include "kit/run/untrained.hpp"
+#include "kit/run/weight_tensors.hpp"
 
 namespace trainers {
 
@@ -247,30 +251,59 @@ std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row) {
 
 namespace {
 
-/// Writes nodes.npy, relations.npy, and the names of their rows.
-std::uint64_t export_npy(const exported_nodes& of, stoppable_rows& table, gneiss::matrix_view<const float> relations,
-    const std::filesystem::path& to) {
+/// Visits the rows of all nodes in their order; writes nodes.tsv: row TAB name. Returns the number of nodes.
+std::uint64_t export_rows(const exported_nodes& of, stoppable_rows& table, const std::filesystem::path& to,
+    const std::function<void(std::span<const float>)>& visit) {
     std::uint64_t written = 0;
-    gneiss::npy_writer nodes(to / "nodes.npy", gneiss::npy_dtype::f32, {table.dim()});
     text_file names(to / "nodes.tsv");
     const id_order order(of.data, of.scratch, of.memory);
-    order([&](const auto& visit) { table.for_each_block(visit); }, table.dim(),
+    order([&](const auto& block) { table.for_each_block(block); }, table.dim(),
         [&](std::uint64_t at, std::span<const float> row) {
-            nodes.append_bytes(std::as_bytes(row));
+            visit(row);
             names.write(fmt::format("{}\t{}\n", at, gneiss::tsv_name(order.label(at))));
             ++written;
         });
-    nodes.close();
     names.close();
+    return written;
+}
+
+/// Writes relations.tsv: row TAB name.
+void name_relations(const exported_nodes& of, std::size_t relations, const std::filesystem::path& to) {
+    text_file names(to / "relations.tsv");
+    for (std::size_t i = 0; i < relations; ++i)
+        names.write(fmt::format("{}\t{}\n", i, gneiss::tsv_name(relation_row_label(of.data, i))));
+    names.close();
+}
+
+/// Writes nodes.npy, relations.npy, and the names of their rows.
+std::uint64_t export_npy(const exported_nodes& of, stoppable_rows& table, gneiss::matrix_view<const float> relations,
+    const std::filesystem::path& to) {
+    gneiss::npy_writer nodes(to / "nodes.npy", gneiss::npy_dtype::f32, {table.dim()});
+    const std::uint64_t written = export_rows(of, table, to, [&](std::span<const float> row) { nodes.append(row); });
+    nodes.close();
     if (relations.rows() == 0) return written;
-    text_file kinds(to / "relations.tsv");
-    gneiss::npy_writer kinds_of(to / "relations.npy", gneiss::npy_dtype::f32, {relations.columns()});
-    for (std::size_t i = 0; i < relations.rows(); ++i) {
-        kinds_of.append_bytes(std::as_bytes(relations[i]));
-        kinds.write(fmt::format("{}\t{}\n", i, gneiss::tsv_name(relation_row_label(of.data, i))));
-    }
-    kinds_of.close();
+    gneiss::npy_writer kinds(to / "relations.npy", gneiss::npy_dtype::f32, {relations.columns()});
+    for (std::size_t i = 0; i < relations.rows(); ++i) kinds.append(relations[i]);
     kinds.close();
+    name_relations(of, relations.rows(), to);
+    return written;
+}
+
+/// Writes model.safetensors, and the names of rows.
+std::uint64_t export_tensors(const exported_nodes& of, stoppable_rows& table, const exported_parameters& parameters,
+    const std::filesystem::path& to) {
+    const gneiss::matrix_view<const float> relations = parameters.relations;
+    std::vector<gneiss::tensor_entry> tensors{
+        {"nodes", gneiss::tensor_dtype::f32, {of.data.manifest().nodes, table.dim()}}};
+    if (relations.rows() != 0)
+        tensors.push_back({"relations", gneiss::tensor_dtype::f32, {relations.rows(), relations.columns()}});
+    if (parameters.weights != nullptr) std::ranges::copy(tensors_of(*parameters.weights), std::back_inserter(tensors));
+    gneiss::safetensors_writer out(to / tensors_name, std::move(tensors));
+    const std::uint64_t written = export_rows(of, table, to, [&](std::span<const float> row) { out.append(row); });
+    for (std::size_t i = 0; i < relations.rows(); ++i) out.append(relations[i]);
+    if (parameters.weights != nullptr) append_weights(out, *parameters.weights);
+    out.close();
+    if (relations.rows() != 0) name_relations(of, relations.rows(), to);
     return written;
 }
 
@@ -296,9 +329,11 @@ std::uint64_t export_tsv(const exported_nodes& of, stoppable_rows& table, gneiss
 
 } // namespace
 
-std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows,
-    gneiss::matrix_view<const float> relations, const std::string& format, const std::filesystem::path& to) {
-    return format == "npy" ? export_npy(of, rows, relations, to) : export_tsv(of, rows, relations, to);
+std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows, const exported_parameters& parameters,
+    const std::string& format, const std::filesystem::path& to) {
+    return format == "npy"        ? export_npy(of, rows, parameters.relations, to)
+        : format == "safetensors" ? export_tensors(of, rows, parameters, to)
+                                  : export_tsv(of, rows, parameters.relations, to);
 }
 
 } // namespace trainers

@@ -12,6 +12,7 @@
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/top_k.hpp>
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/model/dense_parameters.hpp>
 
 #include "kit/run/id_order.hpp"
 #include "kit/run/link_evaluation.hpp"
@@ -66,9 +67,16 @@ struct exported_nodes {
     std::uint64_t memory;          ///< bytes for the work
 };
 
-/// Writes node and relation embeddings, if any, with their names into `to`: nodes.npy, relations.npy and name tables,
-/// or two text files. Row i of nodes is node i if ids are integers. Returns the number of nodes.
-std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows,
-    gneiss::matrix_view<const float> relations, const std::string& format, const std::filesystem::path& to);
+/// Trained parameters that are exported with the embeddings of nodes.
+struct exported_parameters {
+    gneiss::matrix_view<const float> relations{};        ///< none: no rows
+    const gneiss::dense_parameters<>* weights = nullptr; ///< null: none
+};
+
+/// Writes node and relation embeddings, if any, with their names into `to`: nodes.npy, relations.npy and name tables;
+/// or model.safetensors with the tensors nodes, relations and the weights, and name tables; or two text files. Row i of
+/// nodes is node i if ids are integers. Returns the number of nodes.
+std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows, const exported_parameters& parameters,
+    const std::string& format, const std::filesystem::path& to);
 
 } // namespace trainers

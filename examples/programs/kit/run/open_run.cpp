@@ -2,6 +2,7 @@
 #include "kit/run/open_run.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -97,18 +98,30 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
     return std::make_unique<gneiss::dataset>(to);
 }
 
-std::optional<gneiss::mapped_npy> load_initial_embeddings(
+initial_embeddings load_initial_embeddings(
     const std::optional<std::filesystem::path>& init, std::uint64_t nodes, std::uint64_t dim) {
-    if (!init) return std::nullopt;
-    gneiss::mapped_npy given(*init);
+    if (!init) return {};
     const std::vector<std::uint64_t> shape{nodes, dim};
-    if (given.header().dtype != gneiss::npy_dtype::f32 || given.header().shape != shape)
-        throw gneiss::error(gneiss::errc::invalid_format,
-            fmt::format("must be float32 [{}, {}], row i for node i, or in the order of nodes.tsv of an export if "
-                        "nodes have names",
-                shape[0], shape[1]),
-            {.path = *init, .field = "--init"});
-    return given;
+    const auto check = [&](bool same, const std::string& field) {
+        if (!same)
+            throw gneiss::error(gneiss::errc::invalid_format,
+                fmt::format("must be float32 [{}, {}], row i for node i, or in the order of nodes.tsv of an export if "
+                            "nodes have names",
+                    nodes, dim),
+                {.path = *init, .field = field});
+    };
+    if (init->extension() != ".safetensors") {
+        gneiss::mapped_npy given(*init);
+        check(given.header().dtype == gneiss::npy_dtype::f32 && given.header().shape == shape, "--init");
+        const auto values = given.elements<float>();
+        return {std::move(given), values};
+    }
+    gneiss::mapped_safetensors given(*init);
+    const auto& tensors = given.header().tensors;
+    const gneiss::tensor_entry& tensor = tensors.size() == 1 ? tensors[0] : given.at("nodes");
+    check(tensor.dtype == gneiss::tensor_dtype::f32 && tensor.shape == shape, "--init: tensor '" + tensor.name + "'");
+    const auto values = given.elements<float>(tensor.name);
+    return {std::move(given), values};
 }
 
 } // namespace trainers

@@ -3,13 +3,16 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
+#include <variant>
 
 #include <nlohmann/json.hpp>
 
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/io/safetensors.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
 #include "kit/cli/command_line.hpp"
@@ -47,9 +50,15 @@ struct opened {
 [[nodiscard]] std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const opened_run& run,
     const training_plan& plan, const run_options& flags, run_reporter& live, const std::stop_token& stop);
 
-/// Returns the array that `--init` names, if any. Throws errc::invalid_format for another type or shape than f32
-/// [nodes, dim].
-[[nodiscard]] std::optional<gneiss::mapped_npy> load_initial_embeddings(
+/// The array that `--init` names: of an .npy file, or the tensor "nodes" of a .safetensors file, or its only one.
+struct initial_embeddings {
+    std::variant<gneiss::mapped_npy, gneiss::mapped_safetensors> file;
+    std::span<const float> values{}; ///< [nodes, dim], in the order of exports; empty: none
+};
+
+/// Opens that array, if any. Throws errc::invalid_format for another type or shape than f32 [nodes, dim];
+/// errc::not_found for several tensors without "nodes".
+[[nodiscard]] initial_embeddings load_initial_embeddings(
     const std::optional<std::filesystem::path>& init, std::uint64_t nodes, std::uint64_t dim);
 
 } // namespace trainers

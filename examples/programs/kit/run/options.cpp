@@ -213,7 +213,9 @@ void link_options::add_model(programs::command& to, const std::string& default_r
                      : "initial relation embeddings: zeros, uniform:A,B, normal:MEAN,STD or glorot")
         .default_text("uniform:-0.1,0.1");
     if (embeddings)
-        to.option("init", init, "initial node embeddings from a file, f32 [nodes, dim]").value_name("FILE.npy");
+        to.option(
+              "init", init, "initial node embeddings, f32 [nodes, dim]: .npy, or tensor nodes of a .safetensors file")
+            .value_name("FILE");
 }
 
 void link_options::add_negatives(programs::command& to) {

@@ -31,10 +31,9 @@ std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory
         throw_if_stopped(stop); // nothing to save yet
         gneiss::initialize_rows(
             begin.values, begin.state, begin.seed, gneiss::embedding_kind::nodes, first, dim, rows, executor);
-        if (begin.given != nullptr)
+        if (!begin.given.empty())
             for (std::uint64_t i = 0; i < rows.rows(); ++i)
-                std::ranges::copy(
-                    begin.given->elements<float>().subspan(begin.data.place_of(first + i) * dim, dim), rows[i].begin());
+                std::ranges::copy(begin.given.subspan(begin.data.place_of(first + i) * dim, dim), rows[i].begin());
         filled += rows.rows();
         live.step("first values", filled, plan.partitioning.nodes);
     };

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <stop_token>
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/io/npy.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/storage/embedding/embedding_file.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
@@ -28,8 +28,7 @@ struct embedding_init {
     gneiss::initializer values{};
     float state = 0; ///< initial optimizer state
     std::uint64_t seed = 0;
-    /// f32 [nodes, dim] instead of `values`, in the order of exports, if any
-    const gneiss::mapped_npy* given = nullptr;
+    std::span<const float> given{}; ///< [nodes, dim] instead of `values`, in the order of exports; empty: none
     const gneiss::dataset& data;
     /// Fills the file in place of `embedding_file::fill`, with values of another run and the given initial ones; empty:
     /// none.

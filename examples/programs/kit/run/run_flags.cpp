@@ -242,7 +242,7 @@ export_directory::export_directory(const std::filesystem::path& out, bool force)
         throw programs::usage_error(out_.string() + " exists already: choose another --out, or --force to replace it");
     for (const auto& path : {out_, beside_}) // also replaces leftovers of an interrupted export
         if (std::filesystem::exists(path) &&
-            !programs::holds_only(path, {"nodes", "relations", "predictions", "classes"}))
+            !programs::holds_only(path, {"nodes", "relations", "predictions", "classes", "model"}))
             throw programs::usage_error(path.string() + " is not an export: --force replaces exports only");
 }
 
