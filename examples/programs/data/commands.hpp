@@ -86,7 +86,8 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
 
 using programs::check_dataset;
 
-void add_import(programs::command_line& to);
+/// \param streams  edges in place of the flag's sources: text of two or three fields between tabs, without comments
+void add_import(programs::command_line& to, std::vector<gneiss::import_source> streams = {});
 void add_get(programs::command_line& to);
 void add_generate(programs::command_line& to);
 void add_expand(programs::command_line& to);

@@ -200,6 +200,15 @@ void check_node_flags(const programs::command& self, const import_options& optio
     need(features, "--features or --features-csr", {"feature-columns", "missing", "standardize", "num-features"});
 }
 
+/// Makes the import read edges that are not files: see `add_import`.
+void add_streams(import_options& options, const std::vector<import_source>& streams) {
+    if (streams.empty()) return;
+    options.sources.insert(options.sources.begin(), streams.begin(), streams.end());
+    options.format = edge_format::tsv;
+    options.delimiter = '\t';
+    options.comment = '\0';
+}
+
 import_options options_of(const import_flags& flags) {
     import_options options = start_of(flags);
     if (flags.valid) options.sources.push_back({.path = *flags.valid, .split = edge_split::valid});
@@ -237,25 +246,28 @@ import_options options_of(const import_flags& flags) {
 
 } // namespace
 
-void add_import(programs::command_line& to) {
+void add_import(programs::command_line& to, std::vector<gneiss::import_source> streams) {
     const auto flags = std::make_shared<import_flags>();
+    const bool reads_files = streams.empty();
     programs::command& command = to.add("import", "Makes a dataset from edge files, or a directory of a known layout.",
-        [flags](programs::command& self) {
+        [flags, streams = std::move(streams)](programs::command& self) {
             import_options options = options_of(*flags);
+            add_streams(options, streams);
             check_node_flags(self, options);
             check_names(*flags);
             check_output(flags->output, flags->common, inputs_of(*flags));
             for (const import_source& source : options.sources) {
                 std::error_code failed;
-                if (!std::filesystem::exists(source.path, failed))
+                if (!source.open && !std::filesystem::exists(source.path, failed))
                     throw io_error(ENOENT, "cannot be opened", {.path = source.path});
             }
             options.provenance = provenance_of(self);
             return run_import(std::move(options), flags->output, flags->common);
         });
-    command.positional("source", flags->sources,
-        "edge files, plain, gzip or zstd, or - for standard input; or a directory: train, valid and test "
-        "files, OpenKE's train2id.txt, OGB's raw/ and split/, GraphBolt's metadata.yaml, or edge_index.npy");
+    if (reads_files)
+        command.positional("source", flags->sources,
+            "edge files, plain, gzip or zstd, or - for standard input; or a directory: train, valid and test "
+            "files, OpenKE's train2id.txt, OGB's raw/ and split/, GraphBolt's metadata.yaml, or edge_index.npy");
     flags->output.add_to(command);
     command.group("Source");
     command.option("format", flags->format, "format of the files (auto: by name and first lines)")

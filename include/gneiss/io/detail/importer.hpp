@@ -54,7 +54,7 @@ inline import_report import_or_clear(const import_options& options, executor_ref
             refusal.code() == errc::over_budget || refusal.code() == errc::already_exists;
         if (!repairable)
             state.directory.discard(); // other input is another import
-        else if (std::filesystem::exists(state.directory.unpacked()))
+        else if (state.resumable() && std::filesystem::exists(state.directory.unpacked()))
             state.directory.keep(true);
         throw;
     }

@@ -50,6 +50,7 @@ struct import_source {
     /// Opens the bytes of sources that are not files; called once per pass.
     std::function<std::unique_ptr<importing::byte_source>()> open{};
     std::string fingerprint{}; ///< identifies the content of a source without a file
+    bool once = false;         ///< cannot be read again: an import that fails leaves nothing for a later call
     std::uint64_t bytes = 0;   ///< of a source without a file, if known
     /// Computes edges first, first + 1, … between integer ids, for computed graphs. Thread-safe.
     std::function<void(std::uint64_t first, std::span<edge> out)> compute{};

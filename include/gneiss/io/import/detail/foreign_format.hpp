@@ -35,7 +35,9 @@ inline constexpr std::string_view excel_command =
 
 inline constexpr foreign_format binary_formats[] = {
     {"PAR1\x15", "is in the format Parquet",
-        "python3 -c \"import pandas; pandas.read_parquet('{}').to_csv('{}.csv', index=False)\""},
+        "python3 -c \"import pandas; pandas.read_parquet('{}').to_csv('{}.csv', index=False)\", or import it from "
+        "Python without a copy, by python3 -c \"import duckdb, gneiss_graph as gn; "
+        "gn.import_edges(duckdb.read_parquet('{}'), out='DATASET')\""},
     {{"ARROW1\0", 7}, "is in the format Arrow (Feather)",
         "python3 -c \"import pandas; pandas.read_feather('{}').to_csv('{}.csv', index=False)\""},
     {{"Obj\x01", 4}, "is in the format Avro",

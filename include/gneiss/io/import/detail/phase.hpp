@@ -37,7 +37,7 @@ inline void run_phases(import_state& state, std::span<const import_phase> phases
             continue;
         }
         state.journal.finish(phase.done);
-        if (!phase.done.entry.empty()) state.directory.keep(true);
+        if (!phase.done.entry.empty() && state.resumable()) state.directory.keep(true);
     }
 }
 

@@ -77,6 +77,8 @@ struct import_state {
         const std::uint64_t attempt = journal["attempt"];
         return attempt == 0 ? options.seed : mix64(options.seed + attempt);
     }
+    /// Returns whether a later call can resume: all sources can be read again.
+    [[nodiscard]] bool resumable() const { return std::ranges::none_of(options.sources, &import_source::once); }
     /// Clears the directory for another attempt with another seed; returns false after the last.
     [[nodiscard]] bool start_over() {
         const std::uint64_t attempt = journal["attempt"];
