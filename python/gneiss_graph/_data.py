@@ -18,8 +18,12 @@ SparseFeatures.__doc__ = """Features as compressed rows: those of row i are valu
 the columns indices[indptr[i]:indptr[i + 1]]. values is None if all are 1."""
 
 
-def _make(function, command, flags, quiet):
-    _core.call("gneiss-data", command, flags, message_printer(quiet), warning_observer(3))
+def _make(function, command, flags, quiet, streams=()):
+    observers = message_printer(quiet), warning_observer(3)
+    if streams:
+        _core.import_streams(flags, streams, *observers)
+    else:
+        _core.call("gneiss-data", command, flags, *observers)
     return Dataset(flags["out"])
 
 
@@ -41,11 +45,15 @@ def import_edges(source, *, out, quiet=False, **flags):
     """Makes a dataset from edges, as `gneiss-data import` does, and opens it.
 
     source: a file, several files, or a directory of a known layout; or an integer array [edges, 2] or [edges, 3] of
-        head, tail or head, relation, tail.
+        head, tail or head, relation, tail; or anything with `__arrow_c_stream__`, such as a table or reader of pyarrow,
+        a relation of DuckDB or a frame of Polars, with two or three columns of integers or text, or those of `columns`.
     out: directory of the dataset.
     flags: those of `gneiss-data import`, such as valid="valid.tsv", fractions=[0.9, 0.05, 0.05], memory="2GiB".
+        `valid` and `test` are of Arrow if `source` is.
 
-    An array is written next to `out` first: it needs its bytes there, and less memory than itself.
+    An array is written next to `out` first: it needs its bytes there, and less memory than itself. A stream of Arrow is
+    read once, a chunk at a time, whose memory is the producer's; integers are ids of nodes, as in an array, unless
+    ids="string". Nothing stays of an import of a stream that fails.
     Raises ValueError for a value of a flag, Corrupt with the line for a wrong one, OverBudget, NotFound, Error.
     """
     return _import("import_edges", {**flags, "source": source}, out, quiet)
@@ -60,32 +68,71 @@ def import_nodes(source, *, out, labels=None, features=None, split=None, quiet=F
     split: a file, or an array [nodes]: 0 train, 1 valid, 2 test, 3 unused.
     flags: those of `gneiss-data import`.
 
-    With arrays, row i is of the node with the integer id i. Errors and arrays are as in `import_edges`.
+    With arrays, row i is of the node with the integer id i. So it is with tables of Arrow, unless their first column is
+    of integers or text and others follow: it names the node. Errors, arrays and tables are as in `import_edges`; arrays
+    and tables of nodes are written next to `out` first.
     """
     given = {"task": "node", **flags, "source": source, "labels": labels, "features": features, "split": split}
     return _import("import_nodes", given, out, quiet)
 
 
+# Flags of files of text.
+_TEXT_ONLY = ("comment", "delimiter", "format", "graphbolt_task", "header", "skip_bad")
+
+
+def _is_table(value):
+    """True for what Arrow calls a stream; many of them are also arrays."""
+    return hasattr(value, "__arrow_c_stream__")
+
+
+def _take_streams(function, flags):
+    """Moves edges of Arrow out of `flags`; returns them with their splits."""
+    given = {name: flags.get(name) for name in ("source", "valid", "test")}
+    if not any(map(_is_table, given.values())):
+        return []
+    for name, value in given.items():
+        if value is not None and not _is_table(value):
+            raise TypeError(f"{function}(): {name} is a {type(value).__name__}, other edges are tables of Arrow: "
+                            "give all as tables, or all as files")
+    for name in _TEXT_ONLY:
+        if flags.get(name) is not None:
+            raise TypeError(f"{function}(): {name} is for text, and source is a table of Arrow")
+    columns = [str(name) for name in flags.get("columns") or []]
+    streams = []
+    for name, value in given.items():
+        flags.pop(name, None)
+        if value is not None:
+            streams.append((_core.ArrowEdges(value, columns, name), "train" if name == "source" else name))
+    widths = {edges.width for edges, _ in streams}
+    if len(widths) > 1:
+        raise ValueError(f"{function}(): the tables have {sorted(widths)} columns: edges of all splits have the same")
+    flags["columns"] = list(range(widths.pop()))
+    if all(edges.integers for edges, _ in streams) and not flags.get("bipartite"):
+        flags.setdefault("ids", "int")
+    return streams
+
+
 def _import(function, flags, out, quiet):
     out = os.fspath(out)
+    streams = _take_streams(function, flags)
     with _ArrayFiles(out) as files:
-        source = flags["source"]
+        source = flags.get("source")
         if hasattr(source, "__array__"):
             edges = np.asarray(source)
             if edges.ndim != 2 or edges.shape[1] not in (2, 3) or edges.dtype.kind not in "iu":
                 raise ValueError(f"source is an array {list(edges.shape)} of {edges.dtype}: edges are integers "
                                  "[edges, 2], or [edges, 3] with the relation in the middle")
         for name, value in flags.items():
-            if hasattr(value, "__array__"):
+            if _is_table(value) or hasattr(value, "__array__"):
                 flags[name] = files.path(name, value)
-        if not isinstance(flags["source"], (list, tuple)):
+        if not streams and not isinstance(flags["source"], (list, tuple)):
             flags["source"] = [flags["source"]]
         given = flags_of(function, "gneiss-data", "import", {**flags, "out": out}, ("quiet",))
-        return _make(function, "import", given, quiet)
+        return _make(function, "import", given, quiet, streams)
 
 
 class _ArrayFiles:
-    """Arrays as .npy files in a directory next to `out`, which ends with the block."""
+    """Arrays and tables as files in a directory next to `out`, which ends with the block."""
 
     def __init__(self, out):
         self._parent, self._directory = os.path.dirname(os.path.abspath(out)), None
@@ -101,6 +148,8 @@ class _ArrayFiles:
         if self._directory is None:
             os.makedirs(self._parent, exist_ok=True)
             self._directory = tempfile.mkdtemp(prefix=".gneiss-arrays-", dir=self._parent)
+        if _is_table(array):
+            return _core.write_node_table(array, name, self._directory, name == "features")
         path = os.path.join(self._directory, name + ".npy")
         np.save(path, np.asarray(array), allow_pickle=False)
         return path

@@ -731,7 +731,9 @@ TEST_CASE("formats that are not read are named, with the command that converts t
     };
     CHECK(complaint("a.parquet", "PAR1\x15\x04\x15")
               .find("a.parquet: is in the format Parquet: convert it first, by python3 -c \"import pandas; "
-                    "pandas.read_parquet('a.parquet').to_csv('a.parquet.csv', index=False)\"") == 0);
+                    "pandas.read_parquet('a.parquet').to_csv('a.parquet.csv', index=False)\", or import it from Python "
+                    "without a copy, by python3 -c \"import duckdb, gneiss_graph as gn; "
+                    "gn.import_edges(duckdb.read_parquet('a.parquet'), out='DATASET')\"") == 0);
     CHECK(complaint("a.tsv.xz", std::string("\xfd\x37\x7a\x58\x5a\x00", 6)) ==
         "a.tsv.xz: is in the format xz: convert it first, by xz -dk 'a.tsv.xz'");
     CHECK(complaint("a.zip", "PK\x03\x04") == "a.zip: is in the format zip: convert it first, by unzip 'a.zip'");
