@@ -8,10 +8,12 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include "data/commands.hpp"
 #include "errors.hpp"
 #include "kit/cli/command_call.hpp"
 #include "kit/cli/units.hpp"
 #include "kit/report/records.hpp"
+#include "kit/run/program.hpp"
 #include "module.hpp"
 #include "observer.hpp"
 #include "programs.hpp"
@@ -41,6 +43,17 @@ std::string call(const std::string& program, const std::string& name, const flag
     return result;
 }
 
+/// Runs a program with the words of its command line, its name first, as `main` does. Returns its exit code.
+int run(const std::string& program, std::vector<std::string> words) {
+    const nb::gil_scoped_release released;
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    const int count = static_cast<int>(pointers.size());
+    const auto line = program_named(program);
+    return program == data_tool::program ? line->run(count, pointers.data())
+                                         : trainers::run_program(*line, count, pointers.data());
+}
+
 std::vector<std::string> flags_of(const std::string& program, const std::string& command) {
     return program_named(program)->at(command).names();
 }
@@ -54,6 +67,7 @@ std::string nearest(const std::string& given, const std::vector<std::string>& na
 void add_commands(nb::module_& to) {
     to.def("call", call, nb::arg("program"), nb::arg("command"), nb::arg("flags"), nb::arg("on_message").none(),
         nb::arg("on_warning").none());
+    to.def("run", run, nb::arg("program"), nb::arg("words"));
     to.def("flags_of", flags_of, nb::arg("program"), nb::arg("command"));
     to.def("nearest", nearest, nb::arg("given"), nb::arg("names"));
     to.def("bytes_of", [](const std::string& size) { return programs::parse_size(size).bytes; }, nb::arg("size"));

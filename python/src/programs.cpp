@@ -5,40 +5,24 @@
 
 #include "data/commands.hpp"
 #include "ginex/commands.hpp"
-#include "ginex/options.hpp"
 #include "hanoi/commands.hpp"
-#include "hanoi/options.hpp"
-#include "kit/gnn/node_classification_commands.hpp"
 #include "marius/commands.hpp"
 #include "mariusgnn/commands.hpp"
 
 namespace gneiss_python {
 
 std::unique_ptr<programs::command_line> program_named(const std::string& name) {
-    auto program = std::make_unique<programs::command_line>(name, "");
-    if (name == "gneiss-data") {
-        data_tool::add_import(*program);
-        data_tool::add_get(*program);
-    } else if (name == marius::program) {
-        marius::add_train(*program);
-        marius::add_eval(*program);
-        marius::add_predict(*program);
-        marius::add_export(*program);
-    } else if (name == mariusgnn::program) {
-        mariusgnn::add_train(*program);
-        mariusgnn::add_eval(*program);
-        mariusgnn::add_predict(*program);
-        mariusgnn::add_export(*program);
-    } else if (name == hanoi::program) {
-        hanoi::add_train(*program);
-        trainers::add_node_classification_commands<hanoi::options>(*program, name);
-    } else if (name == ginex::program) {
-        ginex::add_train(*program);
-        trainers::add_node_classification_commands<ginex::options>(*program, name);
-    } else {
-        throw std::invalid_argument("no program is called " + name);
-    }
-    return program;
+    const auto make = [](const char* program, const char* purpose, void (*add_commands)(programs::command_line&)) {
+        auto line = std::make_unique<programs::command_line>(program, purpose);
+        add_commands(*line);
+        return line;
+    };
+    if (name == data_tool::program) return make(data_tool::program, data_tool::purpose, data_tool::add_commands);
+    if (name == marius::program) return make(marius::program, marius::purpose, marius::add_commands);
+    if (name == mariusgnn::program) return make(mariusgnn::program, mariusgnn::purpose, mariusgnn::add_commands);
+    if (name == hanoi::program) return make(hanoi::program, hanoi::purpose, hanoi::add_commands);
+    if (name == ginex::program) return make(ginex::program, ginex::purpose, ginex::add_commands);
+    throw std::invalid_argument("no program is called " + name);
 }
 
 void set_flags(programs::command& of, const flag_values& values) {

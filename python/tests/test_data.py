@@ -6,7 +6,7 @@ import unittest
 import numpy as np
 
 import gneiss_graph as gn
-from support import Case, edges, program, write_tsv
+from support import Case, edges, program, python, write_tsv
 
 
 class Import(Case):
@@ -59,6 +59,21 @@ class Import(Case):
             gn.import_edges(self.at / "train.tsv", out=self.at / "wrong", memory="1MiB", quiet=True)
         self.assertIn("program", over.exception.parts)
         self.assertFalse((self.at / "wrong").exists())
+
+    def test_programs_that_get_starts_print_nothing(self):
+        apt = self.at / "bin/apt-get"
+        apt.parent.mkdir()
+        apt.write_text("#!/bin/sh\necho a line\necho a warning >&2\nexit 9\n")
+        apt.chmod(0o755)
+        said, errors = python("""
+os.environ["PATH"] = sys.argv[1] + os.pathsep + os.environ["PATH"]
+try:
+    gn.get("debian", out=sys.argv[2], quiet=True)
+except gn.Error as error:
+    print(error)
+""", apt.parent, self.at / "debian")
+        self.assertIn("failed with exit code 9", said)
+        self.assertEqual(errors, "")
 
     def test_a_warning_of_an_import_is_one_of_python(self):
         write_tsv(self.at / "headed.tsv", [("head", "tail"), ("a", "b"), ("b", "c")])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training by functions equals the programs' bits; interruption, warnings, output and errors are Python's."""
+import functools
 import os
 import signal
 import threading
@@ -220,14 +221,20 @@ class Errors(Case):
         self.assertFalse((self.at / "none").exists())
 
     def test_too_little_memory_names_its_parts(self):
-        with self.assertRaisesRegex(gn.OverBudget, "what helps: a larger memory"):
-            self.train(memory="1MiB")
-        with self.assertRaises(gn.OverBudget) as met:
-            gn.import_edges(self.at / "train.tsv", out=self.at / "none", memory="1MiB", quiet=True)
-        self.assertEqual(met.exception.budget, 1 << 20)
-        self.assertIn("program", met.exception.parts)
-        self.assertEqual(met.exception.needed, sum(met.exception.parts.values()))
-        self.assertGreater(met.exception.needed, met.exception.budget)
+        def check(call, memory):
+            with self.assertRaises(gn.OverBudget) as met:
+                call(out=self.at / "none", memory=memory, quiet=True)
+            self.assertEqual(met.exception.budget, memory)
+            self.assertIn("program", met.exception.parts)
+            self.assertEqual(met.exception.needed, sum(met.exception.parts.values()))
+            self.assertGreater(met.exception.needed, met.exception.budget)
+            return str(met.exception)
+
+        check(functools.partial(gn.import_edges, self.at / "train.tsv"), 1 << 20)
+        for name, data in (("marius", "links"), ("mariusgnn", "classes"), ("ginex", "classes"), ("hanoi", "classes")):
+            with self.subTest(name):
+                train = functools.partial(gn.train, self.at / data, program=name, force=True)
+                self.assertIn("what helps: a larger memory", check(train, 14 << 20))
 
     def test_a_missing_dataset_or_run_is_not_found(self):
         with self.assertRaises(gn.NotFound) as met:

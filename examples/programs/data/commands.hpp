@@ -24,6 +24,12 @@
 /// The dataset tool: one function per command, which adds it to the program.
 namespace data_tool {
 
+inline constexpr const char* program = "gneiss-data";
+inline constexpr const char* purpose = "Makes datasets for the trainers, and shows, checks and exports them.";
+
+/// Adds all commands.
+void add_commands(programs::command_line& to);
+
 /// Memory of a program without its data: code, stacks, allocator, buffers of open files [bytes].
 inline constexpr std::uint64_t program_bytes = std::uint64_t{16} << 20;
 

@@ -290,4 +290,20 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     return programs::exit_code::done;
 }
 
+void add_commands(programs::command_line& to) {
+    add_import(to);
+    add_get(to);
+    add_generate(to);
+    add_expand(to);
+    add_partition(to);
+    add_hubs(to);
+    add_reorder(to);
+    add_convert(to);
+    add_sample(to);
+    add_inspect(to);
+    add_verify(to);
+    add_export(to);
+    add_doctor(to);
+}
+
 } // namespace data_tool

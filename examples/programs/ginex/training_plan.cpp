@@ -20,6 +20,7 @@
 #include "kit/cli/machine.hpp"
 #include "kit/gnn/node_metrics.hpp"
 #include "kit/run/link_evaluation.hpp"
+#include "kit/run/refused_plan.hpp"
 
 namespace ginex {
 
@@ -275,10 +276,9 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
 
     const std::uint64_t used = plan.memory_bytes();
     if (used > plan.budget)
-        throw gneiss::error(gneiss::errc::over_budget,
+        throw trainers::refused_plan(plan.budget, plan.memory,
             fmt::format(
-                "{}; what helps: a larger --memory, a smaller --batch, smaller --fanout, fewer --batches-in-flight{}",
-                gneiss::over_budget(plan.budget, plan.memory.parts()).what(),
+                "what helps: a larger --memory, a smaller --batch, smaller --fanout, fewer --batches-in-flight{}",
                 *settings.topology == "memory" || *settings.feature_cache == "memory"
                     ? ", --topology disk and --feature-cache belady"
                     : ""));

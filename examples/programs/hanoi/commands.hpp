@@ -6,6 +6,11 @@
 namespace hanoi {
 
 inline constexpr const char* program = "gneiss-hanoi";
+inline constexpr const char* purpose =
+    "Trains GNNs on graphs and features larger than memory, macro-batch by macro-batch (Hanoi).";
+
+/// Adds all commands.
+void add_commands(programs::command_line& to);
 
 void add_train(programs::command_line& to);
 

@@ -23,6 +23,7 @@
 #include "kit/cli/machine.hpp"
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/gnn/node_metrics.hpp"
+#include "kit/run/refused_plan.hpp"
 #include "preprocessing.hpp"
 
 namespace hanoi {
@@ -217,11 +218,10 @@ public:
             training_plan asked = with(macro);
             if (asked.fits()) return {std::move(asked), macro};
             const auto best = largest();
-            throw gneiss::error(gneiss::errc::over_budget,
-                fmt::format("{}; {}", gneiss::over_budget(budget_, asked.memory.parts()).what(),
-                    best ? fmt::format("--macro {} fits, {} does not", macro_of(*best), macro)
-                         : fmt::format("no --macro fits: one partition takes {}",
-                               gneiss::format_bytes(with(1).memory_bytes()))));
+            throw trainers::refused_plan(budget_, asked.memory,
+                best ? fmt::format("--macro {} fits, {} does not", macro_of(*best), macro)
+                     : fmt::format(
+                           "no --macro fits: one partition takes {}", gneiss::format_bytes(with(1).memory_bytes())));
         }
         if (auto found = largest()) {
             const std::uint32_t macro = macro_of(*found);
@@ -235,9 +235,8 @@ public:
             fewer = fmt::format("fewer hubs (now {} nodes{}), ", hubs(),
                 too_many < hubs() ? fmt::format("; about {} fit", hubs() - too_many) : "");
         }
-        throw gneiss::error(gneiss::errc::over_budget,
-            fmt::format("{}; what helps: a larger --memory, more partitions, {}a smaller --batch or --fanout",
-                gneiss::over_budget(budget_, least.memory.parts()).what(), fewer));
+        throw trainers::refused_plan(budget_, least.memory,
+            fmt::format("what helps: a larger --memory, more partitions, {}a smaller --batch or --fanout", fewer));
     }
 
 private:

@@ -111,4 +111,11 @@ void add_export(programs::command_line& to) {
     command.example("gneiss-marius export runs/mine --out embeddings");
 }
 
+void add_commands(programs::command_line& to) {
+    add_train(to);
+    add_eval(to);
+    add_predict(to);
+    add_export(to);
+}
+
 } // namespace marius

@@ -6,6 +6,10 @@
 namespace marius {
 
 inline constexpr const char* program = "gneiss-marius";
+inline constexpr const char* purpose = "Trains graph embeddings larger than memory for link prediction (Marius).";
+
+/// Adds all commands.
+void add_commands(programs::command_line& to);
 
 void add_train(programs::command_line& to);
 void add_eval(programs::command_line& to);

@@ -6,6 +6,11 @@
 namespace mariusgnn {
 
 inline constexpr const char* program = "gneiss-mariusgnn";
+inline constexpr const char* purpose =
+    "Trains GNNs on graphs larger than memory, for link prediction and node classification (MariusGNN).";
+
+/// Adds all commands.
+void add_commands(programs::command_line& to);
 
 void add_train(programs::command_line& to);
 void add_eval(programs::command_line& to);

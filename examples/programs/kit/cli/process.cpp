@@ -32,6 +32,9 @@ pid_t spawn(const arguments& command, int output, bool own_group) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    // Called as a function, a command prints nothing, and neither do its programs.
+    if (command_call::current() != nullptr)
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
@@ -143,11 +146,7 @@ process_result result_of(const arguments& command, std::stop_token stop) {
 }
 
 void run_process(const arguments& command) {
-    // Called as a function, a command prints nothing: the output of its programs is discarded.
-    const bool silent = command_call::current() != nullptr;
-    const int output = silent ? ::open("/dev/null", O_WRONLY | O_CLOEXEC) : STDERR_FILENO;
-    const pid_t child = spawn(command, output, false);
-    if (silent) ::close(output);
+    const pid_t child = spawn(command, STDERR_FILENO, false);
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }

@@ -19,6 +19,7 @@
 #include "kit/cli/machine.hpp"
 #include "kit/cli/terminal.hpp"
 #include "kit/report/run_directory.hpp"
+#include "kit/run/refused_plan.hpp"
 
 namespace trainers {
 
@@ -187,10 +188,9 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     const gneiss::plan_maker& make) {
     training_plan best = gneiss::choose_plan(given_by(o, default_orders), buckets.rows(), default_orders, make);
     if (!best.fits())
-        throw gneiss::error(gneiss::errc::over_budget,
-            fmt::format("{}; what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
-                gneiss::over_budget(best.budget, best.memory.parts()).what(), best.in_memory ? "--store disk, " : "",
-                o.buffer ? "a smaller --buffer, " : ""));
+        throw refused_plan(best.budget, best.memory,
+            fmt::format("what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
+                best.in_memory ? "--store disk, " : "", o.buffer ? "a smaller --buffer, " : ""));
     // Disk: one spare slot per partition never forces a commit; a quarter if the disk is small.
     const std::uint32_t p = best.partitioning.partitions;
     const std::uint64_t free = programs::free_disk(o.out.value_or("."));
