@@ -344,6 +344,23 @@ TEST_CASE("a buffer below an eighth of the nodes is a warning, unless neighbors 
     CHECK(shop.run(flags).out.find("bias") == std::string::npos); // in memory there is none
 }
 
+TEST_CASE("small knowledge graphs have 200 floats a node by default, others 100") {
+    const gneiss::test::workshop shop("gneiss-marius");
+    const struct {
+        const char* graph;
+        int dim;
+    } cases[] = {{"--nodes 50000 --edges 500000 --relations 4", 200}, {"--nodes 50001 --edges 1000 --relations 4", 100},
+        {"--nodes 1000 --edges 500001 --relations 4", 100}, {"--nodes 1000 --edges 5000", 100}};
+    for (const auto& of : cases) {
+        CAPTURE(of.graph);
+        REQUIRE(shop.run(std::string("generate rmat --out data --force --quiet ") + of.graph, "gneiss-data").code == 0);
+        const auto planned = shop.run("train data --dry-run --json --quiet");
+        REQUIRE(planned.code == 0);
+        CHECK(nlohmann::json::parse(planned.out)["config"]["dim"] == of.dim);
+        CHECK(nlohmann::json::parse(shop.run("train data --dim 8 --dry-run --json --quiet").out)["config"]["dim"] == 8);
+    }
+}
+
 TEST_CASE("an existing run is not overwritten; --resume reports a finished one again") {
     const marius_workshop shop;
     const std::string base = std::string("train data --epochs 1 --no-eval ") + small;
