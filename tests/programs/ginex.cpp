@@ -100,6 +100,25 @@ TEST_CASE("classes are learned and reported under the contract's keys") {
     CHECK(shop.predictions("a") == shop.predictions("b"));
 }
 
+TEST_CASE("without a flag, a run goes to disk where its plan in memory does not fit, and says so") {
+    const ginex_workshop shop("--nodes 20000 --edges 200000");
+    int fell_back = 0;
+    for (int mib = 24; mib <= 96; mib += 6) {
+        const std::string flags = "train data --layers sage:16,sage --fanout 5,5 --batch 200 --epochs 1 --dry-run "
+                                  "--out run --memory " +
+            std::to_string(mib) + "MiB";
+        CAPTURE(mib);
+        const auto chosen = shop.run(flags), disk = shop.run(flags + " --topology disk --feature-cache belady");
+        CAPTURE(chosen.err);
+        CHECK((chosen.code == 0 || disk.code != 0));
+        const bool says =
+            (chosen.err + chosen.out).find("more than the budget: they stay on disk") != std::string::npos;
+        if (chosen.code == 0) CHECK(says == (chosen.out.find("cached rows") != std::string::npos));
+        fell_back += chosen.code == 0 && says;
+    }
+    CHECK(fell_back > 0);
+}
+
 TEST_CASE("what does not apply or is not counted is absent") {
     const ginex_workshop shop;
     const std::string flags = task + "--no-eval --no-report --force --out run ";

@@ -390,22 +390,44 @@ private:
         const list_files& files = lists_at_.emplace(data_, o);
         make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop,
             [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
-        lists_.emplace(o, *files, context_.engine.make, budget_);
-        if (o.links()) edges_.emplace(o, buckets_, negatives_.source, context_.engine.make, budget_);
-        const gneiss::seed_batches first =
-            edges_ ? edges_->batches(0) : gneiss::node_batches(classes_->train, *o.batch, o.seed, 0, 0);
-        const profile seen =
-            take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first,
-                net_, executor, budget_, context_.stop);
-        plan_ = plan_training(o, data_, features_, net_, seen, first.size(), negatives_.memory, budget_.used());
+        std::optional<profile> seen;
+        const auto plan = [&] {
+            lists_.emplace(o, *files, context_.engine.make, budget_);
+            if (o.links()) edges_.emplace(o, buckets_, negatives_.source, context_.engine.make, budget_);
+            const gneiss::seed_batches first =
+                edges_ ? edges_->batches(0) : gneiss::node_batches(classes_->train, *o.batch, o.seed, 0, 0);
+            seen.emplace(
+                take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first,
+                    net_, executor, budget_, context_.stop));
+            plan_ = plan_training(o, data_, features_, net_, *seen, first.size(), negatives_.memory, budget_.used());
+        };
+        const bool chosen = !resolved.topology && !resolved.feature_cache;
+        const auto say_disk = [&](std::uint64_t bytes) {
+            live.say(fmt::format("neighbors and features in memory need {}, more than the budget: they stay on disk",
+                gneiss::format_bytes(bytes)));
+        };
+        if (chosen && *o.topology == "disk") say_disk(bytes_in_memory(o, data_, net_));
+        try {
+            plan();
+        } catch (const gneiss::over_budget& refused) { // batches were larger than estimated
+            if (!chosen || *o.topology != "memory") throw;
+            say_disk(refused.needed());
+            edges_.reset();
+            lists_.reset();
+            options on_disk = resolved;
+            on_disk.topology = "disk";
+            if (!data_.has("features.indptr")) on_disk.feature_cache = "belady";
+            o = choose_stores(on_disk, data_, net_);
+            plan();
+        }
         if (o.links() && !o.no_eval)
             trainers::check_candidates(o, o.seed, data_, plan_.common.evaluation_bytes, context_.stop);
         o.cache_split = plan_.cache_split;
         o.run_files = plan_.run_files;
-        live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen.batches,
-            programs::human_count(seen.nodes), gneiss::format_bytes(static_cast<std::uint64_t>(seen.sample_bytes)),
-            1000 * seen.seconds,
-            seen.rows.requests() == 0
+        live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen->batches,
+            programs::human_count(seen->nodes), gneiss::format_bytes(static_cast<std::uint64_t>(seen->sample_bytes)),
+            1000 * seen->seconds,
+            seen->rows.requests() == 0
                 ? ""
                 : fmt::format("; {} of the caches' memory for neighbors", programs::human_percent(plan_.cache_split)),
             plan_.superbatch == 0 ? ""

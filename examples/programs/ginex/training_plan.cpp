@@ -157,16 +157,18 @@ profile take_profile(const options& settings, const topology& graph, const gneis
     return seen;
 }
 
-options choose_stores(const options& given, const gneiss::dataset& data, const trainers::classifier& net) {
-    options o = given;
-    const std::uint64_t budget = o.memory->bytes;
+std::uint64_t bytes_in_memory(const options& o, const gneiss::dataset& data, const trainers::classifier& net) {
     const gneiss::dataset_manifest& graph = data.manifest();
     const std::uint64_t sides = o.neighbors() == gneiss::neighbor_direction::both ? 2 : 1;
     const std::uint64_t lists =
         sides * (graph.train_edges * 4 + graph.nodes * 8) + (o.links() ? graph.train_edges * sizeof(gneiss::edge) : 0);
-    const std::uint64_t rows = data.features().bytes();
-    const std::uint64_t work = std::min(budget / 4, std::uint64_t{4} << 30) + net.weights.size_bytes();
-    const bool sparse = data.has("features.indptr"), all_fits = lists + rows + work <= budget;
+    const std::uint64_t work = std::min(o.memory->bytes / 4, std::uint64_t{4} << 30) + net.weights.size_bytes();
+    return lists + data.features().bytes() + work;
+}
+
+options choose_stores(const options& given, const gneiss::dataset& data, const trainers::classifier& net) {
+    options o = given;
+    const bool sparse = data.has("features.indptr"), all_fits = bytes_in_memory(o, data, net) <= o.memory->bytes;
     if (!o.topology) o.topology = all_fits ? "memory" : "disk";
     if (!o.feature_cache)
         o.feature_cache = sparse || all_fits              ? "memory"
@@ -188,7 +190,10 @@ options choose_stores(const options& given, const gneiss::dataset& data, const t
                                                 "(--pipeline overlap or alternate), not {} and {}",
             *o.topology, *o.pipeline));
     if (!o.adjacency_cache_score)
-        o.adjacency_cache_score = sides == 1 && *o.direction == "in" && !trainers::both_ways(data) ? "ratio" : "visits";
+        o.adjacency_cache_score =
+            o.neighbors() != gneiss::neighbor_direction::both && *o.direction == "in" && !trainers::both_ways(data)
+            ? "ratio"
+            : "visits";
     return o;
 }
 

@@ -64,6 +64,9 @@ struct training_plan {
     std::optional<programs::byte_size> run_files{}; ///< --run-files, space for superbatches
 };
 
+/// Returns an estimate of the memory of a run whose neighbors and features are in memory.
+[[nodiscard]] std::uint64_t bytes_in_memory(
+    const options& settings, const gneiss::dataset& data, const trainers::classifier& net);
 /// Returns the flags with absent topology, cache and pipeline chosen by what fits, before adjacency files are opened.
 [[nodiscard]] options choose_stores(const options& given, const gneiss::dataset& data, const trainers::classifier& net);
 
