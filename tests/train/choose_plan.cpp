@@ -117,7 +117,9 @@ TEST_CASE("the largest states that fit are those of all sizes, with a leading pa
                 std::uint32_t most = least;
                 for (std::uint32_t slots = least; slots <= partitions; ++slots)
                     if (with(slots).memory_bytes() <= memory) most = slots;
-                CHECK(choose_largest_states(partitions, least, memory, with).slots == most);
+                const training_plan chosen = choose_largest_states(partitions, least, memory, with);
+                CHECK(chosen.slots == most);
+                CHECK(chosen.in_memory_bytes == (most == partitions ? 0 : partitions + 5));
             }
 }
 

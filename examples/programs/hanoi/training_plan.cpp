@@ -364,7 +364,9 @@ macro_plan plan_training(const options& settings, const gneiss::dataset& data, c
     training_plan plan =
         trainers::choose_by_profile([&](const gneiss::seen_batches& seen) { return with(seen).choose(hub).plan; },
             [&](const training_plan& before, const gneiss::seen_batches& seen) {
-                return with(seen).with(macro_of(before));
+                training_plan exact = with(seen).with(macro_of(before));
+                exact.in_memory_bytes = before.in_memory_bytes;
+                return exact;
             },
             [&](const training_plan& of) { return profile_of(settings, data, net, of, macro_of(of), *draws); });
     const std::uint32_t macro = macro_of(plan);

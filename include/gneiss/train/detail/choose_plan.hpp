@@ -182,7 +182,9 @@ GNEISS_INLINE training_plan choose_largest_states(std::uint32_t partitions, std:
                                              .memory = memory},
         {.reads = [&](const plan_choice& c) { return std::uint64_t{partitions - c.slots}; }, // left out of a state
             .bytes = [&](const plan_choice& c) { return with(c.slots).memory_bytes(); }});
-    return with(found.best.choice.slots);
+    training_plan plan = with(found.best.choice.slots);
+    plan.in_memory_bytes = whole.memory_bytes();
+    return plan;
 }
 
 GNEISS_INLINE training_plan choose_again(const given_plan& given, const training_plan& before, const plan_maker& make) {
