@@ -27,7 +27,7 @@ static checkpoint make(const std::filesystem::path& at, const engine_factory& en
     });
     rows.sync();
     checkpoint saved;
-    trainers::put_rows(saved, rows);
+    gneiss::put_rows(saved, rows);
     return saved;
 }
 

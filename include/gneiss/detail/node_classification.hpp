@@ -29,6 +29,7 @@
 #include <gneiss/storage/feature/feature_store.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
 #include <gneiss/train/choose_plan.hpp>
+#include <gneiss/train/trainers/detail/gnn.hpp>
 #include <gneiss/train/trainers/hanoi.hpp>
 
 namespace gneiss {
