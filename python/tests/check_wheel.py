@@ -3,7 +3,9 @@
 
     python check_wheel.py [MODULE…]     imports these modules first, in this order, such as torch gneiss_graph
 """
+import contextlib
 import importlib
+import io
 import os
 import pathlib
 import re
@@ -26,10 +28,11 @@ def first_example():
     """Runs the first example of README.md in Python, in this directory, and returns its names."""
     with open("likes.tsv", "w", encoding="utf-8") as file:
         for node in range(300):
-            for step in (1, 7, 31):
-                file.write(f"{'ann' if node == 0 else f'n{node}'}\tlikes\tn{(node + step) % 299 + 1}\n")
-    names = {}
-    exec(re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)[1], names)
+            for relation, step in (("likes", 1), ("knows", 7), ("near", 31)):
+                file.write(f"{'ann' if node == 0 else f'n{node}'}\t{relation}\tn{(node + step) % 299 + 1}\n")
+    names, said = {}, io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        exec(re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)[1], names)
     return names
 
 
