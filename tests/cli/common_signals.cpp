@@ -132,13 +132,20 @@ TEST_CASE("closed standard streams are not taken by files: standard output fails
     CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("the second signal ends the program at once with 130") {
+TEST_CASE("a second signal ends the program at once with 130, unless it comes with the first") {
     check_exits_with_130([] {
         ::close(STDERR_FILENO);
         const interrupt_guard guard;
         std::raise(SIGINT);
+        std::raise(SIGTERM); // one interruption with the first
+        ::usleep(600'000);
         std::raise(SIGINT);
     });
+    const interrupt_guard guard;
+    std::raise(SIGINT);
+    std::raise(SIGINT);
+    wait_for(guard.token());
+    CHECK(guard.interrupted());
 }
 
 } // namespace test_cli_common_signals

@@ -101,9 +101,10 @@ TEST_CASE("classes are learned and reported under the contract's keys") {
 }
 
 TEST_CASE("without a flag, a run goes to disk where its plan in memory does not fit, and says so") {
-    const ginex_workshop shop("--nodes 20000 --edges 200000");
+    const ginex_workshop shop;
+    shop.generate("--edges 200000 --undirected --num-features 512 --feature-signal 2"); // 59 MiB
     int fell_back = 0;
-    for (int mib = 24; mib <= 96; mib += 6) {
+    for (int mib = 48; mib <= 144; mib += 8) {
         const std::string flags = "train data --layers sage:16,sage --fanout 5,5 --batch 200 --epochs 1 --dry-run "
                                   "--out run --memory " +
             std::to_string(mib) + "MiB";

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -411,14 +412,19 @@ private:
             plan();
         } catch (const gneiss::over_budget& refused) { // batches were larger than estimated
             if (!chosen || *o.topology != "memory") throw;
-            say_disk(refused.needed());
+            const std::exception_ptr in_memory = std::current_exception();
             edges_.reset();
             lists_.reset();
             options on_disk = resolved;
             on_disk.topology = "disk";
             if (!data_.has("features.indptr")) on_disk.feature_cache = "belady";
             o = choose_stores(on_disk, data_, net_);
-            plan();
+            try {
+                plan();
+            } catch (const gneiss::over_budget&) { // the disk does not help
+                std::rethrow_exception(in_memory);
+            }
+            say_disk(refused.needed());
         }
         if (o.links() && !o.no_eval)
             trainers::check_candidates(o, o.seed, data_, plan_.common.evaluation_bytes, context_.stop);

@@ -29,7 +29,6 @@
 #include <gneiss/storage/feature/feature_store.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
 #include <gneiss/train/choose_plan.hpp>
-#include <gneiss/train/trainers/detail/gnn.hpp>
 #include <gneiss/train/trainers/hanoi.hpp>
 
 namespace gneiss {
@@ -214,7 +213,7 @@ GNEISS_INLINE training_plan node_classifier::setup::plan() const {
         gnn_shape shape = sizes.of(slots);
         shape.columns = columns();
         const gnn_memory bound = bound_gnn_memory(training, shape, encode_.factories());
-        const train_loop_options loop = detail::loop_of_gnn(training, bound);
+        const train_loop_options loop = loop_of_gnn(training, bound);
         plan.batches = loop.in_flight();
         plan.sample_bytes = loop.batch_bytes;
         plan.row_bytes = loop.row_bytes;

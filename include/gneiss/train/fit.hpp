@@ -87,6 +87,9 @@ public:
         }
     }
 
+    /// True if rows in a file are learned.
+    [[nodiscard]] bool has_rows() const noexcept { return file_ != nullptr; }
+
 private:
     void put_numbers(checkpoint& to) const {
         for (const auto& [name, numbers] : parts_) {

@@ -177,6 +177,8 @@ gneiss::given_plan given_by(const run_options& o, const std::vector<std::string>
         .order = o.order,
         .prefetch = o.prefetch,
         .memory = o.memory->bytes};
+    if (o.prefetch != "auto" && o.prefetch != "off")
+        given.prefetch = std::to_string(programs::narrow<std::uint32_t>(programs::parse_count(o.prefetch), "prefetch"));
     if (o.store) given.in_memory = o.store != "disk"; // embeddings on a device are in memory, too
     return given;
 }

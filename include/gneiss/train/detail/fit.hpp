@@ -99,7 +99,7 @@ public:
         checkpoint c = begin();
         const std::string rows = best_rows() == "best.rows" ? "best-2.rows" : "best.rows";
         state_.put_best(c, path(rows.c_str()));
-        c.put_text("rows", rows);
+        if (state_.has_rows()) c.put_text("rows", rows);
         save_checkpoint(path("best"), c);
     }
     void take_best() const {

@@ -31,6 +31,7 @@
 #include <gneiss/train/gnn_memory.hpp>
 #include <gneiss/train/gnn_options.hpp>
 #include <gneiss/train/tasks.hpp>
+#include <gneiss/train/train_loop.hpp>
 
 namespace gneiss {
 
@@ -97,6 +98,9 @@ struct gnn_parts {
 /// Returns upper bounds of the memory of a batch and of the encoder. Throws errc::invalid_argument for parts that do
 /// not match.
 [[nodiscard]] gnn_memory bound_gnn_memory(const gnn_options& options, const gnn_parts& parts);
+
+/// Returns the options of the loop of MariusGNN and Hanoi, whose `need` is what it charges for batches.
+[[nodiscard]] train_loop_options loop_of_gnn(const gnn_options& options, const gnn_memory& bound);
 
 /// Draws the first `count` batches of a state of `states`, epoch 0, as training on the CPU would: for `sample_memory`,
 /// `row_memory` and `encoder_memory`. The state is the first of those with the largest batches, as far as the task

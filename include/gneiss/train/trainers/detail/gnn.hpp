@@ -125,19 +125,6 @@ template <class Parts>
     if (options.sampler == sampler_kind::dense) return [hops, seed] { return dense_sampler<>(hops, seed); };
     return [hops, seed] { return neighbor_sampler<>(hops, seed); };
 }
-/// Returns the loop's options.
-[[nodiscard]] inline train_loop_options loop_of_gnn(const gnn_options& options, const gnn_memory& bound) {
-    const std::uint64_t encoder = bound.encoders(options.encoder_memory).bytes;
-    const train_loop_options loop{.pipeline = options.pipeline,
-        .batches_in_flight = options.batches_in_flight,
-        .most_batch_bytes = options.batch_memory != 0 ? options.batch_memory : bound.batch.bytes(),
-        .compute_bytes = encoder < bound.encoder ? encoder : 0,
-        .spare_bytes = bound.encoder - encoder,
-        .replicas = options.replicas.count,
-        .replica = options.replicas.only,
-        .on_rows = options.on_rows};
-    return loop.charging(bound.batch, options.row_memory, options.sample_memory);
-}
 /// Memory of a GNN beyond that of the loop.
 struct gnn_charges {
     gnn_charges(const gnn_options& options, const gnn_parts& parts, const gnn_memory& bound, memory_budget& budget)

@@ -58,6 +58,19 @@ GNEISS_INLINE gnn_memory bound_gnn_memory(const gnn_options& options, const gnn_
     return bound_gnn_memory(options, shape, encode.factories());
 }
 
+GNEISS_INLINE train_loop_options loop_of_gnn(const gnn_options& options, const gnn_memory& bound) {
+    const std::uint64_t encoder = bound.encoders(options.encoder_memory).bytes;
+    const train_loop_options loop{.pipeline = options.pipeline,
+        .batches_in_flight = options.batches_in_flight,
+        .most_batch_bytes = options.batch_memory != 0 ? options.batch_memory : bound.batch.bytes(),
+        .compute_bytes = encoder < bound.encoder ? encoder : 0,
+        .spare_bytes = bound.encoder - encoder,
+        .replicas = options.replicas.count,
+        .replica = options.replicas.only,
+        .on_rows = options.on_rows};
+    return loop.charging(bound.batch, options.row_memory, options.sample_memory);
+}
+
 GNEISS_INLINE batch_profile profile_gnn(const gnn_options& options, const gnn_task& task, const cpu_encoder& encode,
     graph_buffer& graph, const epoch_plan& states, std::uint64_t count, executor_ref executor,
     const std::stop_token& stop) {

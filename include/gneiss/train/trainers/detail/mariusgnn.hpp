@@ -68,7 +68,7 @@ GNEISS_INLINE mariusgnn_trainer make_mariusgnn(
     const gnn_memory bound = bound_gnn_memory(options, parts);
     auto slots = std::make_shared<detail::mariusgnn_slots>(options, parts, bound, executor, budget);
     parts.encode.bound_memory(bound.encoders(options.encoder_memory).bytes);
-    return {std::move(slots), detail::loop_of_gnn(options, bound), {parts.row_optimizer, parts.optimizer}, budget};
+    return {std::move(slots), loop_of_gnn(options, bound), {parts.row_optimizer, parts.optimizer}, budget};
 }
 
 } // namespace gneiss
