@@ -33,10 +33,10 @@ class Arrow(Case):
         self.assertEqual([path.name for path in self.at.iterdir() if name in path.name or "arrays" in path.name], [])
 
     def of_files(self, name="of-files", **flags):
-        gn.import_edges(self.at / "train.tsv", out=self.at / name, quiet=True, partitions=4, **flags)
+        gn.import_edges(self.at / "train.tsv", out=self.at / name, quiet=True, partitions=4, force=True, **flags)
 
     def imported(self, source, name="of-table", **flags):
-        return gn.import_edges(source, out=self.at / name, quiet=True, partitions=4, **flags)
+        return gn.import_edges(source, out=self.at / name, quiet=True, partitions=4, force=True, **flags)
 
 
 @needs["pyarrow"]
@@ -91,7 +91,7 @@ class Pyarrow(Arrow):
 
     def test_integers_are_ids_as_in_an_array(self):
         array = np.random.default_rng(1).integers(0, 50, (400, 2))
-        gn.import_edges(array, out=self.at / "of-files", quiet=True, partitions=4)
+        gn.import_edges(array, out=self.at / "of-files", quiet=True, partitions=4, force=True)
         for kind in (pa.int8(), pa.uint16(), pa.int32(), pa.uint64()):
             table = pa.table({"a": pa.array(array[:, 0], kind), "b": pa.array(array[:, 1], kind)})
             self.imported(table, f"of-{kind}")
@@ -104,7 +104,7 @@ class Pyarrow(Arrow):
     def test_many_rows_go_beyond_the_sample_of_the_plan(self):
         array = np.random.default_rng(2).integers(0, 30000, (600000, 2))
         np.savetxt(self.at / "many.tsv", array, fmt="node%d", delimiter="\t")
-        gn.import_edges(self.at / "many.tsv", out=self.at / "of-files", quiet=True, partitions=4)
+        gn.import_edges(self.at / "many.tsv", out=self.at / "of-files", quiet=True, partitions=4, force=True)
         names = pa.array([f"node{i}" for i in range(30000)])
         table = pa.table({"a": names.take(pa.array(array[:, 0])), "b": names.take(pa.array(array[:, 1]))})
         self.imported(table.to_reader(max_chunksize=70000), memory="64MiB")
@@ -150,7 +150,7 @@ class Pyarrow(Arrow):
         array, features = random.integers(0, 40, (300, 2)), random.random((40, 3), dtype=np.float32)
         labels, split = random.integers(0, 3, 40), random.integers(0, 3, 40)
         flags = {"quiet": True, "partitions": 4, "features": features, "labels": labels, "split": split}
-        gn.import_nodes(array, out=self.at / "of-files", **flags)
+        gn.import_nodes(array, out=self.at / "of-files", force=True, **flags)
         tables = {"source": pa.table({"a": array[:, 0], "b": array[:, 1]}),
                   "features": pa.table({f"x{i}": features[:, i] for i in range(3)}),
                   "labels": pa.table({"y": labels}), "split": pa.table({"part": split})}
