@@ -83,6 +83,13 @@ std::uint64_t fail_each_allocation(Run&& run, Check&& check) {
         meter->peak = std::max(meter->peak, meter->live += ::malloc_usable_size(result));
     return result;
 }
+[[gnu::noinline]] inline void* counted_allocation_or_null(std::size_t bytes) noexcept {
+    try {
+        return counted_allocation(bytes, alignof(std::max_align_t));
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
 [[gnu::noinline]] inline void give_back(void* p) noexcept {
     if (allocation_meter* const meter = allocation_meter::now; meter != nullptr && p != nullptr)
         meter->live -= std::min(meter->live, ::malloc_usable_size(p));
