@@ -471,6 +471,8 @@ TEST_CASE("replicas on threads, one of whose producers leaves mid-state, train t
         {20, 3000, 2, 9},  // batches are drawn again, alone
         {10, 0, 4, 9},     // 10 batches: the last group has two
         {10, 3000, 3, 12}, // 10: one
+        {20, 0, 3, 6},     // 5: two, and the last replica has no batch for the step
+        {20, 3000, 3, 6},
     };
     for (const auto& now : cases) {
         CAPTURE(now.batch);
@@ -484,6 +486,9 @@ TEST_CASE("replicas on threads, one of whose producers leaves mid-state, train t
         CHECK(all.steps() == now.steps);
         CHECK(together.weights != train(data, with).weights);
         CHECK(together.epochs.back().loss < together.epochs.front().loss);
+        set_up erased = with; // slots chosen at run time, as in the programs
+        erased.training.replicas.count = now.replicas;
+        CHECK(train(data, erased).weights == together.weights);
 
         replicas::exchange by(now.replicas);
         std::vector<std::optional<outcome>> apart(now.replicas);
@@ -549,6 +554,34 @@ TEST_CASE("a step of replicas is resumed at its first batch, and options that do
     REQUIRE(first.stopped);
     CHECK(first.position.next.index % 2 == 0);
     CHECK(halves.resume(first.position, 3).weights == whole.weights);
+}
+
+TEST_CASE("a stop inside reduce, between the turns of a step, ends the epoch after that step, and a resume continues") {
+    struct stopping {
+        std::stop_source* stop;
+        std::uint64_t at;
+        std::uint32_t replica;
+        sum_of_replicas sum{};
+        void reduce(gradient_parts gradients, const gradient_turn& turn, const std::stop_token& ended) {
+            if (turn.step == at && turn.replica == replica) stop->request_stop();
+            sum.reduce(gradients, turn, ended);
+        }
+    };
+    const graph_data data = graph_data::planted(300, 2);
+    const set_up with = replicas::one_state(20); // 5 batches: steps of three batches and of two
+    const outcome whole = replicas::replica(data, with, {.replicas = 3}, sum_of_replicas{}).run_all();
+    for (const std::uint64_t step : {1U, 2U})
+        for (const std::uint32_t turn : {0U, 1U}) {
+            CAPTURE(step);
+            CAPTURE(turn);
+            std::stop_source stop;
+            replicas::replica some(data, with, {.replicas = 3}, stopping{&stop, step, turn});
+            const training_epoch first = some.run(0, stop.get_token());
+            CHECK(first.stopped);
+            CHECK(first.position.next.index % 3 == 0);
+            CHECK(first.position.steps >= step);
+            CHECK(some.resume(first.position, 3).weights == whole.weights);
+        }
 }
 
 // Rows with an owner on another thread: they travel as messages, and a batch delivered twice is applied once.
