@@ -50,6 +50,8 @@
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/core/types.hpp>
+#include <gneiss/dist/assignment.hpp>
+#include <gneiss/dist/frame.hpp>
 #include <gneiss/eval/accuracy.hpp>
 #include <gneiss/eval/candidate_sets.hpp>
 #include <gneiss/eval/concepts.hpp>
