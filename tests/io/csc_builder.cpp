@@ -113,8 +113,9 @@ TEST_CASE("memory and executor change nothing, even for lists longer than the me
     try {
         build_csc(data.store, neighbor_direction::in, data.directory.path() / "again", {.memory = least - 1});
         FAIL("too little memory");
-    } catch (const error& e) {
-        CHECK(e.code() == errc::over_budget);
+    } catch (const over_budget& e) {
+        CHECK(e.limit() == least - 1);
+        CHECK(e.parts() == std::vector{memory_need{"sorting neighbors", least}});
     }
 }
 

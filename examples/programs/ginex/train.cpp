@@ -21,6 +21,7 @@
 #include "kit/run/candidates.hpp"
 #include "kit/run/engine.hpp"
 #include "kit/run/link_evaluation.hpp"
+#include "kit/run/refused_plan.hpp"
 #include "kit/run/train.hpp"
 #include "stores.hpp"
 #include "train.hpp"
@@ -389,8 +390,14 @@ private:
         if (!o.links()) backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         const gneiss::tbb_executor executor(o.threads);
         const list_files& files = lists_at_.emplace(data_, o);
-        make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop,
-            [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
+        try {
+            make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop,
+                [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
+        } catch (const gneiss::over_budget& refused) { // of half of the memory
+            throw trainers::refused_plan(o.memory->bytes,
+                {refused.parts().back(), {"as much for the rest of the run", refused.needed()}},
+                "what helps: a larger --memory, more partitions");
+        }
         std::optional<profile> seen;
         const auto plan = [&] {
             lists_.emplace(o, *files, context_.engine.make, budget_);

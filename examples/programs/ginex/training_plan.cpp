@@ -336,9 +336,10 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
             result.direct_table = memory(result.superbatch).direct;
             if (change_sets > rest) {
                 const std::uint64_t enough = gneiss::ceil_div((used + change_sets) * 20, std::uint64_t{19});
-                throw gneiss::error(gneiss::errc::over_budget,
-                    fmt::format("change sets of {} batches need {}, {} are left: use {}a larger --memory, about {}",
-                        result.superbatch, gneiss::format_bytes(change_sets), gneiss::format_bytes(rest),
+                plan.memory.reserve({"margin", margin});
+                plan.memory.reserve({"change sets", change_sets});
+                throw trainers::refused_plan(plan.budget, plan.memory,
+                    fmt::format("a superbatch has {} batches: use {}a larger --memory, about {}", result.superbatch,
                         result.superbatch > 1 ? "a smaller --superbatch, or " : "",
                         programs::to_flag(
                             programs::byte_size{gneiss::ceil_div(enough, std::uint64_t{1} << 20) << 20})));

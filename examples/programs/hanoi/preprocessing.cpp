@@ -28,6 +28,7 @@
 #include "kit/graph/partitioning.hpp"
 #include "kit/report/run_directory.hpp"
 #include "kit/run/checkpoint.hpp"
+#include "kit/run/refused_plan.hpp"
 #include "kit/run/run_loop.hpp"
 
 namespace hanoi {
@@ -39,9 +40,8 @@ using trainers::clock;
 
 [[noreturn]] void refuse_hubs(
     const options& how, std::uint64_t budget, std::uint64_t count, std::uint64_t bytes, std::uint64_t fit) {
-    throw gneiss::error(gneiss::errc::over_budget,
-        fmt::format("{}; --hubs {}: of {} nodes the most that fit are {}",
-            gneiss::over_budget(budget, {how.program_need(), {"hubs", bytes}}).what(), *how.hubs, count, fit));
+    throw trainers::refused_plan(budget, {how.program_need(), {"hubs", bytes}},
+        fmt::format("--hubs {}: of {} nodes the most that fit are {}", *how.hubs, count, fit));
 }
 
 /// The steps that make a run's own dataset, and their records.

@@ -21,7 +21,8 @@ namespace gneiss {
 /// Cost: one pass over nodes, starts and neighbors of the blocks, and one more over nodes and starts for each time that
 /// a block is cut; writes 4 bytes per edge and 8 per node. Memory: `options.memory`.
 /// Errors: io_error; errc::no_space before work begins; errc::config_mismatch for a directory made from other edges;
-/// errc::over_budget; errc::canceled; errc::corrupt in the blocks. Precondition: one direction.
+/// over_budget, where more partitions need less; errc::canceled; errc::corrupt in the blocks. Precondition: one
+/// direction.
 /// Source: the structure that Ginex samples from, section 2.2.
 bool build_csc(const bucket_store& edges, neighbor_direction d, const std::filesystem::path& directory,
     const csc_build_options& options = {}, executor_ref executor = serial_executor());

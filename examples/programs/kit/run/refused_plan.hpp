@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/memory_plan.hpp>
@@ -13,7 +15,9 @@ namespace trainers {
 class refused_plan : public gneiss::over_budget {
 public:
     refused_plan(std::uint64_t budget, const gneiss::memory_plan& plan, const std::string& remedy)
-        : over_budget(budget, plan.parts()),
+        : refused_plan(budget, plan.parts(), remedy) {}
+    refused_plan(std::uint64_t budget, std::vector<gneiss::memory_need> parts, const std::string& remedy)
+        : over_budget(budget, std::move(parts)),
           text_(over_budget::what() + ("; " + remedy)) {}
 
     [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }

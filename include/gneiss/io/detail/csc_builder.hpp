@@ -35,10 +35,7 @@ public:
           options_(options),
           executor_(executor) {
         const std::uint64_t least = fixed_bytes(edges) + minimum_windows;
-        if (options.memory < least)
-            throw error(errc::over_budget,
-                "lists of neighbors need " + format_bytes(least) + " of memory or more, not " +
-                    format_bytes(options.memory) + "; more partitions need less");
+        if (options.memory < least) throw over_budget(options.memory, {{"sorting neighbors", least}});
         const std::uint64_t rest = options.memory - fixed_bytes(edges);
         const auto words = [&](std::uint64_t bytes) { return static_cast<std::size_t>(bytes / sizeof(std::uint32_t)); };
         window_.resize(words(std::min(rest / 2, edges.edges() * sizeof(std::uint32_t) + sizeof(std::uint32_t))));
