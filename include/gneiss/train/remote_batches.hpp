@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/dist/frame.hpp>
+#include <gneiss/sample/any_sampler.hpp>
+#include <gneiss/train/slots.hpp>
+
+namespace gneiss {
+
+/// A frame as a source gives it.
+struct received_frame {
+    std::span<const std::byte> bytes; ///< aligned to `mini_batch::alignment`; only read
+    lease owner{};                    ///< keeps the bytes; null: they are in the arena of the batch
+};
+
+/// Makes batches as frames, in this process or in others.
+///
+/// Meaning: `begin_epoch`, `acquire`, `ready` and `enter` as in `batch_producer`. `make(work, key, arena, stop)`
+/// returns the frame of a batch, a pure function of its key: a frame may be made again elsewhere, and either one used.
+/// `arena` is memory that it may use for the bytes. Cost: `make` O(sample and rows), and messages. Thread-safety:
+/// `make` by several threads, the rest by the driving thread. Errors: any exception ends the epoch, and `run` rethrows
+/// it; `mini_batch_arena::full` for a frame above the arena's limit, which is requested again without one.
+template <class S>
+concept frame_source = requires(S& s, const S& c, const epoch_start& start, std::uint32_t i, const state_work& work,
+    const batch_key& key, mini_batch_arena& arena, const std::stop_token& stop) {
+    s.begin_epoch(start, stop);
+    { s.acquire(start, i) } -> std::same_as<state_work>;
+    { c.ready(i) } -> std::convertible_to<bool>;
+    { s.make(work, key, arena, stop) } -> std::same_as<received_frame>;
+    s.enter(phase::evaluate);
+};
+
+/// The frame that a batch was read from, for `frame_features`.
+struct batch_frame {
+    std::optional<frame> of{}; ///< none: the batch has not been produced
+    lease owner{};             ///< keeps its bytes
+};
+
+/// Options of `remote_batches`.
+struct remote_options {
+    std::uint64_t run = 0;                         ///< of `frame_id`: frames of other runs are refused
+    sampler_kind sampler = sampler_kind::neighbor; ///< of the samples
+    std::uint64_t most_bytes = 0;                  ///< of a frame; 0: no bound
+};
+
+/// Says what is missing: another source than the batches below take.
+template <class Source>
+class remote_batches {
+    static_assert(frame_source<Source>,
+        "remote_batches: Source must be a gneiss::frame_source, see gneiss/train/remote_batches.hpp");
+
+public:
+    /// Takes whatever batches are made of.
+    template <class... Arguments>
+    explicit remote_batches(Source& /*from*/, const Arguments&... /*arguments*/) {}
+};
+
+/// Batches that arrive as frames: sample, labels or targets, and rows, which `frame_features` gathers. Nothing of a
+/// frame is believed: it is checked against run, number and checksum, and its lists before they are read. Reading it
+/// writes nothing, so that several processes may share its bytes.
+///
+/// Batches are functions of their keys: any two sources of the same frames train the same bits.
+/// Errors of `produce`: those of the source, `frame::attach` and `layer_stack::assign`; errc::corrupt for labels,
+/// targets or rows of another number than the sample's nodes. Source: Armada, section 3 (compute layer).
+template <frame_source Source>
+class remote_batches<Source> {
+public:
+    /// Precondition: `from` outlives this.
+    remote_batches(Source& from, const remote_options& options, executor_ref executor)
+        : source_(from),
+          options_(options),
+          executor_(executor) {}
+
+    void begin_epoch(const epoch_start& start, const std::stop_token& stop) { source_.begin_epoch(start, stop); }
+    [[nodiscard]] state_work acquire(const epoch_start& start, std::uint32_t i) { return source_.acquire(start, i); }
+    [[nodiscard]] bool ready(std::uint32_t state) const { return source_.ready(state); }
+
+    void produce(training_batch& b, const std::stop_token& stop) {
+        batch_frame& held = b.payload<batch_frame>();
+        held = {};
+        received_frame got = source_.make(*b.work, b.key, b.sample_arena, stop);
+        held.owner = std::move(got.owner);
+        const frame& of = held.of.emplace(frame::attach(got.bytes, {options_.run, b.key, options_.most_bytes}));
+        if (options_.sampler == sampler_kind::dense) {
+            const auto sample = dense_sample<>::of(of.sample());
+            take(b, lay_out(sample, b.layers, executor_), sample.node_ids.last(sample.seeds()));
+        } else {
+            const auto sample = neighbor_sample<>::of(of.sample());
+            take(b, lay_out(sample, b.layers, executor_), sample.nodes.first(sample.seeds()));
+        }
+        const bool rows = of.sparse() || of.dense().columns() != 0;
+        if ((rows && of.rows() != b.nodes.size()) || (!of.labels().empty() && of.labels().size() != b.seeds.size()) ||
+            (!of.targets().empty() && (b.seeds.empty() || of.targets().size() % b.seeds.size() != 0)))
+            throw error(errc::corrupt, "the frame of " + to_string(b.key) + " has labels or rows of other nodes");
+        b.labels.assign(of.labels().begin(), of.labels().end());
+        b.targets.assign(of.targets().begin(), of.targets().end());
+        b.coverage.clear();
+    }
+    void gathered(training_batch& /*batch*/) noexcept {}
+    [[nodiscard]] static bool in_order() noexcept { return false; }
+    [[nodiscard]] static bool repeats() noexcept { return false; }
+    void enter(phase next) { source_.enter(next); }
+
+private:
+    static void take(training_batch& b, const drawn_sample& drawn, std::span<const node_id> seeds) {
+        b.nodes = drawn.nodes;
+        b.statistics.sampled_edges = drawn.edges;
+        b.seeds.assign(seeds.begin(), seeds.end());
+    }
+
+    Source& source_;
+    remote_options options_;
+    executor_ref executor_;
+};
+
+/// Deduces the source.
+template <class Source>
+remote_batches(Source&, const remote_options&, executor_ref) -> remote_batches<Source>;
+
+/// Fixed features that arrive in the frames of `remote_batches`.
+class frame_features {
+public:
+    /// \param columns  of the rows in every frame
+    explicit frame_features(const input_columns& columns) : columns_(columns) {}
+
+    [[nodiscard]] input_columns columns() const noexcept { return columns_; }
+    void begin_epoch(const epoch_start& /*start*/) noexcept {}
+    [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+    /// Copies the rows of the batch's frame. Throws errc::config_mismatch for other columns, errc::invalid_argument for
+    /// a batch without a frame.
+    void gather(training_batch& b, matrix_view<float> dense) const {
+        const std::optional<frame>& of = b.payload<batch_frame>().of;
+        if (!of) throw error(errc::invalid_argument, "features of frames need batches of frames, see remote_batches");
+        if (of->dense().columns() != columns_.dense || of->sparse().has_value() != (columns_.sparse != 0))
+            throw error(errc::config_mismatch,
+                "the frame of " + to_string(b.key) + " has rows of " + std::to_string(of->dense().columns()) +
+                    " dense columns, the model takes " + std::to_string(columns_.dense));
+        for (std::size_t i = 0; i < of->dense().rows(); ++i) std::ranges::copy(of->dense()[i], dense[i].begin());
+        if (!of->sparse()) return;
+        const frame_sparse_rows& rows = *of->sparse();
+        if (std::ranges::any_of(rows.columns, [&](std::uint32_t c) { return c >= columns_.sparse; }))
+            throw error(errc::config_mismatch,
+                "the frame of " + to_string(b.key) + " has a column beyond " + std::to_string(columns_.sparse));
+        b.sparse.offsets.assign(rows.offsets.begin(), rows.offsets.end());
+        b.sparse.columns.assign(rows.columns.begin(), rows.columns.end());
+        b.sparse.values.assign(rows.values.begin(), rows.values.end());
+    }
+    void enter(phase /*next*/) noexcept {}
+
+private:
+    input_columns columns_;
+};
+static_assert(feature_source<frame_features>);
+
+} // namespace gneiss

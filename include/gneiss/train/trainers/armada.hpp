@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/model/layer_options.hpp>
+#include <gneiss/train/any_slots.hpp>
+#include <gneiss/train/embeddings.hpp>
+#include <gneiss/train/gnn_memory.hpp>
+#include <gneiss/train/gnn_options.hpp>
+#include <gneiss/train/remote_batches.hpp>
+#include <gneiss/train/trainer.hpp>
+#include <gneiss/train/trainers/gnn_parts.hpp>
+
+namespace gneiss {
+
+/// Armada's slots (sections 3 and 5): batches arrive as frames of batch workers, in this process or in others, with the
+/// features of their nodes; replicas share each step. No row is learned.
+using armada_loop = train_loop<any_batches, frame_features, no_embeddings, any_backend, any_reducer>;
+
+/// Trains a GNN on nodes with features, from batches that workers construct.
+using armada_trainer = trainer<armada_loop>;
+
+/// Parts of Armada; everything held by reference outlives the training.
+struct armada_parts {
+    any_batches batches;            ///< `remote_batches` of any source
+    gnn_task task;                  ///< what to predict, of nodes; its nodes and labels are the batches' own
+    cpu_encoder& encode;            ///< made for the columns of the frames' rows
+    dense_parameters<>& weights;    ///< the encoder's, allocated, with the state of `optimizer`
+    dense_optimizer optimizer;      ///< steps the weights
+    gnn_shape shape{};              ///< most of a worker's state, whose columns and targets are set here
+    any_backend* backend = nullptr; ///< computes batches in place of the CPU, with the same parameters
+    frozen_parts frozen{};          ///< parts that are not trained
+};
+
+/// Returns upper bounds of the memory of a batch with its frame, of a worker's sampling thread, and of the encoder.
+/// `of` as `armada_parts::shape`, with its columns. `layers` holds `layer_options` or an encoder's `factories()`.
+template <class Layers>
+[[nodiscard]] gnn_memory bound_armada_memory(const gnn_options& options, const gnn_shape& of, const Layers& layers) {
+    gnn_memory result = bound_gnn_memory(options, of, layers);
+    const std::uint64_t sample = result.batch.sample, rows = result.batch.rows;
+    result.sampler += sample; // drawn before its frame is written
+    result.batch.sample += rows + rows / 8 + (of.columns.sparse != 0 ? sample : 0) + 8192;
+    return result;
+}
+
+/// Makes Armada: `options.replicas` batches share a step. Memory: as `make_hanoi`, but for the workers' samplers, which
+/// their source charges. Precondition: executor and budget outlive it. Throws over_budget; errc::invalid_argument for
+/// parts that do not match, links, and a sampler of a device.
+[[nodiscard]] armada_trainer make_armada(
+    const gnn_options& options, const armada_parts& parts, executor_ref executor, memory_budget& budget);
+
+} // namespace gneiss
+
+#ifndef GNEISS_COMPILED
+#include <gneiss/train/trainers/detail/armada.hpp>
+#else
+namespace gneiss {
+extern template class trainer<armada_loop>;
+} // namespace gneiss
+#endif

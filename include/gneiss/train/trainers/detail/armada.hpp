@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choices of Armada: what fills each slot.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include <gneiss/core/detail/compiled.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/train/trainers/armada.hpp>
+#include <gneiss/train/trainers/detail/gnn.hpp>
+
+namespace gneiss {
+
+namespace detail {
+
+struct armada_slots {
+    armada_slots(const gnn_options& options, const armada_parts& parts, const gnn_memory& bound, executor_ref executor,
+        memory_budget& budget)
+        : encoder(budget.charge(bound.encoders(options.encoder_memory))),
+          batches(parts.batches),
+          features(parts.encode.inputs()),
+          backend(backend_of(parts, options.seed, executor)),
+          reducer(options.replicas.make_reducer()) {}
+
+    memory_charge encoder;
+    any_batches batches;
+    frame_features features;
+    no_embeddings embeddings{};
+    any_backend backend;
+    any_reducer reducer;
+};
+
+} // namespace detail
+
+GNEISS_INLINE armada_trainer make_armada(
+    const gnn_options& options, const armada_parts& parts, executor_ref executor, memory_budget& budget) {
+    if (std::holds_alternative<predicted_links>(parts.task) || parts.frozen.nodes || options.device_sampler ||
+        options.own_sampler || options.coverage_correction != 0)
+        throw error(errc::invalid_argument,
+            "Armada is for tasks on nodes with features, sampled by workers with the library's samplers");
+    validate(options.neighbors.fanout, parts.encode.hops());
+    detail::check_task(parts);
+    gnn_shape shape = parts.shape;
+    shape.columns = parts.encode.inputs();
+    if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task)) shape.targets = nodes->task.targets.columns;
+    const gnn_memory bound = bound_armada_memory(options, shape, parts.encode.factories());
+    auto slots = std::make_shared<detail::armada_slots>(options, parts, bound, executor, budget);
+    parts.encode.bound_memory(bound.encoders(options.encoder_memory).bytes);
+    return {std::move(slots), loop_of_gnn(options, bound), {sgd{}, parts.optimizer}, budget};
+}
+
+} // namespace gneiss

@@ -1,0 +1,303 @@
+#include <gneiss/train/trainers/armada.hpp>
+
+#include <doctest/doctest.h>
+
+#include "graph_harness.hpp"
+#include "support/error_code.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/dist/assignment.hpp>
+#include <gneiss/train/worker_batches.hpp>
+
+namespace test_train_armada {
+
+using namespace graph_harness;
+
+static_assert(std::is_same_v<armada_trainer, trainer<armada_loop>>);
+static_assert(std::is_same_v<armada_loop::features_type, frame_features>);
+static_assert(std::is_same_v<armada_loop::embeddings_type, no_embeddings>);
+
+namespace {
+
+constexpr std::uint64_t run_id = 99;
+
+set_up with_features(bool sparse = false) {
+    set_up with;
+    with.rows = false;
+    with.features = test::feature_form{};
+    with.features->sparse = sparse;
+    with.training.sampler = sampler_kind::neighbor;
+    with.training.batch = 9;
+    with.epochs = 3;
+    return with;
+}
+
+/// Armada over planted classes: the parts of a harness, and workers with their partitions.
+struct workers {
+    const graph_data& data;
+    gnn_harness all;
+    std::uint32_t count, resident;
+    tbb_executor on;
+    memory_budget budget{};
+    node_task task;
+    worker_batches source;
+    remote_batches<worker_batches> batches;
+    std::optional<armada_trainer> training{};
+
+    workers(const graph_data& of, const set_up& with, std::uint32_t of_workers, std::uint32_t held)
+        : data(of),
+          all(of, with),
+          count(of_workers),
+          resident(held),
+          on(with.threads),
+          task({}, of.labels, all.encode->outputs(), of.rows, {}),
+          source(options(), task, buffers(), on),
+          batches(source, {.run = run_id, .sampler = with.training.sampler}, on) {}
+
+    [[nodiscard]] std::vector<node_plan> plans(std::uint64_t epoch) const {
+        return assign_partitions(data.rows.partitions, count, resident, all.with.training.seed, epoch);
+    }
+    [[nodiscard]] epoch_plan rounds(std::uint64_t epoch) const { return rounds_of(plans(epoch)); }
+    [[nodiscard]] worker_options options() const {
+        return {.batch = all.with.training.batch,
+            .seed = all.with.training.seed,
+            .run = run_id,
+            .sampler = all.with.training.sampler,
+            .neighbors = all.with.training.neighbors,
+            .plans = [this](std::uint64_t epoch) { return plans(epoch); },
+            .nodes =
+                [this](const node_plan& plan, std::uint32_t state, std::vector<node_id>& out) {
+                    std::vector<node_id> every;
+                    for (node_id v = 0; v < data.rows.nodes; v += 3) every.push_back(v);
+                    append_training_nodes(plan, state, data.rows, every, out);
+                }};
+    }
+    [[nodiscard]] std::vector<worker_buffers> buffers() {
+        std::vector<worker_buffers> result;
+        for (std::uint32_t w = 0; w < count; ++w)
+            result.push_back({std::make_unique<graph_buffer>(data.store, all.with.engines, all.direction(), 0, budget),
+                std::make_unique<feature_buffer>(*all.features, all.with.engines, 0, budget)});
+        return result;
+    }
+    armada_trainer& trainer() {
+        if (!training)
+            training.emplace(make_armada(all.with.training,
+                {.batches = any_batches(std::ref(batches)),
+                    .task = classified_nodes{data.labels, {}, {}, {}},
+                    .encode = *all.encode,
+                    .weights = all.weights,
+                    .optimizer = all.dense,
+                    .shape = state_sizes(data.store, &*all.features).of(std::min(resident, data.rows.partitions))},
+                on, budget));
+        return *training;
+    }
+};
+
+outcome train_by(const graph_data& data, const set_up& with, std::uint32_t count, std::uint32_t resident,
+    std::uint64_t stop_every = 0) {
+    workers now(data, with, count, resident);
+    std::vector<training_statistics> epochs;
+    resume_position at{};
+    while (at.epoch < with.epochs) {
+        std::stop_source stop;
+        std::atomic<std::uint64_t> applied{0};
+        const training_observer observer{.on_batch = [&](const batch_key&, const training_statistics&) {
+            if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
+        }};
+        std::optional<buffer_state> ahead;
+        if (at.epoch + 1 < with.epochs) ahead = now.rounds(at.epoch + 1).front();
+        const training_epoch epoch = now.trainer().run(now.rounds(at.epoch), at, observer, stop.get_token(), ahead);
+        epochs.push_back(epoch.model);
+        at = epoch.position;
+    }
+    return now.all.end(std::move(epochs));
+}
+
+/// An owned, aligned copy of a frame.
+struct copied {
+    explicit copied(std::span<const std::byte> from) : memory(from.size()) {
+        std::ranges::copy(from, memory.span().begin());
+    }
+    aligned_buffer<std::byte, mini_batch::alignment> memory;
+};
+
+} // namespace
+
+TEST_CASE("one worker that holds everything trains the bits of a trainer without frames") {
+    const graph_data data = graph_data::planted(300, 3);
+    for (const bool sparse : {false, true})
+        for (const sampler_kind kind : {sampler_kind::neighbor, sampler_kind::dense}) {
+            CAPTURE(sparse);
+            set_up with = with_features(sparse);
+            with.training.sampler = kind;
+            with.order = "memory";
+            with.order_slots = with.buffer_slots = 3;
+            const outcome expected = train(data, with);
+            CHECK(train_by(data, with, 1, 3) == expected);
+            with.training.replicas.count = 3;
+            const outcome three = train(data, with);
+            CHECK(three.weights != expected.weights);
+            CHECK(train_by(data, with, 1, 64) == three);
+        }
+}
+
+TEST_CASE("workers, replicas and threads: the logical ones decide the bits, the real ones none") {
+    const graph_data data = graph_data::planted(400, 8);
+    set_up with = with_features();
+    std::set<std::vector<float>> different;
+    for (const std::uint32_t count : {1U, 2U, 3U})
+        for (const std::uint32_t replicas : {1U, 2U, 3U}) {
+            CAPTURE(count);
+            CAPTURE(replicas);
+            with.training.replicas.count = replicas;
+            with.threads = 1;
+            with.training.pipeline.sample_workers = 1;
+            const outcome expected = train_by(data, with, count, 2);
+            different.insert(expected.weights);
+            CHECK(expected.epochs.back().loss < expected.epochs.front().loss);
+            with.threads = 4;
+            with.training.pipeline.sample_workers = 3;
+            CHECK(train_by(data, with, count, 2) == expected);
+            for (const std::uint64_t stop_every : {1U, 5U}) { // steps of replicas are whole
+                const outcome resumed = train_by(data, with, count, 2, stop_every);
+                CHECK(resumed.weights == expected.weights);
+                CHECK(resumed.state == expected.state);
+            }
+        }
+    CHECK(different.size() == 9);
+}
+
+TEST_CASE("batches above the bound of a sample are made again, alone, and train the same bits") {
+    const graph_data data = graph_data::planted(400, 8);
+    set_up with = with_features();
+    with.training.replicas.count = 3;
+    const outcome expected = train_by(data, with, 2, 2);
+    with.training.sample_memory = 9000; // some of the frames
+    CHECK(train_by(data, with, 2, 2) == expected);
+}
+
+TEST_CASE("a worker samples within its own partitions, and each training node is a seed once an epoch") {
+    const graph_data data = graph_data::planted(400, 8);
+    const set_up with = with_features();
+    for (const std::uint32_t count : {1U, 3U, 8U})
+        for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
+            workers now(data, with, count, 2);
+            const auto plans = now.plans(epoch);
+            const epoch_plan rounds = now.rounds(epoch);
+            const epoch_start start{rounds, epoch};
+            now.source.begin_epoch(start, {});
+            std::multiset<node_id> seeds;
+            for (std::uint32_t t = 0; t < rounds.size(); ++t) {
+                const state_work work = now.source.acquire(start, t);
+                for (std::uint64_t k = 0; k < work.batches; ++k) {
+                    mini_batch_arena arena;
+                    const batch_key key{epoch, {t, 0, k}};
+                    const received_frame got = now.source.make(work, key, arena, {});
+                    const frame of = frame::attach(got.bytes, {.run = run_id, .key = key});
+                    const auto sample = neighbor_sample<>::of(of.sample());
+                    const auto mine = sample.nodes.first(sample.seeds());
+                    seeds.insert(mine.begin(), mine.end());
+                    std::uint32_t owner = 0;
+                    const partition_id home = data.rows.of(mine.front());
+                    while (plans[owner].states.size() <= t ||
+                        !std::ranges::binary_search(plans[owner].states[t].resident, home))
+                        REQUIRE(++owner < count);
+                    for (const node_id v : sample.nodes)
+                        CHECK(std::ranges::binary_search(plans[owner].states[t].resident, data.rows.of(v)));
+                    REQUIRE(of.dense().rows() == sample.nodes.size());
+                    for (std::size_t i = 0; i < sample.nodes.size(); ++i)
+                        for (std::size_t c = 0; c < graph_data::columns; ++c)
+                            CHECK(of.dense()(i, c) == data.features[sample.nodes[i] * graph_data::columns + c]);
+                    for (std::size_t i = 0; i < mine.size(); ++i) CHECK(of.labels()[i] == data.labels[mine[i]]);
+                    mini_batch_arena other; // made again: the same frame
+                    const frame again =
+                        frame::attach(now.source.make(work, key, other, {}).bytes, {.run = run_id, .key = key});
+                    CHECK(std::ranges::equal(neighbor_sample<>::of(again.sample()).neighbors, sample.neighbors));
+                    CHECK(std::ranges::equal(again.labels(), of.labels()));
+                }
+            }
+            CHECK(seeds.size() == 134);
+            CHECK(std::set<node_id>(seeds.begin(), seeds.end()).size() == 134);
+        }
+}
+
+namespace {
+
+/// Gives the frames of workers, changed.
+struct changing {
+    worker_batches& from;
+    std::function<void(std::span<std::byte>)> change;
+    std::function<batch_key(batch_key)> other = [](batch_key key) { return key; };
+
+    void begin_epoch(const epoch_start& start, const std::stop_token& stop) { from.begin_epoch(start, stop); }
+    [[nodiscard]] state_work acquire(const epoch_start& start, std::uint32_t i) { return from.acquire(start, i); }
+    [[nodiscard]] bool ready(std::uint32_t i) const { return from.ready(i); }
+    received_frame make(
+        const state_work& work, const batch_key& key, mini_batch_arena& arena, const std::stop_token& stop) const {
+        const received_frame got = from.make(work, other(key), arena, stop);
+        auto own = std::make_shared<copied>(got.bytes); // as in memory of another process
+        if (change) change(own->memory.span());
+        return {own->memory.span(), own};
+    }
+    void enter(phase next) { from.enter(next); }
+};
+static_assert(frame_source<changing>);
+
+} // namespace
+
+TEST_CASE("frames from elsewhere train the same bits; a changed, foreign or misplaced one ends the epoch") {
+    const graph_data data = graph_data::planted(300, 4);
+    set_up with = with_features();
+    with.epochs = 1;
+    const outcome expected = train_by(data, with, 2, 1);
+    const auto run = [&](auto change, auto other, std::uint64_t id, std::uint64_t most) {
+        workers now(data, with, 2, 1);
+        changing source{now.source, change};
+        if (other) source.other = other;
+        remote_batches<changing> batches(
+            source, {.run = id, .sampler = with.training.sampler, .most_bytes = most}, now.on);
+        armada_trainer training = make_armada(with.training,
+            {.batches = any_batches(std::ref(batches)),
+                .task = classified_nodes{data.labels, {}, {}, {}},
+                .encode = *now.all.encode,
+                .weights = now.all.weights,
+                .optimizer = now.all.dense,
+                .shape = state_sizes(data.store, &*now.all.features).of(1)},
+            now.on, now.budget);
+        std::vector<training_statistics> epochs{training.run(now.rounds(0), 0).model};
+        return now.all.end(std::move(epochs));
+    };
+    using changed = std::function<void(std::span<std::byte>)>;
+    using moved = std::function<batch_key(batch_key)>;
+    CHECK(run(changed{}, moved{}, run_id, 0) == expected);
+    const changed flip = [](std::span<std::byte> bytes) { bytes[bytes.size() / 2] ^= std::byte{4}; };
+    CHECK(test::code_of([&] { (void)run(flip, moved{}, run_id, 0); }) == errc::corrupt);
+    CHECK(test::code_of([&] { (void)run(changed{}, moved{}, run_id + 1, 0); }) == errc::config_mismatch);
+    CHECK(test::code_of([&] { (void)run(changed{}, moved{}, run_id, 1000); }) == errc::over_budget);
+    const moved first = [](batch_key key) {
+        key.number.index = 0;
+        return key;
+    };
+    CHECK(test::code_of([&] { (void)run(changed{}, first, run_id, 0); }) == errc::config_mismatch);
+}
+
+TEST_CASE("another plan, frames of other columns, and parts that Armada does not have are refused") {
+    const graph_data data = graph_data::planted(300, 4);
+    set_up with = with_features();
+    workers now(data, with, 2, 1);
+    CHECK(test::code_of([&] { (void)now.trainer().run({{.resident = {0}}}, 0); }) == errc::invalid_argument);
+    CHECK(test::code_of([&] { worker_batches(now.options(), now.task, {}, now.on); }) == errc::invalid_argument);
+    training_batch none;
+    CHECK(test::code_of([&] { frame_features({.dense = 3}).gather(none, {}); }) == errc::invalid_argument);
+    with.training.coverage_correction = .5;
+    workers other(data, with, 2, 1);
+    CHECK(test::code_of([&] { (void)other.trainer(); }) == errc::invalid_argument);
+}
+
+} // namespace test_train_armada
