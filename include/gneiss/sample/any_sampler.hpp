@@ -39,13 +39,18 @@ template <class Sample>
 struct drawn_sample {
     std::span<const node_id> nodes; ///< distinct input nodes of the first layer
     std::uint64_t edges = 0;        ///< number of sampled edges
+    /// numbers of the nodes in the graph, if its numbers are not ids, as those of a macro-batch; else empty
+    std::span<const std::uint32_t> numbers{};
 };
 
 /// Lays out the layers of a sample. Throws as `layer_stack::assign`.
 template <class Sample>
 drawn_sample lay_out(const Sample& sample, layer_stack& layers, const executor_ref& executor) {
     layers.assign(sample, executor);
-    return {input_nodes(sample), sample.edges()};
+    if constexpr (requires { sample.numbers; })
+        return {input_nodes(sample), sample.edges(), sample.numbers};
+    else
+        return {input_nodes(sample), sample.edges()};
 }
 
 /// Sample that training reads, as `dense_sample` and `neighbor_sample`: the number of `layers()`, `layer(i, …)` as a

@@ -247,6 +247,8 @@ public:
         }
     }
 
+    /// Number of nodes of the drawn sample.
+    [[nodiscard]] std::size_t nodes() const noexcept { return sample_.nodes().size(); }
     /// Number of bytes that `write` adds to a mini-batch.
     [[nodiscard]] std::size_t bytes_needed() const noexcept {
         return sample_.bytes_needed(options_.relations, options_.edge_ids);

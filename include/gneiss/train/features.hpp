@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <variant>
 
 #include <gneiss/cache/any_policy.hpp>
 #include <gneiss/core/bitmap.hpp>
@@ -131,6 +132,9 @@ struct feature_rows {
     feature_type type = feature_type::f32; ///< of the values
     bool normalized = false;               ///< rows are scaled by `normalize_row`
 };
+
+/// Input features: rows of a source, or all of them in memory, dense or sparse.
+using feature_input = std::variant<feature_rows, std::shared_ptr<const resident_features>>;
 
 /// Treatment of cached rows at the end of a superbatch. An emptied cache takes turns in memory with the inspection of
 /// the next one; a policy that controls it must keep its initial rows, the first that it admits is

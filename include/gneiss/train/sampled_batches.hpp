@@ -212,6 +212,7 @@ public:
                 } else {
                     const drawn_sample drawn = draw(mine->sampler, b, of, seeds);
                     b.nodes = drawn.nodes;
+                    b.numbers = drawn.numbers;
                     b.statistics.sampled_edges = drawn.edges;
                 }
                 if (of.coverage)

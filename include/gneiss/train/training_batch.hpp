@@ -73,6 +73,7 @@ struct state_work {
 struct training_batch : driven_batch<training_statistics, state_work> {
     // Written by the batch producer.
     std::span<const node_id> nodes;  ///< nodes whose rows the batch reads, distinct: sources of the first layer
+    std::span<const std::uint32_t> numbers; ///< of `nodes` in the state's graph, if it numbers its own; else empty
     layer_stack layers;              ///< the sample's; empty without an encoder, or if a device draws them
     std::optional<link_batch> links; ///< link prediction
     std::vector<node_id> seeds;      ///< node tasks: nodes whose outputs enter the loss
@@ -106,6 +107,7 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     void drop_sample() {
         links.reset();
         nodes = {};
+        numbers = {};
         layers = {};
         seeds = std::vector<node_id>(); // {} would keep the memory
         labels = std::vector<class_id>();

@@ -33,9 +33,6 @@ using ginex_batches = inspected_batches<sampled_batches<Task, no_topology, any_s
 /// control.
 using ginex_loop = train_loop<any_batches, any_features, no_embeddings, any_backend, any_reducer>;
 
-/// Input features: rows of a source, or all of them in memory, dense or sparse.
-using feature_input = std::variant<feature_rows, std::shared_ptr<const resident_features>>;
-
 /// Options of Ginex.
 struct ginex_options {
     std::uint64_t batch = 1000;                   ///< nodes, or edges
