@@ -136,6 +136,7 @@
 #include <gneiss/order/from_buckets.hpp>
 #include <gneiss/order/grid_walks.hpp>
 #include <gneiss/order/in_memory.hpp>
+#include <gneiss/order/large_batches.hpp>
 #include <gneiss/order/macro_batches.hpp>
 #include <gneiss/order/multistage_cost.hpp>
 #include <gneiss/order/node_plan.hpp>
@@ -175,6 +176,7 @@
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/link_batch.hpp>
 #include <gneiss/sample/link_batch_builder.hpp>
+#include <gneiss/sample/macro_batch.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor.hpp>

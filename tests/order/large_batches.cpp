@@ -46,7 +46,7 @@ TEST_CASE("large batches: every training node is in one, sizes differ by at most
     }
 }
 
-TEST_CASE("large batches: a function of seed and epoch, drawn anew by each") {
+TEST_CASE("large batches: a function of seed and epoch, another one in each") {
     const auto training = every_third(200);
     const auto of = [&](std::uint64_t seed, std::uint64_t epoch) {
         return all_of(large_batches(training, 40, seed, epoch));
@@ -62,7 +62,8 @@ TEST_CASE("large batches: two nodes share one as often as random ones do") {
     constexpr int epochs = 4000;
     for (int e = 0; e < epochs; ++e) {
         for (const auto& nodes : all_of(large_batches(training, 25, 3, static_cast<std::uint64_t>(e))))
-            together += std::ranges::binary_search(nodes, training[0]) && std::ranges::binary_search(nodes, training[1]);
+            together +=
+                std::ranges::binary_search(nodes, training[0]) && std::ranges::binary_search(nodes, training[1]);
     }
     CHECK(std::abs(together - epochs * 24 / 99) < 140); // five standard deviations
 }
@@ -71,8 +72,8 @@ TEST_CASE("large batches: bad input") {
     const auto training = every_third(10);
     CHECK_THROWS_AS(large_batches(training, 0, 1, 0), error);
     std::vector<node_id> nodes;
-    CHECK_THROWS_WITH_AS(large_batches(training, 5, 1, 0).choose(2, nodes),
-        doctest::Contains("large batch 2 of an epoch of 2"), error);
+    CHECK_THROWS_WITH_AS(
+        large_batches(training, 5, 1, 0).choose(2, nodes), doctest::Contains("large batch 2 of an epoch of 2"), error);
     CHECK(large_batches({}, 5, 1, 0).size() == 0);
 }
 

@@ -52,8 +52,8 @@ struct drawn_lists {
             auto& lists = hops.emplace_back();
             for (std::size_t v = 0; v < of.node_counts[h]; ++v)
                 for (std::uint32_t e = of.offsets[first + v]; e < of.offsets[first + v + 1]; ++e)
-                    lists[of.nodes[v]].emplace_back(of.nodes[of.neighbors[of.edge_counts[h] + e]],
-                        of.relations[of.edge_counts[h] + e]);
+                    lists[of.nodes[v]].emplace_back(
+                        of.nodes[of.neighbors[of.edge_counts[h] + e]], of.relations[of.edge_counts[h] + e]);
             first += of.node_counts[h] + std::size_t{1};
         }
     }
@@ -192,8 +192,7 @@ TEST_CASE("macro-batches: bad input") {
     const auto sample = [&](const macro_batch& from, std::vector<node_id> seeds) {
         (void)second.sample(key, from, seeds, on, arena);
     };
-    CHECK_THROWS_WITH_AS(
-        sample(sliced.macro, {0, 4}), doctest::Contains("node 4 is not in the large batch"), error);
+    CHECK_THROWS_WITH_AS(sample(sliced.macro, {0, 4}), doctest::Contains("node 4 is not in the large batch"), error);
     CHECK_THROWS_WITH_AS(sample(united.macro, {3, 3}), doctest::Contains("is given twice"), error);
     CHECK_NOTHROW(sample(sliced.macro, {}));
     const std::vector<excluded_edge<>> excluded{{}};

@@ -64,16 +64,14 @@ struct trainer {
             whole = std::make_unique<memory_csc>(files, budget);
             sampler = make_sampler(*whole, sampler_kind::neighbor, first, 9);
         }
-        training.emplace(make_joestar({.batch = with.batch,
-                                          .large_batch = with.large_batch,
-                                          .second = hops(),
-                                          .macro_batches = {.form = with.form,
-                                              .rows = with.rows,
-                                              .bytes = with.bytes,
-                                              .delta = with.delta},
-                                          .seed = 9,
-                                          .rows_in_flight = with.in_flight,
-                                          .sample_workers = with.sample_workers},
+        training.emplace(make_joestar(
+            {.batch = with.batch,
+                .large_batch = with.large_batch,
+                .second = hops(),
+                .macro_batches = {.form = with.form, .rows = with.rows, .bytes = with.bytes, .delta = with.delta},
+                .seed = 9,
+                .rows_in_flight = with.in_flight,
+                .sample_workers = with.sample_workers},
             {.first_stage = *sampler,
                 .features = input(),
                 .task = classified_nodes{data.labels,
@@ -93,10 +91,8 @@ struct trainer {
             return std::shared_ptr<const resident_features>(buffer->acquire(0));
         }
         source.emplace(std::in_place_type<disk_rows>, with.engines, data.stored(), gather_options{}, on, budget);
-        return feature_rows{.source = *source,
-            .columns = columns,
-            .type = data.features.type,
-            .normalized = data.features.normalized};
+        return feature_rows{
+            .source = *source, .columns = columns, .type = data.features.type, .normalized = data.features.normalized};
     }
     [[nodiscard]] epoch_plan states(std::uint64_t epoch) const {
         return large_batches(data.train, with.large_batch, 9, epoch).states();
@@ -141,8 +137,8 @@ TEST_CASE("macro-batches train the same bits for any threads, stores, slots, and
         const outcome expected = train(data, {.form = form});
         CHECK(expected.losses[1] < expected.losses[0]);
         CHECK(train(data, {.topology = "memory", .features = "memory", .form = form, .threads = 3}) == expected);
-        CHECK(train(data, {.form = form, .delta = false, .threads = 2, .sample_workers = 3, .in_flight = 4}) ==
-            expected);
+        CHECK(
+            train(data, {.form = form, .delta = false, .threads = 2, .sample_workers = 3, .in_flight = 4}) == expected);
         CHECK(train(data, {.form = form, .large_batch = 30}) != expected);
     }
 }
@@ -163,8 +159,8 @@ TEST_CASE("an epoch that is resumed anywhere, or evaluated in between, ends in t
                 if (++seen > at) stop.request_stop();
             };
             for (std::uint64_t e = 0; e < 2 && !stop.stop_requested(); ++e) {
-                const auto done = first.training->run(first.states(e), {e, {}, first.training->steps()}, observer,
-                    stop.get_token());
+                const auto done =
+                    first.training->run(first.states(e), {e, {}, first.training->steps()}, observer, stop.get_token());
                 from = done.position;
             }
             between = first.net.end({});

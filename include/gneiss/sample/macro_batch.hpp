@@ -163,19 +163,18 @@ public:
     /// \param drawn  of ascending seeds
     /// Throws errc::out_of_range for lists of 2³² edges.
     template <executor E>
-    mini_batch build(
-        const neighbor_sample<>& drawn, second_stage form, const E& executor, mini_batch_arena& arena) {
+    mini_batch build(const neighbor_sample<>& drawn, second_stage form, const E& executor, mini_batch_arena& arena) {
         const bool lists = form == second_stage::lists && drawn.hops() > 0;
         if (lists) unite(drawn, executor);
         const std::span<const std::uint32_t> offsets = lists ? std::span<const std::uint32_t>(offsets_) : drawn.offsets;
         const std::size_t edges = lists ? offsets_.back() : drawn.edges();
         const std::size_t counts = lists ? 2 : drawn.edge_counts.size();
         const auto bytes = [](std::size_t count, std::size_t each) { return mini_batch::array_bytes(count, each); };
-        mini_batch to = mini_batch::format(
-            arena.reserve(mini_batch::header_bytes() + bytes(drawn.nodes.size(), sizeof(node_id)) +
-                bytes(drawn.node_counts.size(), 4) + bytes(counts, 4) + bytes(offsets.size(), 4) + bytes(edges, 4) +
-                bytes(drawn.relations.empty() ? 0 : edges, sizeof(relation_id))),
-            drawn.key);
+        mini_batch to =
+            mini_batch::format(arena.reserve(mini_batch::header_bytes() + bytes(drawn.nodes.size(), sizeof(node_id)) +
+                                   bytes(drawn.node_counts.size(), 4) + bytes(counts, 4) + bytes(offsets.size(), 4) +
+                                   bytes(edges, 4) + bytes(drawn.relations.empty() ? 0 : edges, sizeof(relation_id))),
+                drawn.key);
         std::ranges::copy(drawn.nodes, to.add<node_id>("sample_nodes", drawn.nodes.size()).begin());
         std::ranges::copy(drawn.node_counts, to.add<std::uint32_t>("node_counts", drawn.node_counts.size()).begin());
         const auto edge_counts = to.add<std::uint32_t>("edge_counts", counts);
@@ -312,8 +311,7 @@ private:
         to.offsets.resize(known.size() + 1);
         to.offsets[0] = 0;
         for (std::size_t i = 0; i < known.size(); ++i)
-            to.offsets[i + 1] =
-                to.offsets[i] + static_cast<std::uint32_t>(from.of(hop, known[i]).neighbors.size());
+            to.offsets[i + 1] = to.offsets[i] + static_cast<std::uint32_t>(from.of(hop, known[i]).neighbors.size());
         to.neighbors.resize(to.offsets.back());
         to.numbers.resize(to.offsets.back());
         to.relations.resize(relations_ ? to.offsets.back() : 0);
@@ -331,8 +329,8 @@ private:
 
     /// Writes a drawn sample, whose nodes are numbers, and then its ids.
     template <class Write>
-    static macro_batch_sample write(const batch_key& key, const macro_batch& from, std::size_t nodes,
-        std::size_t bytes, mini_batch_arena& arena, Write&& write_sample) {
+    static macro_batch_sample write(const batch_key& key, const macro_batch& from, std::size_t nodes, std::size_t bytes,
+        mini_batch_arena& arena, Write&& write_sample) {
         mini_batch to = mini_batch::format(
             arena.reserve(mini_batch::header_bytes() + bytes + mini_batch::array_bytes(nodes, sizeof(node_id))), key);
         write_sample(to);

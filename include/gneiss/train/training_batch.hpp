@@ -72,14 +72,14 @@ struct state_work {
 /// One stage holds the batch at a time.
 struct training_batch : driven_batch<training_statistics, state_work> {
     // Written by the batch producer.
-    std::span<const node_id> nodes;  ///< nodes whose rows the batch reads, distinct: sources of the first layer
+    std::span<const node_id> nodes;         ///< nodes whose rows the batch reads, distinct: sources of the first layer
     std::span<const std::uint32_t> numbers; ///< of `nodes` in the state's graph, if it numbers its own; else empty
-    layer_stack layers;              ///< the sample's; empty without an encoder, or if a device draws them
-    std::optional<link_batch> links; ///< link prediction
-    std::vector<node_id> seeds;      ///< node tasks: nodes whose outputs enter the loss
-    std::vector<class_id> labels;    ///< node classification, by seed
-    std::vector<float> targets;      ///< node tasks with rows of targets: [seeds, columns], NaN: missing
-    std::vector<float> coverage;     ///< [nodes] chance of a neighbor to be resident; empty: all are, or not corrected
+    layer_stack layers;                     ///< the sample's; empty without an encoder, or if a device draws them
+    std::optional<link_batch> links;        ///< link prediction
+    std::vector<node_id> seeds;             ///< node tasks: nodes whose outputs enter the loss
+    std::vector<class_id> labels;           ///< node classification, by seed
+    std::vector<float> targets;             ///< node tasks with rows of targets: [seeds, columns], NaN: missing
+    std::vector<float> coverage; ///< [nodes] chance of a neighbor to be resident; empty: all are, or not corrected
     std::shared_ptr<access_window> window; ///< accesses around this batch, if known; else null
 
     // Written by the feature source and the embeddings.

@@ -36,8 +36,7 @@
 namespace gneiss {
 
 /// Appends the nodes of large batch `index` of an epoch, ascending: a pure function, called by the loading thread.
-using nodes_of_large_batch =
-    std::function<void(std::uint64_t epoch, std::uint64_t index, std::vector<node_id>& nodes)>;
+using nodes_of_large_batch = std::function<void(std::uint64_t epoch, std::uint64_t index, std::vector<node_id>& nodes)>;
 
 /// Options of macro-batches.
 struct macro_batch_options {
@@ -45,7 +44,7 @@ struct macro_batch_options {
     std::uint64_t rows = 0;                 ///< rows of dense features held at once, those of two macro-batches
     /// most of a macro-batch without those rows [bytes]: lists, ids, sparse rows; more is an error; 0: no bound
     std::uint64_t bytes = 0;
-    bool delta = true;              ///< rows that the macro-batch before holds stay, and are not read again
+    bool delta = true;               ///< rows that the macro-batch before holds stay, and are not read again
     trace_recorder* trace = nullptr; ///< gets a track of the loading thread; outlives the buffer
 };
 
@@ -130,7 +129,8 @@ public:
     static constexpr std::uint64_t list_bytes = 25;
     /// Returns the bytes of a row of dense features as they are held; 0: they are sparse.
     [[nodiscard]] std::uint64_t row_bytes() const {
-        if (const auto* rows = std::get_if<feature_rows>(&features_)) return gneiss::row_bytes(rows->type, rows->columns);
+        if (const auto* rows = std::get_if<feature_rows>(&features_))
+            return gneiss::row_bytes(rows->type, rows->columns);
         return sparse() ? 0 : resident().columns() * sizeof(float);
     }
     /// Returns the columns of the features.
@@ -237,8 +237,8 @@ private:
 
     void stage_sparse(std::uint64_t index, staged_macro_batch& to, macro_batch_counts& count) {
         resident().gather(executor_, to.graph_.ids(), to.sparse_);
-        const std::uint64_t bytes = 8 * to.sparse_.offsets.size() + 4 * to.sparse_.columns.size() +
-            4 * to.sparse_.values.size();
+        const std::uint64_t bytes =
+            8 * to.sparse_.offsets.size() + 4 * to.sparse_.columns.size() + 4 * to.sparse_.values.size();
         if (options_.bytes != 0 && to.graph_.bytes() + bytes > options_.bytes)
             throw over_budget(options_.bytes, {{name(index), to.graph_.bytes() + bytes}});
         count.rows += to.graph_.nodes();
@@ -286,10 +286,11 @@ private:
     /// Reads the rows of `fresh_` into `places_`.
     void read(std::size_t bytes) {
         if (auto* rows = std::get_if<feature_rows>(&features_)) {
-            rows->source.gather(fresh_, {.data = rows_.data(),
-                                            .stride = bytes,
-                                            .positions = places_,
-                                            .rows = static_cast<std::size_t>(options_.rows)});
+            rows->source.gather(fresh_,
+                {.data = rows_.data(),
+                    .stride = bytes,
+                    .positions = places_,
+                    .rows = static_cast<std::size_t>(options_.rows)});
             return;
         }
         constexpr std::size_t at_once = 4096;
@@ -346,8 +347,8 @@ private:
     mini_batch_arena scratch_;
     aligned_buffer<std::byte, 64> rows_; // [rows, row_bytes()], read by `gather` too
     std::vector<cache_slot> free_, places_;
-    slot_table held_;                // rows of the macro-batch made last
-    std::vector<node_id> held_ids_;  // its nodes
+    slot_table held_;               // rows of the macro-batch made last
+    std::vector<node_id> held_ids_; // its nodes
     std::vector<node_id> large_, fresh_;
     slot_set kept_;
 
