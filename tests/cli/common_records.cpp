@@ -119,7 +119,7 @@ TEST_CASE("a run survives the round trip through run.json") {
     run.preprocessing = {{"seconds", 1.5}};
     run.warm_start = {{"run", "runs/old"}};
     run.epochs = {full_epoch()};
-    for (const char* key : moved_keys) run.epochs[0].moved.emplace_back(key, 11);
+    for (const auto& [key, title] : moved_kinds) run.epochs[0].moved.emplace_back(key, 11);
     run.valid = run.test = {{"mrr", 0.5}};
     run.start = {{"mrr", 0.75}};
     run.warnings = {"one", "two"};

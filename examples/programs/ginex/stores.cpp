@@ -16,35 +16,10 @@
 
 namespace ginex {
 
-std::vector<gneiss::memory_need> needs_of_lists(const options& settings, const gneiss::csc_files& files) {
-    std::vector<gneiss::memory_need> needs{gneiss::csc_lists::need(files)};
-    if (*settings.topology == "memory") needs.push_back(gneiss::memory_csc::need(files));
-    return needs;
-}
-
-gneiss::disk_csc_options reading_of(const options& settings) {
-    gneiss::disk_csc_options result;
-    std::uint64_t nodes = *settings.batch, largest = 0;
-    for (const gneiss::hop_fanout& hop : settings.neighbor_options().fanout) {
-        const std::uint64_t places = nodes * (std::uint64_t{hop.in} + hop.out + hop.both); // nodes: at most a wave
-        largest = std::max(largest, places);
-        nodes = std::min<std::uint64_t>(nodes + places, result.wave);
-    }
-    result.wave = static_cast<std::size_t>(std::clamp<std::uint64_t>(largest, 1, result.wave));
-    return result;
-}
-
 topology::topology(const options& settings, const gneiss::csc_files& files, const gneiss::engine_factory& engines,
     gneiss::memory_budget& budget)
-    : options_(settings),
-      files_(files) {
-    if (*settings.topology == "disk")
-        disk_ = std::make_unique<gneiss::disk_csc>(files, engines, budget, reading_of(settings));
-    else if (*settings.topology == "mmap")
-        mapped_ = std::make_unique<gneiss::mapped_csc>(files, budget);
-    else
-        whole_ = std::make_unique<gneiss::memory_csc>(files, budget);
-}
+    : neighbor_store(*settings.topology, files, ginex::reading_of(settings), engines, budget),
+      options_(settings) {}
 
 gneiss::any_sampler topology::sampler() const {
     return visit([&](const auto& graph) {
@@ -57,17 +32,11 @@ std::unique_ptr<gneiss::superbatch_sampler> topology::ahead(
     const auto with = [&]<class Sampler>(std::type_identity<Sampler>) {
         const gneiss::neighbor_options hops = options_.neighbor_options();
         return std::make_unique<gneiss::superbatch_sampler>(
-            *disk_, hops.fanout.size(), [hops, seed = options_.seed] { return Sampler(hops, seed); }, how, executor,
+            *on_disk(), hops.fanout.size(), [hops, seed = options_.seed] { return Sampler(hops, seed); }, how, executor,
             budget);
     };
     if (options_.sampling() == gneiss::sampler_kind::dense) return with(std::type_identity<gneiss::dense_sampler<>>{});
     return with(std::type_identity<gneiss::neighbor_sampler<>>{});
-}
-
-gneiss::io_stats topology::io() const { return disk_ ? disk_->statistics().io : gneiss::io_stats{}; }
-
-std::uint64_t topology::nodes() const {
-    return visit([](const auto& graph) { return static_cast<std::uint64_t>(graph.nodes()); });
 }
 
 std::vector<std::uint32_t> topology::lengths() const {
@@ -163,19 +132,11 @@ features::features(const options& how, const gneiss::node_features& from, const 
     const gneiss::feature_files files = from.files();
     type_ = files.type;
     const std::string& kind = *how.feature_cache;
-    if (kind == "memory") { // one partition, always resident
-        store_.emplace(files, gneiss::row_partitioning{files.rows, 1});
-        const gneiss::epoch_plan whole{gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}};
-        whole_ = std::make_unique<gneiss::feature_buffer>(
-            *store_, engines, gneiss::feature_buffer::need(whole, *store_).bytes, budget);
-        whole_->begin_epoch(whole);
-        all_ = whole_->acquire(0);
+    if (kind == "memory") {
+        whole_.emplace(files, engines, budget);
         return;
     }
-    const gneiss::stored_rows rows{.path = files.values.path,
-        .offset = files.values.checksums.data_offset(),
-        .rows = files.rows,
-        .row_bytes = gneiss::row_bytes(type_, columns_)};
+    const gneiss::stored_rows rows = trainers::rows_of(files, columns_);
     if (kind == "mmap") {
         waiting_.emplace(*how.gather_threads);
         rows_.emplace(std::in_place_type<gneiss::mapped_rows>, rows, *waiting_);
@@ -204,7 +165,7 @@ features::features(const options& how, const gneiss::node_features& from, const 
 }
 
 gneiss::feature_input features::input() {
-    if (all_) return all_;
+    if (whole_) return whole_->all();
     return gneiss::feature_rows{.source = *rows_,
         .cache = cache_.get(),
         .policy = policy_ ? &*policy_ : nullptr,

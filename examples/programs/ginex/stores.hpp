@@ -15,7 +15,6 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
-#include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <gneiss/storage/adjacency/neighbor_cache.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
@@ -25,17 +24,13 @@
 #include <gneiss/train/tasks.hpp>
 #include <gneiss/train/trainers/ginex.hpp>
 
-#include "kit/graph/neighbor_lists.hpp"
+#include "kit/gnn/neighbor_store.hpp"
 #include "options.hpp"
 
 namespace ginex {
 
-using programs::lists_of;
 using programs::make_lists;
 using programs::occurrences;
-
-/// Returns the memory of offsets and, in memory, adjacency lists.
-[[nodiscard]] std::vector<gneiss::memory_need> needs_of_lists(const options& settings, const gneiss::csc_files& files);
 
 /// A sampler that counts the reads of each node's list that its draws are worth: see `visit_counter`.
 struct counting_sampler {
@@ -44,11 +39,13 @@ struct counting_sampler {
     std::optional<gneiss::any_sampler> sampler;
 };
 
-/// Returns how neighbors are read from disk: a wave holds the largest hop of a batch.
-[[nodiscard]] gneiss::disk_csc_options reading_of(const options& settings);
+/// Returns how neighbors are read from disk.
+[[nodiscard]] inline gneiss::disk_csc_options reading_of(const options& settings) {
+    return trainers::neighbor_store::reading_of(*settings.batch, settings.neighbor_options().fanout);
+}
 
 /// The graph as samplers see it, by `--topology`.
-class topology {
+class topology : public trainers::neighbor_store {
 public:
     topology(const options& settings, const gneiss::csc_files& files, const gneiss::engine_factory& engines,
         gneiss::memory_budget& budget);
@@ -58,12 +55,6 @@ public:
     /// Returns a sampler of superbatches that reads neighbors in passes. Precondition: the graph is on disk.
     [[nodiscard]] std::unique_ptr<gneiss::superbatch_sampler> ahead(const gneiss::superbatch_sampler_options& how,
         gneiss::executor_ref executor, gneiss::memory_budget& budget) const;
-    /// Returns the adjacency files.
-    [[nodiscard]] const gneiss::csc_files& files() const noexcept { return files_; }
-    /// Returns the graph on disk, else null.
-    [[nodiscard]] gneiss::disk_csc* on_disk() const noexcept { return disk_.get(); }
-    [[nodiscard]] gneiss::io_stats io() const;
-    [[nodiscard]] std::uint64_t nodes() const;
     /// Returns the length of each node's list.
     [[nodiscard]] std::vector<std::uint32_t> lengths() const;
     /// Returns the counts of `counting` samplers over `count` batches.
@@ -71,16 +62,7 @@ public:
         const gneiss::tbb_executor& executor, const std::stop_token& stop) const;
 
 private:
-    template <class Call>
-    auto visit(Call&& call) const {
-        return disk_ ? call(*disk_) : mapped_ ? call(*mapped_) : call(*whole_);
-    }
-
     const options& options_;
-    gneiss::csc_files files_;
-    std::unique_ptr<gneiss::disk_csc> disk_;
-    std::unique_ptr<gneiss::mapped_csc> mapped_;
-    std::unique_ptr<gneiss::memory_csc> whole_;
 };
 
 /// The training edges, all in memory, and their batches.
@@ -139,9 +121,7 @@ private:
     gneiss::extent_rows* extents_ = nullptr; ///< in rows_
     std::unique_ptr<gneiss::cached_rows<gneiss::any_row_source>> cache_;
     std::optional<gneiss::any_cache_policy> policy_;
-    std::optional<gneiss::feature_store> store_;
-    std::unique_ptr<gneiss::feature_buffer> whole_;
-    std::shared_ptr<const gneiss::resident_features> all_;
+    std::optional<trainers::whole_features> whole_;
 };
 
 } // namespace ginex

@@ -5,8 +5,6 @@
 #include <optional>
 #include <string>
 
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include <gneiss/cache/adjacency_cache_score.hpp>
@@ -17,6 +15,7 @@
 #include "commands.hpp"
 #include "kit/cli/machine.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/neighbor_store.hpp"
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/run/candidates.hpp"
 #include "kit/run/engine.hpp"
@@ -272,53 +271,6 @@ private:
     std::optional<gneiss::ginex_trainer> training_;
 };
 
-/// The adjacency files of a run, in the dataset. Where it is read-only missing files are built next to the run, which
-/// then takes them. A dry run leaves nothing: it builds missing files in the same place, and removes them.
-class list_files {
-public:
-    list_files(const gneiss::dataset& data, const options& how)
-        : direction_(how.neighbors()),
-          files_(lists_of(data, direction_)) {
-        if (programs::lists_exist(files_)) return;
-        if (!how.dry_run && ::access(data.directory().c_str(), W_OK) == 0) return;
-        if (how.resume && how.out) {
-            const gneiss::csc_files own =
-                programs::lists_in(*how.out / programs::checkpoint_directory / name, direction_);
-            if (programs::lists_exist(own)) {
-                files_ = own;
-                return;
-            }
-        }
-        const auto beside = std::filesystem::absolute(how.out.value_or("runs")).parent_path();
-        scratch_.emplace(programs::existing_parent(beside), ".gneiss-ginex-");
-        files_ = programs::lists_in(scratch_->path(), direction_);
-    }
-    [[nodiscard]] const gneiss::csc_files& operator*() const noexcept { return files_; }
-
-    /// True if the files are neither in the dataset nor in the run.
-    [[nodiscard]] bool homeless() const noexcept { return scratch_.has_value(); }
-    /// Moves them to a run's `checkpoint` directory. Precondition: none is open.
-    void move_to(const std::filesystem::path& checkpoint) {
-        const std::filesystem::path to = checkpoint / name;
-        gneiss::remove_tree(to);
-        (void)gneiss::make_directory(checkpoint);
-        std::error_code elsewhere;
-        std::filesystem::rename(scratch_->path(), to, elsewhere);
-        if (elsewhere)
-            std::filesystem::copy(
-                scratch_->path(), to, std::filesystem::copy_options::recursive); // another file system
-        scratch_.reset();
-        files_ = programs::lists_in(to, direction_);
-    }
-
-private:
-    static constexpr const char* name = programs::lists_directory;
-
-    gneiss::neighbor_direction direction_;
-    std::optional<gneiss::scratch_directory> scratch_;
-    gneiss::csc_files files_;
-};
-
 /// A run of Ginex: resolved flags, opened adjacency files, a profile of a few batches, and a memory plan based on it.
 class run final : public trainers::prepared_run {
 public:
@@ -389,7 +341,7 @@ private:
         trainers::check_warm_start(program, o, config_.command(), data_);
         if (!o.links()) backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         const gneiss::tbb_executor executor(o.threads);
-        const list_files& files = lists_at_.emplace(data_, o);
+        const trainers::run_lists& files = lists_at_.emplace(program, data_, o);
         try {
             make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop,
                 [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
@@ -457,7 +409,7 @@ private:
     gneiss::bucket_store buckets_;
     gneiss::memory_budget budget_;
     std::optional<training_edges> edges_; // with --task link
-    std::optional<list_files> lists_at_;
+    std::optional<trainers::run_lists> lists_at_;
     std::optional<topology> lists_;
     std::optional<gneiss::any_backend> backend_;
     training_plan plan_;

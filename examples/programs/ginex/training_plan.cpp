@@ -99,7 +99,7 @@ profile take_profile(const options& settings, const topology& graph, const gneis
     std::size_t row_bytes, const gneiss::seed_batches& batches, const trainers::classifier& net,
     const gneiss::tbb_executor& executor, gneiss::memory_budget& budget, const std::stop_token& stop) {
     profile seen;
-    seen.lists_in_memory = needs_of_lists(settings, files);
+    seen.lists_in_memory = trainers::neighbor_store::needs(*settings.topology, files);
     seen.batches = std::min<std::uint64_t>(16, batches.size());
     const bool both_caches = settings.caches_rows() && *settings.topology == "disk" &&
         *settings.pipeline != "alternate" && !settings.cache_split;
@@ -243,8 +243,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     for (const gneiss::memory_need& need : seen.lists_in_memory) plan.memory.add(need);
     if (*settings.topology == "disk") plan.memory.add(gneiss::disk_csc::need(reading_of(settings)));
     if (*settings.feature_cache == "memory")
-        plan.memory.add(
-            gneiss::feature_buffer::need({gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}}, store));
+        plan.memory.add(trainers::whole_features::need(store));
     else if (*settings.feature_cache != "mmap")
         plan.memory.add({row_gather, result.staging_bytes + result.batch_nodes * 28});
     const bool bounded = net.encode.inputs().sparse == 0; // entries of sparse rows are known later

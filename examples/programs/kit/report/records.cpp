@@ -218,7 +218,7 @@ epoch_record epoch_from_json(const json& object) {
     get(object, "read_bytes", record.read_bytes);
     get(object, "write_bytes", record.write_bytes);
     get(object, "read_requests", record.read_requests);
-    for (const char* key : moved_keys)
+    for (const auto& [key, title] : moved_kinds)
         if (const auto found = object.find(key); found != object.end())
             record.moved.emplace_back(key, found->get<std::uint64_t>());
     get(object, "wait_seconds", record.wait_seconds);

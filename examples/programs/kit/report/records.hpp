@@ -65,7 +65,7 @@ struct epoch_record {
     std::optional<std::uint64_t> read_bytes{}, write_bytes{}, read_requests{};
     std::optional<double> wait_seconds{}, hit_rate{};
     named<double> stage_seconds{};
-    named<std::uint64_t> moved{}; ///< bytes by purpose, of `moved_keys`; a member of its own for each in JSON
+    named<std::uint64_t> moved{}; ///< by purpose, of `moved_kinds`; a member of its own for each in JSON
     std::optional<std::uint64_t> sampled_edges{};
     std::optional<double> staleness_p50{}, staleness_max{};
     std::vector<std::uint32_t> passes{}; ///< over each macro-batch; 0: it had no training nodes
@@ -74,10 +74,18 @@ struct epoch_record {
     std::optional<evaluation_record> evaluation{}; ///< after the epoch's `seconds`
 };
 
-/// Purposes of bytes that an epoch moves: reads of features and of neighbors; of the first, those of passes that deal
-/// rows out, and what they write; of the second, those of passes.
-inline constexpr std::array<const char*, 5> moved_keys{
-    "gather_bytes", "sample_bytes", "scanned_bytes", "dealt_bytes", "sample_scanned_bytes"};
+/// What an epoch moves for a purpose, with its title on the page.
+struct moved_kind {
+    const char* key;
+    const char* title; ///< empty: not on the page
+};
+/// Reads of features and of neighbors [bytes]; of the first, those of passes that deal rows out, and what they write;
+/// of the second, those of passes. Then macro-batches that were sampled, and what was moved for them.
+inline constexpr std::array<moved_kind, 9> moved_kinds{
+    {{"gather_bytes", "read by gather"}, {"sample_bytes", "read by sampling"}, {"scanned_bytes", "read by scan passes"},
+        {"dealt_bytes", "written by scan passes"}, {"sample_scanned_bytes", "read by passes over neighbors"},
+        {"transferred_bytes", "moved for macro-batches"}, {"macro_batches", ""}, {"transferred_rows", ""},
+        {"transferred_edges", ""}}};
 
 /// Returns the mean over the macro-batches of an epoch that had training nodes; 0 if no passes are recorded.
 [[nodiscard]] double mean_passes(const epoch_record& epoch);

@@ -553,13 +553,12 @@ std::string io_table(const run_record& run) {
     };
     bytes("read", &epoch_record::read_bytes);
     bytes("written", &epoch_record::write_bytes);
-    constexpr std::array<const char*, moved_keys.size()> titles{"read by gather", "read by sampling",
-        "read by scan passes", "written by scan passes", "read by passes over neighbors"};
-    for (std::size_t i = 0; i < titles.size(); ++i) {
-        const auto sum = total(
-            run, [&](const epoch_record& e) -> std::optional<double> { return value_of(e.moved, moved_keys[i]); });
+    for (const moved_kind& kind : moved_kinds) {
+        if (*kind.title == '\0') continue;
+        const auto sum =
+            total(run, [&](const epoch_record& e) -> std::optional<double> { return value_of(e.moved, kind.key); });
         if (sum && *sum > 0)
-            rows.push_back({{titles[i]}, {human_bytes(*sum)}, {seconds > 0 ? human_bandwidth(*sum / seconds) : ""}});
+            rows.push_back({{kind.title}, {human_bytes(*sum)}, {seconds > 0 ? human_bandwidth(*sum / seconds) : ""}});
     }
     if (const auto requests = total(run, member(&epoch_record::read_requests))) {
         rows.push_back(

@@ -96,8 +96,11 @@ void run_options::add_memory(programs::command& to, const std::string& orders, c
 void run_options::add_device(programs::command& to) {
     to.group("Execution");
     to.option("device", device, "device that computes batches").choices({"cpu", "cuda"}).neutral();
-    to.option("device-memory", device_memory, "limit of GPU memory")
-        .default_text("nine tenths of its free memory")
+    to.option("device-memory", device_memory,
+          tiers_on_cpu ? "limit of GPU memory; on the CPU: of the macro-batches, within --memory"
+                       : "limit of GPU memory")
+        .default_text(
+            tiers_on_cpu ? "nine tenths of its free memory; on the CPU: none" : "nine tenths of its free memory")
         .neutral();
 }
 
@@ -135,7 +138,7 @@ void run_options::add_output(programs::command& to, const std::string& program) 
 void run_options::check_device() const {
     if (device != "cpu" || resume) return; // a resume may leave the device, see resolve_machine
     if (store == "device") throw programs::usage_error("--store device is for --device cuda");
-    if (device_memory) throw programs::usage_error("--device-memory is for --device cuda");
+    if (device_memory && !tiers_on_cpu) throw programs::usage_error("--device-memory is for --device cuda");
 }
 
 bool is_order_file(const std::string& order) {
@@ -177,7 +180,7 @@ void run_options::resolve_machine() {
     keep_input(warm_start_dataset);
     if (device == "cpu") { // of a run that is resumed without its device
         if (store == "device") store = "memory";
-        device_memory.reset();
+        if (!tiers_on_cpu) device_memory.reset();
     }
 }
 

@@ -45,6 +45,7 @@ struct run_options {
 
     std::string device = "cpu";
     std::optional<programs::byte_size> device_memory;
+    bool tiers_on_cpu = false; ///< no flag: `device_memory` bounds a second tier on the CPU, too
     std::uint64_t threads = 0;
     std::optional<std::uint64_t> staleness;
     bool deterministic = false;

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <gneiss/order/large_batches.hpp>
+#include <gneiss/train/trainers/ginex.hpp>
+#include <gneiss/train/trainers/joestar.hpp>
+
+#include "commands.hpp"
+#include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/neighbor_store.hpp"
+#include "kit/gnn/node_classification_training.hpp"
+#include "kit/run/engine.hpp"
+#include "kit/run/train.hpp"
+#include "train.hpp"
+#include "training_plan.hpp"
+
+namespace joestar {
+
+namespace {
+
+/// Assembles Joestar: graph and features in memory or on disk, macro-batches one ahead, batches within them, an
+/// encoder. Without macro-batches, batches are sampled in the whole graph.
+class training final : public trainers::node_classification_training {
+public:
+    /// Starts a run, or resumes it. `lists` are charged to the budget, too.
+    training(const parts& of, const options& how, const training_plan& plan, const trainers::neighbor_store& lists)
+        : node_classification_training(of),
+          options_(how),
+          plan_(plan),
+          lists_(lists) {
+        const auto nodes = [this](std::uint32_t, std::vector<gneiss::node_id>& out) { out = of_.classes->train; };
+        const gneiss::gnn_task task = of.classes->truth.task(nodes, how.class_weights, of.data, of.classes->train);
+        const gneiss::any_sampler sampler = lists.visit([&](const auto& graph) {
+            return how.single()
+                ? gneiss::make_sampler(graph, how.sampling(), how.neighbor_options(), how.seed)
+                : gneiss::make_sampler(graph, gneiss::sampler_kind::neighbor, how.first_hops(), how.seed);
+        });
+        const gneiss::feature_input rows = features(of.features);
+        const std::size_t workers = how.pipeline_options().sample_workers;
+        if (how.single()) {
+            single_.emplace(
+                gneiss::make_ginex({.batch = *how.batch,
+                                       .seed = how.seed,
+                                       .rows_in_flight = static_cast<std::size_t>(how.in_flight),
+                                       .sample_workers = workers,
+                                       .batch_nodes = plan.room_nodes,
+                                       .encoder_memory = plan.encoder_bytes,
+                                       .spare_memory = plan.spare_bytes,
+                                       .trace = of.run.recorder(),
+                                       .superbatches = {.schedule = gneiss::superbatch_schedule::conventional}},
+                    gneiss::ginex_parts{.sampler = sampler,
+                        .features = rows,
+                        .task = task,
+                        .nodes = of.data.manifest().nodes,
+                        .encode = of.net.encode,
+                        .weights = of.net.weights,
+                        .optimizer = how.dense_optimizer(0),
+                        .backend = of.backend},
+                    executor_));
+            return;
+        }
+        staged_.emplace(gneiss::make_joestar({.batch = std::min(*how.batch, plan.large),
+                                                 .large_batch = plan.large,
+                                                 .second = how.second_hops(),
+                                                 .macro_batches = plan.macro_batches,
+                                                 .seed = how.seed,
+                                                 .rows_in_flight = static_cast<std::size_t>(how.in_flight),
+                                                 .sample_workers = workers,
+                                                 .batch_nodes = plan.room_nodes,
+                                                 .encoder_memory = plan.encoder_bytes,
+                                                 .spare_memory = plan.spare_bytes,
+                                                 .trace = of.run.recorder()},
+            gneiss::joestar_parts{.first_stage = sampler,
+                .features = rows,
+                .task = task,
+                .nodes = of.data.manifest().nodes,
+                .encode = of.net.encode,
+                .weights = of.net.weights,
+                .optimizer = how.dense_optimizer(0),
+                .backend = of.backend},
+            executor_, of.budget));
+    }
+
+    [[nodiscard]] gneiss::pipeline_statistics pipeline() const override {
+        return single_ ? single_->statistics() : staged_->statistics();
+    }
+    [[nodiscard]] gneiss::io_stats io() const override {
+        gneiss::io_stats sum = lists_.io();
+        if (rows_) sum += rows_->statistics().io;
+        return sum;
+    }
+    [[nodiscard]] programs::named<std::uint64_t> moved() const override {
+        programs::named<std::uint64_t> result;
+        if (rows_) result.emplace_back("gather_bytes", rows_->statistics().io.read_bytes);
+        if (lists_.on_disk() != nullptr) result.emplace_back("sample_bytes", lists_.io().read_bytes);
+        if (!staged_) return result;
+        const gneiss::macro_batch_counts seen = gneiss::staged(*staged_);
+        result.emplace_back("macro_batches", seen.macro_batches);
+        result.emplace_back("transferred_rows", seen.rows);
+        result.emplace_back("transferred_edges", seen.edges);
+        result.emplace_back("transferred_bytes", seen.bytes);
+        return result;
+    }
+
+private:
+    /// Opens the features: in memory, or on disk.
+    [[nodiscard]] gneiss::feature_input features(const gneiss::node_features& from) {
+        const gneiss::feature_files files = from.files();
+        if (*options_.feature_cache == "memory") {
+            whole_.emplace(files, of_.engine.make, of_.budget);
+            return whole_->all();
+        }
+        gneiss::gather_options reads{.staging_bytes = static_cast<std::size_t>(plan_.staging_bytes)};
+        if (const auto device = trainers::device_profile(of_.data, options_))
+            reads.coalesce_bytes = static_cast<std::size_t>(device->coalesce_bytes);
+        rows_.emplace(std::in_place_type<gneiss::disk_rows>, of_.engine.make, trainers::rows_of(files, from.columns()),
+            reads, executor_, of_.budget);
+        return gneiss::feature_rows{.source = *rows_,
+            .columns = static_cast<std::size_t>(from.columns()),
+            .type = files.type,
+            .normalized = *options_.normalize_features};
+    }
+
+    trainers::epoch_end train_epoch(
+        const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
+        const gneiss::training_optimizers by{
+            gneiss::any_row_optimizer(gneiss::sgd{}), options_.dense_optimizer(from.epoch, plateau())};
+        gneiss::training_epoch done;
+        if (single_) {
+            single_->set_optimizers(by);
+            done = single_->run(gneiss::whole_graph(), from, observer, stop);
+        } else {
+            staged_->set_optimizers(by);
+            const gneiss::large_batches cut(of_.classes->train, plan_.large, options_.seed, from.epoch);
+            done = staged_->run(cut.states(), from, observer, stop);
+        }
+        return {done.position, done.stopped};
+    }
+
+    std::uint64_t memory_between_epochs() override {
+        return single_ ? trainers::enter_evaluation(of_.plan, *single_, true)
+                       : trainers::enter_evaluation(of_.plan, *staged_, false);
+    }
+
+    const options& options_;
+    const training_plan& plan_;
+    const trainers::neighbor_store& lists_;
+    std::optional<trainers::whole_features> whole_;
+    std::optional<gneiss::any_row_source> rows_;
+    std::optional<gneiss::ginex_trainer> single_;
+    std::optional<gneiss::joestar_trainer> staged_;
+};
+
+/// A run of Joestar: resolved flags, opened adjacency files, and a memory plan based on samples of a few macro-batches.
+class run final : public trainers::prepared_run {
+public:
+    using options = joestar::options;
+    static constexpr const char* program = joestar::program;
+
+    run(const options& given, trainers::run_context&& context)
+        : prepared_run(std::move(context)),
+          data_(*context_.data),
+          config_(program, resolve(given, data_)),
+          net_(config_.flags, data_),
+          features_(data_.features()),
+          buckets_(data_.buckets()),
+          budget_(config_.flags.memory->bytes),
+          classes_(data_) {
+        options& o = config_.flags;
+        const bool chosen = !o.topology && !o.feature_cache, fits = bytes_in_memory(o, data_, net_) <= o.memory->bytes,
+                   sparse = data_.has("features.indptr");
+        if (!o.topology) o.topology = fits ? "memory" : "disk";
+        if (!o.feature_cache) o.feature_cache = fits || sparse ? "memory" : "none";
+        if (*o.normalize_features) features_.normalize_rows();
+        const gneiss::dataset_manifest& graph = data_.manifest();
+        trainers::check_class_weights(o.class_weights, data_);
+        trainers::run_reporter& live = context_.live;
+        live.say(fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({}); {}, "
+                             "neighbors in {}, rows {}",
+            graph.name, graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train,
+            *o.layers, graph.node_attributes.features, *o.fanout, *o.direction,
+            o.single() ? "one stage" : fmt::format("two stages ({})", *o.second_stage),
+            *o.topology == "disk" ? "a file" : "memory", *o.feature_cache == "none" ? "in a file" : "in memory"));
+        if (chosen && !fits)
+            live.say(fmt::format("neighbors and features in memory need {}, more than the budget: they stay on disk",
+                gneiss::format_bytes(bytes_in_memory(o, data_, net_))));
+        if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty()) live.warn(doubt);
+        trainers::check_warm_start(program, o, config_.command(), data_);
+        backend_ = trainers::classifier_on(context_.device.get(), o, net_);
+        const gneiss::tbb_executor executor(o.threads);
+        const trainers::run_lists& files = lists_at_.emplace(program, data_, o);
+        programs::make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop,
+            [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
+        open_lists();
+        plan_ = plan_training(
+            {o, data_, features_, net_, *lists_, classes_.train, executor, budget_.used(), context_.stop});
+        if (o.single()) return;
+        o.macro = std::to_string(plan_.large);
+        live.say(plan_.traffic);
+    }
+
+    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
+    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
+    [[nodiscard]] const gneiss::training_plan& plan() const override { return plan_.common; }
+    [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
+    [[nodiscard]] trainers::run_loop_options loop() const override {
+        trainers::run_loop_options result = trainers::node_classification_loop(config_.flags, data_);
+        if (!config_.flags.single()) result.state = "macro-batch";
+        return result;
+    }
+    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
+        config_.flags.place(dataset, out);
+    }
+    void open(const trainers::opened_run& opened) override {
+        if (!lists_at_->homeless()) return;
+        lists_.reset();
+        lists_at_->move_to(opened.directory.checkpoint());
+        open_lists();
+    }
+    [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
+        return std::make_unique<training>(
+            training::parts{config_.flags, config_.command(), data_, data_, features_, &classes_, plan_.common, opened,
+                context_.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live},
+            config_.flags, plan_, *lists_);
+    }
+
+private:
+    void open_lists() {
+        const options& o = config_.flags;
+        lists_.emplace(*o.topology, **lists_at_, o.reading(data_.manifest()), context_.engine.make, budget_);
+    }
+
+    const gneiss::dataset& data_;
+    trainers::configuration<options> config_;
+    trainers::classifier net_;
+    gneiss::node_features features_;
+    gneiss::bucket_store buckets_;
+    gneiss::memory_budget budget_;
+    trainers::node_classification classes_;
+    std::optional<trainers::run_lists> lists_at_;
+    std::optional<trainers::neighbor_store> lists_;
+    std::optional<gneiss::any_backend> backend_;
+    training_plan plan_;
+};
+
+} // namespace
+
+trainers::run_result train(const options& flags, trainers::run_events events, const std::stop_token& stop) {
+    return trainers::run_trainer<run>(flags, std::move(events), stop);
+}
+
+void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }
+
+} // namespace joestar

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <gneiss/order/large_batches.hpp>
+#include <gneiss/order/multistage_cost.hpp>
+#include <gneiss/sample/node_batches.hpp>
+
+#include "kit/cli/machine.hpp"
+#include "kit/gnn/class_weights.hpp"
+#include "kit/gnn/node_metrics.hpp"
+#include "kit/run/link_evaluation.hpp"
+#include "kit/run/refused_plan.hpp"
+
+namespace joestar {
+
+namespace {
+
+/// Returns somewhat more than was drawn: sizes are sums of draws, so eight square roots are far more than they differ
+/// by.
+std::uint64_t some_more(std::uint64_t drawn) {
+    return drawn + static_cast<std::uint64_t>(8 * std::sqrt(static_cast<double>(drawn))) + 16;
+}
+
+class planner {
+public:
+    explicit planner(const planned_run& run)
+        : run_(run),
+          how_(run.how),
+          graph_(run.data.manifest()),
+          buckets_(run.data.buckets()),
+          store_(run.features.files(), {graph_.nodes, 1}),
+          least_evaluation_(trainers::least_evaluation(how_, run.net, run.features, buckets_)),
+          rss_(programs::anonymous_rss()) {}
+
+    [[nodiscard]] training_plan choose() const {
+        const auto all = static_cast<std::uint64_t>(run_.train.size());
+        if (how_.single()) return fitting(with(draw(0)));
+        if (const auto asked = how_.macro_nodes(graph_)) {
+            training_plan plan = with(draw(*asked));
+            if (fits(plan)) return plan;
+            const training_plan best = largest(std::min(*how_.batch, all), *asked);
+            refuse(plan,
+                fits(best) ? fmt::format("--macro {} fits, {} does not", best.large, *asked)
+                           : fmt::format("no --macro fits: one of {} nodes takes {}", best.large,
+                                 gneiss::format_bytes(best.common.memory_bytes())));
+        }
+        return fitting(largest(std::min(*how_.batch, all), all));
+    }
+
+private:
+    /// Returns the plan of the largest macro-batch that fits, or of the smallest. Sizes grow less than their number of
+    /// training nodes: what twice as many would need at most is known before they are drawn.
+    [[nodiscard]] training_plan largest(std::uint64_t least, std::uint64_t most) const {
+        profile seen = draw(least);
+        training_plan best = with(seen);
+        while (fits(best) && seen.large < most) {
+            double step = 2;
+            while (step > 1.05 && !fits(with(scaled(seen, step)))) step = 1 + (step - 1) / 2;
+            if (step <= 1.05) break;
+            const auto next = static_cast<std::uint64_t>(static_cast<double>(seen.large) * step);
+            const profile more = draw(std::min(std::max(next, seen.large + 1), most));
+            training_plan larger = with(more);
+            if (!fits(larger)) break;
+            seen = more;
+            best = std::move(larger);
+        }
+        return best;
+    }
+    [[nodiscard]] static profile scaled(profile of, double factor) {
+        for (std::uint64_t* size : {&of.large, &of.nodes, &of.edges, &of.bytes})
+            *size = static_cast<std::uint64_t>(std::ceil(static_cast<double>(*size) * factor));
+        return of;
+    }
+
+    /// Draws the first macro-batch of epoch 0 with `large` training nodes, or none, and batches within it.
+    [[nodiscard]] profile draw(std::uint64_t large) const {
+        profile seen{.large = large};
+        std::vector<gneiss::node_id> nodes(run_.train.begin(), run_.train.end());
+        gneiss::mini_batch_arena scratch, arena, of_batch;
+        gneiss::layer_stack layers;
+        const auto see = [&](const gneiss::drawn_sample& sample) {
+            seen.batch_nodes = std::max<std::uint64_t>(seen.batch_nodes, sample.nodes.size());
+            seen.batch_edges = std::max(seen.batch_edges, sample.edges);
+            seen.batch_bytes = std::max<std::uint64_t>(seen.batch_bytes, of_batch.reserved() + layers.memory_bytes());
+            seen.encoder = std::max(seen.encoder, run_.net.encode.memory_of(layers, sample.nodes.size()));
+        };
+        std::vector<gneiss::node_id> seeds;
+        const auto each_batch = [&](const auto& visit) {
+            const gneiss::node_batches batches(nodes, *how_.batch, how_.seed, 0, 0);
+            for (std::uint64_t k = 0; k < std::min<std::uint64_t>(batches.size(), 4); ++k) {
+                trainers::throw_if_stopped(run_.stop);
+                batches.choose(k, seeds);
+                visit(gneiss::batch_key{0, {0, 0, k}});
+            }
+        };
+        if (large == 0) {
+            gneiss::any_sampler sampler = run_.lists.visit([&](const auto& graph) {
+                return gneiss::make_sampler(graph, how_.sampling(), how_.neighbor_options(), how_.seed);
+            });
+            each_batch([&](const gneiss::batch_key& key) {
+                see(sampler.read(sampler.sample(key, seeds, run_.executor, of_batch), layers, run_.executor));
+            });
+            return seen;
+        }
+        gneiss::large_batches(run_.train, large, how_.seed, 0).choose(0, nodes);
+        const gneiss::batch_key key{0, {0, 0, ~std::uint64_t{0}}};
+        gneiss::neighbor_sampler<> first(how_.first_hops(), how_.seed);
+        run_.lists.visit([&](const auto& graph) {
+            const auto drawn =
+                first.sample(key, graph, std::span<const gneiss::node_id>(nodes), run_.executor, scratch);
+            seen.nodes = drawn.nodes.size();
+            seen.edges = drawn.edges();
+            gneiss::macro_batch_builder builder;
+            const gneiss::macro_batch macro(builder.build(drawn, how_.form(), run_.executor, arena));
+            seen.bytes = macro.bytes();
+            gneiss::second_stage_sampler second(how_.second_hops(), how_.seed);
+            each_batch([&](const gneiss::batch_key& of) {
+                see(gneiss::lay_out(second.sample(of, macro, seeds, run_.executor, of_batch), layers, run_.executor));
+            });
+        });
+        return seen;
+    }
+
+    [[nodiscard]] bool fits(const training_plan& plan) const {
+        return plan.common.fits() && (!on_cpu_tier() || plan.macro_bytes <= how_.device_memory->bytes);
+    }
+    [[nodiscard]] bool on_cpu_tier() const { return how_.device == "cpu" && how_.device_memory.has_value(); }
+    /// Throws what the plan lacks: memory, or memory of the second tier.
+    [[noreturn]] void refuse(const training_plan& plan, const std::string& help) const {
+        if (plan.common.fits())
+            throw trainers::refused_plan(how_.device_memory->bytes,
+                std::vector<gneiss::memory_need>{{"macro-batches", plan.macro_bytes}},
+                "--device-memory holds two macro-batches; " + help);
+        throw trainers::refused_plan(plan.common.budget, plan.common.memory, help);
+    }
+    [[nodiscard]] training_plan fitting(training_plan plan) const {
+        if (fits(plan)) return plan;
+        refuse(plan,
+            fmt::format("what helps: a larger {}, a smaller --batch or --fanout{}",
+                plan.common.fits() ? "--device-memory" : "--memory",
+                *how_.topology == "memory" || *how_.feature_cache == "memory"
+                    ? ", --topology disk and --feature-cache none"
+                    : ""));
+    }
+
+    [[nodiscard]] training_plan with(const profile& seen) const {
+        training_plan result;
+        gneiss::training_plan& plan = result.common;
+        plan.budget = how_.memory->bytes;
+        plan.partitioning = buckets_.rows();
+        plan.slots = plan.partitioning.partitions;
+        plan.in_memory = *how_.topology == "memory" && *how_.feature_cache == "memory";
+        const std::uint64_t nodes = std::min(graph_.nodes, some_more(seen.nodes)),
+                            batch_nodes = std::min(graph_.nodes, some_more(seen.batch_nodes));
+        const std::size_t columns = run_.net.encode.inputs().dense;
+        const std::uint64_t row = store_.sparse() ? 0
+            : *how_.feature_cache == "memory"     ? columns * sizeof(float)
+                                                  : store_.row_bytes();
+        result.staging_bytes =
+            std::clamp<std::uint64_t>(plan.budget / 64, std::uint64_t{4} << 20, gneiss::gather_options{}.staging_bytes);
+        const std::uint64_t counted = run_.charged + how_.outside.value_or(programs::memory_use{}).anonymous,
+                            code = std::uint64_t{20} << 20;
+        plan.memory.reserve({"program", rss_ - std::min(rss_, counted) + code});
+        plan.memory.reserve(trainers::label_need(graph_, !how_.no_eval));
+        if (!how_.no_eval) plan.memory.reserve(trainers::node_metrics::need(graph_));
+        plan.memory.reserve(run_.net.need());
+        for (const gneiss::memory_need& need : trainers::neighbor_store::needs(*how_.topology, run_.lists.files()))
+            plan.memory.add(need);
+        if (*how_.topology == "disk") plan.memory.add(gneiss::disk_csc::need(how_.reading(graph_)));
+        if (*how_.feature_cache == "memory")
+            plan.memory.add(trainers::whole_features::need(store_));
+        else
+            plan.memory.add({"row gather", result.staging_bytes + 28 * (seen.large == 0 ? batch_nodes : nodes)});
+        if (seen.large != 0) {
+            const double entries =
+                store_.sparse() ? static_cast<double>(store_.nnz()) / static_cast<double>(graph_.nodes) : 0; // of a row
+            const auto sparse = static_cast<std::uint64_t>(static_cast<double>(nodes) * (8 + 8 * 1.25 * entries));
+            result.large = seen.large;
+            result.macro_batches = {.form = how_.form(),
+                .rows = how_.delta ? std::min(2 * nodes, graph_.nodes) : 2 * nodes,
+                .bytes = some_more(seen.bytes) + seen.bytes / 8 + (store_.sparse() ? sparse : 0) + 65536,
+                .delta = how_.delta};
+            const gneiss::memory_need need = gneiss::macro_batch_buffer::need(result.macro_batches, row);
+            result.macro_bytes = need.bytes;
+            plan.memory.add(need);
+            plan.memory.reserve(first_stage(seen));
+            result.traffic = traffic(seen, row);
+        }
+        batches(result, seen, batch_nodes, columns);
+        plan.disk_bytes = 4 * run_.net.weights.size_bytes() + (std::uint64_t{1} << 20) +
+            trainers::evaluation_files(how_, run_.net, run_.features, buckets_, plan.evaluation_bytes);
+        return result;
+    }
+    /// Returns the scratch of the first stage.
+    [[nodiscard]] gneiss::memory_need first_stage(const profile& seen) const {
+        const std::uint64_t edges = some_more(seen.edges), nodes = some_more(seen.nodes);
+        // numbers of nodes, each hop's lists, and for the union of hops its sample and lists of pairs
+        const std::uint64_t numbering = 8 * 4 * std::bit_ceil(nodes + 1024) + 8 * nodes;
+        const std::uint64_t united =
+            how_.form() == gneiss::second_stage::lists ? seen.bytes + 8 * edges + 12 * nodes : 0;
+        return {"first stage", numbering + 16 * edges + 12 * nodes + united + (std::uint64_t{1} << 20)};
+    }
+    /// Adds batches, samplers, encoder and evaluation.
+    void batches(training_plan& to, const profile& seen, std::uint64_t batch_nodes, std::size_t columns) const {
+        gneiss::training_plan& plan = to.common;
+        const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(how_.training_options(),
+            {.nodes = batch_nodes,
+                .edges = some_more(seen.batch_edges),
+                .all_nodes = batch_nodes,
+                .columns = run_.net.encode.inputs(),
+                .sparse_entries = store_.sparse() ? store_.nnz() : 0,
+                .targets = *how_.node_task == "classes" ? 0 : run_.net.encode.outputs()},
+            trainers::layers_of(run_.net.encode));
+        const std::uint64_t workers = std::max<std::uint64_t>(how_.pipeline_options().sample_workers, 1);
+        const bool bounded = run_.net.encode.inputs().sparse == 0; // entries of sparse rows are known later
+        to.encoder_bytes = bounded ? std::min(bound.encoder, some_more(seen.encoder)) : 0;
+        to.room_nodes = batch_nodes;
+        const gneiss::memory_need encoder = bound.encoders(to.encoder_bytes);
+        const std::uint64_t sample = seen.batch_bytes * 9 / 8 + (std::uint64_t{1} << 20),
+                            bytes = (how_.in_flight + workers) * sample +
+            how_.in_flight * batch_nodes * columns * sizeof(float);
+        const std::uint64_t freed = bytes + encoder.bytes + to.macro_bytes,
+                            between = least_evaluation_ - std::min(least_evaluation_, freed);
+        plan.memory.reserve({"batches", bytes});
+        plan.memory.reserve(bound.samplers(workers));
+        plan.memory.reserve(encoder);
+        plan.memory.reserve({"evaluation", between});
+        plan.evaluation_bytes = freed + between;
+        to.spare_bytes = between + plan.budget - std::min(plan.budget, plan.memory_bytes());
+    }
+    /// Returns what two stages move, by the model of the thesis: bytes for a macro-batch, and for its batches one by
+    /// one.
+    [[nodiscard]] std::string traffic(const profile& seen, std::uint64_t row) const {
+        const double width = row != 0 ? static_cast<double>(row)
+                                      : static_cast<double>(store_.nnz()) * 8 / static_cast<double>(graph_.nodes);
+        const double batches = std::ceil(static_cast<double>(seen.large) / static_cast<double>(*how_.batch));
+        const gneiss::multistage_cost cost{
+            .batch = static_cast<double>(seen.batch_nodes) * width + 4 * static_cast<double>(seen.batch_edges),
+            .macro_batch = static_cast<double>(seen.nodes) * width + static_cast<double>(seen.bytes),
+            .batches_of_it = batches};
+        return fmt::format(
+            "a macro-batch of {} nodes, {:.0f} batches: {} nodes and {}, {} of what its batches would move "
+            "alone{}",
+            seen.large, batches, programs::human_count(static_cast<double>(seen.nodes)),
+            gneiss::format_bytes(static_cast<std::uint64_t>(cost.macro_batch)), programs::human_percent(cost.ratio()),
+            cost.ratio() < 1 ? "" : ": nothing is gained");
+    }
+
+    const planned_run& run_;
+    const options& how_;
+    const gneiss::dataset_manifest& graph_;
+    gneiss::bucket_store buckets_;
+    gneiss::feature_store store_;
+    std::uint64_t least_evaluation_, rss_;
+};
+
+} // namespace
+
+training_plan plan_training(const planned_run& run) { return planner(run).choose(); }
+
+std::uint64_t bytes_in_memory(const options& how, const gneiss::dataset& data, const trainers::classifier& net) {
+    const gneiss::dataset_manifest& graph = data.manifest();
+    const std::uint64_t sides = how.neighbors() == gneiss::neighbor_direction::both ? 2 : 1;
+    return sides * (graph.train_edges * 4 + graph.nodes * 8) + data.features().bytes() + net.weights.size_bytes() +
+        std::min(how.memory->bytes / 2, std::uint64_t{8} << 30);
+}
+
+} // namespace joestar
