@@ -39,7 +39,7 @@ struct training_plan {
     std::string traffic{};                                                               ///< modeled, for display
 };
 
-/// What a plan is made for.
+/// Parts that a plan is made for.
 struct planned_run {
     const options& how;
     const gneiss::dataset& data;

@@ -74,7 +74,7 @@ struct epoch_record {
     std::optional<evaluation_record> evaluation{}; ///< after the epoch's `seconds`
 };
 
-/// What an epoch moves for a purpose, with its title on the page.
+/// A kind of what an epoch moves, with its title on the page.
 struct moved_kind {
     const char* key;
     const char* title; ///< empty: not on the page
