@@ -9,6 +9,7 @@
 // error: any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, see gneiss/sample/any_sampler.hpp
 // error: any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sample/any_sampler.hpp
 // error: inspected_batches: Batches must be gneiss::inspectable_batches, see gneiss/train/inspected_batches.hpp
+// error: remote_batches: Source must be a gneiss::frame_source, see gneiss/train/remote_batches.hpp
 // error: cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp
 // error: cpu_embedding_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp
 // error: training_pipeline: Batch must be a gneiss::pipeline_item, see gneiss/train/concepts.hpp
@@ -22,6 +23,7 @@
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>
 #include <gneiss/train/inspected_batches.hpp>
+#include <gneiss/train/remote_batches.hpp>
 #include <gneiss/train/sampled_batches.hpp>
 
 using namespace gneiss;
@@ -39,6 +41,7 @@ template class gneiss::sampled_batches<nothing, buffered_topology, neighbor_samp
 template class gneiss::sampled_batches<node_task, nothing, neighbor_sampler<>>;
 template class gneiss::sampled_batches<node_task, buffered_topology, nothing>;
 template class gneiss::inspected_batches<nothing>;
+template class gneiss::remote_batches<nothing>;
 template class gneiss::cpu_encoder_backend<nothing>;
 template class gneiss::cpu_embedding_backend<nothing>;
 template class gneiss::training_pipeline<nothing>;

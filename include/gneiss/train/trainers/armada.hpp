@@ -46,6 +46,11 @@ template <class Layers>
     return result;
 }
 
+/// Returns the task whose cutters label the batches of `worker_batches`, by labels or targets, which outlive it. Its
+/// own states are not used. Throws errc::invalid_argument unless every node has a label or a row of targets.
+[[nodiscard]] node_task make_worker_task(
+    const gnn_task& task, std::size_t outputs, const row_partitioning& partitioning);
+
 /// Makes Armada: `options.replicas` batches share a step. Memory: as `make_hanoi`, but for the workers' samplers, which
 /// their source charges. Precondition: executor and budget outlive it. Throws over_budget; errc::invalid_argument for
 /// parts that do not match, links, and a sampler of a device.

@@ -34,6 +34,13 @@ struct armada_slots {
 
 } // namespace detail
 
+GNEISS_INLINE node_task make_worker_task(
+    const gnn_task& task, std::size_t outputs, const row_partitioning& partitioning) {
+    if (std::holds_alternative<predicted_links>(task))
+        throw error(errc::invalid_argument, "Armada's workers make batches of nodes, not of links");
+    return detail::node_task_of({}, task, outputs, partitioning);
+}
+
 GNEISS_INLINE armada_trainer make_armada(
     const gnn_options& options, const armada_parts& parts, executor_ref executor, memory_budget& budget) {
     if (std::holds_alternative<predicted_links>(parts.task) || parts.frozen.nodes || options.device_sampler ||

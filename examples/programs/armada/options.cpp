@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.hpp"
+
+#include <fmt/format.h>
+
+#include <gneiss/core/checksum.hpp>
+
+#include "kit/cli/exit_codes.hpp"
+
+namespace armada {
+
+void options::add_to(programs::command& to) {
+    add_training(to);
+    to.group("Workers");
+    to.option("role", role, "work of this process: all batch workers and replicas").choices({"all"});
+    to.option("batch-workers", batch_workers,
+          "logical batch workers: each holds its share of the partitions, and samples within those in memory")
+        .range(1, 16384);
+    to.option("replicas", replicas, "logical replicas of the model: that many batches share a step").range(1, 1024);
+    to.option("buffer", buffer, "partitions that a batch worker holds at once")
+        .range(1, 16384)
+        .default_text("what fits");
+    add_budget(to);
+    add_disk(to);
+    to.group("Execution");
+    to.option("threads", threads, "threads that compute batches").range(0, 1024).default_text("all CPUs").neutral();
+    add_evaluation(to);
+    add_output(to, "gneiss-armada");
+    to.common({"layers", "fanout", "epochs", "batch", "lr", "batch-workers", "replicas", "buffer", "memory", "threads",
+        "out", "resume", "force", "dry-run"});
+    to.example("gneiss-armada train data/parts --batch-workers 4 --replicas 2 --out runs/mine");
+}
+
+options resolve(const options& given, const gneiss::dataset& data) {
+    options o = given;
+    o.resolve_node_classification(data);
+    const gneiss::dataset_manifest& graph = data.manifest();
+    if (graph.pinned != 0)
+        throw programs::usage_error(fmt::format(
+            "{}: its first partition holds pinned hubs, which batch workers do not share yet; gneiss-data reorder "
+            "without --hubs",
+            data.directory().string()));
+    if (o.batch_workers > graph.partitions)
+        throw programs::usage_error(
+            fmt::format("--batch-workers {}: each needs a partition, and {} has {}; gneiss-data "
+                        "partition and reorder make more",
+                o.batch_workers, data.directory().string(), graph.partitions));
+    return o;
+}
+
+std::uint64_t options::frame_run(const gneiss::dataset& data) const {
+    const gneiss::dataset_manifest& graph = data.manifest();
+    return gneiss::checksum(fmt::format("{}\n{} {} {} {} {}\n{} {} {} {} {}\n{} {} {} {}", graph.name, graph.generation,
+        graph.nodes, graph.train_edges, graph.partitions, graph.node_attributes.train, seed, batch_workers, *buffer,
+        *batch, *epochs, sampler, *fanout, *direction, *normalize_features));
+}
+
+} // namespace armada

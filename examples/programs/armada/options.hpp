@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gneiss/dist/assignment.hpp>
+#include <gneiss/io/dataset.hpp>
+
+#include "kit/gnn/node_classification_options.hpp"
+
+namespace armada {
+
+/// All flags of `gneiss-armada train`. Absent optionals are chosen by `resolve`, or by the plan.
+struct options : trainers::node_classification_options {
+    std::string role = "all";        ///< work of this process: all of it
+    std::uint32_t batch_workers = 1; ///< logical ones: they decide the bits
+    std::uint32_t replicas = 1;      ///< of the model; batches that share a step
+
+    void add_to(programs::command& to);
+
+    /// Returns the plans of the batch workers in an epoch. Precondition: --buffer is known.
+    [[nodiscard]] std::vector<gneiss::node_plan> assignment(std::uint32_t partitions, std::uint64_t epoch) const {
+        return gneiss::assign_partitions(partitions, batch_workers, *buffer, seed, epoch);
+    }
+    /// Returns the library's options: those of a GNN, with the replicas.
+    [[nodiscard]] gneiss::gnn_options armada_options() const {
+        gneiss::gnn_options result = training_options();
+        result.replicas.count = replicas;
+        return result;
+    }
+    /// Returns the number of frames of a run on `data`: a hash of what decides its batches.
+    [[nodiscard]] std::uint64_t frame_run(const gneiss::dataset& data) const;
+};
+
+/// Returns the flags with absent ones chosen from the graph; the plan chooses --buffer. Throws usage_error for
+/// conflicting flags, errc::invalid_argument for a dataset without labels, training nodes or features.
+[[nodiscard]] options resolve(const options& given, const gneiss::dataset& data);
+
+} // namespace armada

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <gneiss/storage/adjacency/neighbor_coverage.hpp>
+#include <gneiss/storage/feature/feature_buffer.hpp>
+#include <gneiss/train/gnn_memory.hpp>
+#include <gneiss/train/trainers/armada.hpp>
+#include <gneiss/train/worker_batches.hpp>
+
+#include "commands.hpp"
+#include "kit/cli/exit_codes.hpp"
+#include "kit/cli/sha256.hpp"
+#include "kit/gnn/class_weights.hpp"
+#include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/node_classification_commands.hpp"
+#include "kit/gnn/node_classification_training.hpp"
+#include "kit/gnn/node_metrics.hpp"
+#include "kit/run/engine.hpp"
+#include "kit/run/plan.hpp"
+#include "kit/run/refused_plan.hpp"
+#include "kit/run/train.hpp"
+#include "train.hpp"
+
+namespace armada {
+
+namespace {
+
+/// Workers change many partitions at once, and share none.
+constexpr gneiss::graph_buffer_options worker_graph{.form = gneiss::graph_form::csr};
+
+/// Returns the states that a worker loads in an epoch: its own, then its first one of the next epoch.
+gneiss::epoch_plan loaded(const options& o, std::uint32_t partitions, std::uint64_t epoch, std::uint32_t worker) {
+    gneiss::epoch_plan states = o.assignment(partitions, epoch)[worker].states;
+    if (epoch + 1 < *o.epochs) states.push_back(o.assignment(partitions, epoch + 1)[worker].states.front());
+    return states;
+}
+
+/// Plans the memory of a run by the number of partitions that a worker holds.
+class planner {
+public:
+    planner(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
+        const trainers::classifier& net)
+        : options_(settings),
+          graph_(data.manifest()),
+          buckets_(data.buckets()),
+          store_(features.files(), buckets_.rows()),
+          sizes_(buckets_, &store_),
+          net_(net),
+          evaluation_(trainers::least_evaluation(settings, net, features, buckets_)) {}
+
+    /// Returns the largest share of a worker.
+    [[nodiscard]] std::uint32_t share() const {
+        return gneiss::ceil_div(buckets_.rows().partitions, options_.batch_workers);
+    }
+
+    [[nodiscard]] gneiss::training_plan with(std::uint32_t held) const {
+        options o = options_;
+        o.buffer = held;
+        const std::uint32_t partitions = buckets_.rows().partitions;
+        gneiss::training_plan plan;
+        plan.partitioning = buckets_.rows();
+        plan.slots = std::min(held * o.batch_workers, partitions);
+        plan.in_memory = o.batch_workers == 1 && held >= partitions;
+        plan.budget = o.memory->bytes;
+        plan.order = [o, partitions](
+                         std::uint64_t epoch) { return gneiss::rounds_of(o.assignment(partitions, epoch)); };
+        std::uint64_t graph = 0, features = 0; // of a worker
+        for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*o.epochs, planned_epochs); ++e)
+            for (std::uint32_t w = 0; w < o.batch_workers; ++w) {
+                const gneiss::epoch_plan states = loaded(o, partitions, e, w);
+                graph =
+                    std::max(graph, gneiss::graph_buffer::need(states, buckets_, o.neighbors(), worker_graph).bytes);
+                features = std::max(features, gneiss::feature_buffer::need(states, store_).bytes);
+            }
+        if (*o.epochs > planned_epochs && !plan.in_memory) // later epochs draw other partitions
+            for (std::uint64_t* bytes : {&graph, &features}) *bytes += *bytes / 16;
+        plan.graph_bytes = graph * o.batch_workers;
+        plan.feature_bytes = features * o.batch_workers;
+        const gneiss::gnn_options training = o.armada_options();
+        gneiss::gnn_shape shape = sizes_.of(held);
+        shape.columns = net_.encode.inputs();
+        if (graph_.node_attributes.target != gneiss::node_target_kind::classes) shape.targets = net_.encode.outputs();
+        const gneiss::gnn_memory bound = gneiss::bound_armada_memory(training, shape, trainers::layers_of(net_.encode));
+        plan.memory.reserve(o.program_need());
+        plan.memory.add(gneiss::feature_buffer::need(plan.feature_bytes));
+        plan.memory.add(gneiss::graph_buffer::need(plan.graph_bytes));
+        plan.memory.reserve(trainers::label_need(graph_, !o.no_eval));
+        if (!o.no_eval) plan.memory.reserve(trainers::node_metrics::need(graph_));
+        plan.memory.add(bound.samplers(training.pipeline.sample_workers));
+        plan.memory.reserve(net_.need());
+        if (o.replicas > 1) {
+            const std::uint64_t gradients = net_.weights.values().size();
+            plan.memory.add(gneiss::train_loop_options::shared_gradients(gradients));
+            plan.memory.add(gneiss::sum_of_replicas::need(gradients));
+        }
+        const trainers::gnn_needs needs = trainers::needs_of(bound, {}, shape.columns.dense * sizeof(float));
+        trainers::add_batches_and_evaluation(plan, training.in_flight(), o.deterministic, needs,
+            trainers::evaluation_part(evaluation_, plan.borrowable_bytes()));
+        plan.further_reads = [o, this](const gneiss::epoch_plan& /*rounds*/) { return reads(o); };
+        return plan;
+    }
+
+    /// Returns the plan for --buffer, or the largest one. Throws over_budget.
+    [[nodiscard]] std::pair<gneiss::training_plan, std::uint32_t> choose() const {
+        const std::uint32_t most = std::min(options_.buffer.value_or(share()), share());
+        gneiss::training_plan plan = with(most);
+        if (plan.fits()) return {std::move(plan), most};
+        std::uint32_t fits = 0, fails = most;
+        while (fits + 1 < fails) {
+            const std::uint32_t middle = fits + (fails - fits) / 2;
+            (with(middle).fits() ? fits : fails) = middle;
+        }
+        if (fits != 0 && !options_.buffer) return {with(fits), fits};
+        throw trainers::refused_plan(plan.budget, (fits == 0 ? with(1) : plan).memory,
+            fits == 0 ? "what helps: a larger --memory, fewer --batch-workers, more partitions, a smaller --batch or "
+                        "--fanout"
+                      : fmt::format("--buffer {} fits, {} does not", fits, most));
+    }
+
+private:
+    static constexpr std::uint64_t planned_epochs = 32;
+
+    /// Returns the bytes that the workers read in epoch 0.
+    [[nodiscard]] std::uint64_t reads(const options& o) const {
+        std::uint64_t bytes = 0;
+        for (const gneiss::node_plan& worker : o.assignment(buckets_.rows().partitions, 0))
+            bytes += gneiss::reads_of(worker.states, buckets_.rows().partitions, o.neighbors(), buckets_, &store_);
+        return bytes;
+    }
+
+    const options& options_;
+    const gneiss::dataset_manifest& graph_;
+    gneiss::bucket_store buckets_;
+    gneiss::feature_store store_;
+    gneiss::state_sizes sizes_;
+    const trainers::classifier& net_;
+    std::uint64_t evaluation_;
+};
+
+/// Assembles Armada in one process: workers with their partitions, frames, replicas that share a step.
+class training final : public trainers::node_classification_training {
+public:
+    /// Starts a run, or resumes it.
+    training(const parts& of, const options& settings)
+        : node_classification_training(of),
+          options_(settings),
+          store_(of.features.files(), of.plan.partitioning),
+          loop_(loop_options(of, settings)),
+          shape_(gneiss::state_sizes(buckets_, &store_).of(*settings.buffer)),
+          task_(of.classes->truth.task({}, settings.class_weights, of.data, of.classes->train)),
+          cutter_(gneiss::make_worker_task(task_, of.net.encode.outputs(), of.plan.partitioning)),
+          source_(workers(), cutter_, buffers(), executor_, of.budget.charge(samplers())),
+          batches_(source_, {.run = settings.frame_run(of.data), .sampler = settings.sampling()}, executor_),
+          training_(gneiss::make_armada(loop_,
+              gneiss::armada_parts{.batches = gneiss::any_batches(std::ref(batches_)),
+                  .task = task_,
+                  .encode = of.net.encode,
+                  .weights = of.net.weights,
+                  .optimizer = settings.dense_optimizer(0),
+                  .shape = shape_},
+              executor_, of.budget)) {}
+
+    /// Adds the hash of the weights after the last step.
+    void add_to(programs::run_record& record) override {
+        record.weights_sha256 = programs::sha256(std::as_bytes(of_.net.weights.values()));
+    }
+    [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_.statistics(); }
+    [[nodiscard]] gneiss::io_stats io() const override {
+        gneiss::io_stats sum;
+        for (const gneiss::worker_buffers& of : source_.buffers()) {
+            sum += of.graph->statistics();
+            sum += of.features->statistics();
+        }
+        return sum;
+    }
+
+private:
+    [[nodiscard]] static gneiss::gnn_options loop_options(const parts& of, const options& settings) {
+        gneiss::gnn_options loop = settings.armada_options();
+        loop.batches_in_flight = of.plan.batches;
+        loop.row_memory = of.plan.row_bytes;
+        loop.sample_memory = of.plan.sample_bytes;
+        loop.encoder_memory = of.plan.encoder_bytes;
+        loop.pipeline.trace = of.run.recorder();
+        return loop;
+    }
+    [[nodiscard]] gneiss::memory_need samplers() const {
+        gneiss::gnn_shape shape = shape_;
+        shape.columns = of_.net.encode.inputs();
+        if (const auto* targets = std::get_if<gneiss::targeted_nodes>(&task_))
+            shape.targets = targets->task.targets.columns;
+        return gneiss::bound_armada_memory(loop_, shape, trainers::layers_of(of_.net.encode))
+            .samplers(loop_.pipeline.sample_workers);
+    }
+    [[nodiscard]] gneiss::worker_options workers() const {
+        return {.batch = *options_.batch,
+            .seed = options_.seed,
+            .run = options_.frame_run(of_.data),
+            .sampler = options_.sampling(),
+            .neighbors = options_.neighbor_options(),
+            .plans = [this](
+                         std::uint64_t epoch) { return options_.assignment(of_.plan.partitioning.partitions, epoch); },
+            .nodes =
+                [this](const gneiss::node_plan& plan, std::uint32_t state, std::vector<gneiss::node_id>& out) {
+                    gneiss::append_training_nodes(plan, state, of_.plan.partitioning, of_.classes->train, out);
+                }};
+    }
+    [[nodiscard]] std::vector<gneiss::worker_buffers> buffers() {
+        std::vector<gneiss::worker_buffers> result;
+        gneiss::graph_buffer_options form = worker_graph;
+        form.trace = of_.run.recorder();
+        for (std::uint32_t w = 0; w < options_.batch_workers; ++w)
+            result.push_back({std::make_unique<gneiss::graph_buffer>(buckets_, of_.engine.make, options_.neighbors(),
+                                  of_.plan.graph_bytes / options_.batch_workers, of_.budget, form),
+                std::make_unique<gneiss::feature_buffer>(store_, of_.engine.make,
+                    of_.plan.feature_bytes / options_.batch_workers, of_.budget, of_.run.recorder())});
+        return result;
+    }
+    trainers::epoch_end train_epoch(
+        const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
+        training_.set_optimizers({.dense = options_.dense_optimizer(from.epoch, plateau())});
+        std::optional<gneiss::buffer_state> ahead;
+        if (from.epoch + 1 < *options_.epochs && !of_.plan.in_memory &&
+            (!options_.validates_after(from.epoch + 1) || evaluates_beside()))
+            ahead = of_.plan.order(from.epoch + 1).front();
+        const gneiss::training_epoch done = training_.run(of_.plan.order(from.epoch), from, observer, stop, ahead);
+        return {done.position, done.stopped};
+    }
+    std::uint64_t memory_between_epochs() override {
+        return trainers::enter_evaluation(of_.plan, training_, evaluates_beside());
+    }
+
+    const options& options_;
+    gneiss::feature_store store_;
+    gneiss::bucket_store buckets_ = of_.data.buckets();
+    gneiss::gnn_options loop_;
+    gneiss::gnn_shape shape_;
+    gneiss::gnn_task task_;
+    gneiss::node_task cutter_;
+    gneiss::worker_batches source_;
+    gneiss::remote_batches<gneiss::worker_batches> batches_;
+    gneiss::armada_trainer training_;
+};
+
+/// A run of Armada: resolved flags and a memory plan.
+class run final : public trainers::prepared_run {
+public:
+    using options = armada::options;
+    static constexpr const char* program = armada::program;
+
+    run(const options& given, trainers::run_context&& context)
+        : prepared_run(std::move(context)),
+          data_(*context_.data),
+          config_(program, resolve(given, data_)),
+          net_(config_.flags, data_),
+          features_(data_.features()) {
+        options& o = config_.flags;
+        if (*o.normalize_features) features_.normalize_rows();
+        const gneiss::dataset_manifest& graph = data_.manifest();
+        trainers::check_class_weights(o.class_weights, data_);
+        context_.live.say(
+            fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name,
+                graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train, *o.layers,
+                graph.node_attributes.features, *o.fanout, *o.direction));
+        if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty())
+            context_.live.warn(doubt);
+        trainers::check_warm_start(program, o, config_.command(), data_);
+        planner_.emplace(o, data_, features_, net_);
+        std::tie(plan_, o.buffer) = planner_->choose();
+        plan_.disk_bytes = 4 * net_.weights.size_bytes() + (std::uint64_t{1} << 20) +
+            trainers::evaluation_files(o, net_, features_, buckets_, plan_.evaluation_bytes + plan_.borrowable_bytes());
+        context_.live.say(fmt::format("{} batch workers hold {} of {} partitions each; {} replicas share a step",
+            o.batch_workers, *o.buffer, graph.partitions, o.replicas));
+    }
+
+    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
+    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
+    [[nodiscard]] const gneiss::training_plan& plan() const override { return plan_; }
+    [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
+    [[nodiscard]] trainers::run_loop_options loop() const override {
+        return trainers::node_classification_loop(config_.flags, data_);
+    }
+    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
+        config_.flags.place(dataset, out);
+    }
+    [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
+        const options& o = config_.flags;
+        classes_.emplace(data_);
+        budget_.emplace(plan_.budget);
+        if (const float scale =
+                o.neighbor_scale(*o.buffer, plan_.partitioning.partitions, gneiss::relative_cut(buckets_));
+            scale != 1)
+            gneiss::scale_neighbor_weights(net_.weights, scale);
+        return std::make_unique<training>(
+            training::parts{o, config_.command(), data_, data_, features_, &*classes_, plan_, opened, context_.engine,
+                net_, *budget_, nullptr, context_.stop, program, context_.live},
+            o);
+    }
+
+private:
+    const gneiss::dataset& data_;
+    trainers::configuration<options> config_;
+    trainers::classifier net_;
+    gneiss::node_features features_;
+    gneiss::bucket_store buckets_ = data_.buckets();
+    std::optional<planner> planner_;
+    gneiss::training_plan plan_;
+    std::optional<trainers::node_classification> classes_;
+    std::optional<gneiss::memory_budget> budget_;
+};
+
+} // namespace
+
+trainers::run_result train(const options& flags, trainers::run_events events, const std::stop_token& stop) {
+    return trainers::run_trainer<run>(flags, std::move(events), stop);
+}
+
+void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }
+
+} // namespace armada

@@ -1,0 +1,225 @@
+// Runs bin/gneiss-armada as users do: batch workers, replicas, recovery after a kill, errors.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <gneiss/io/npy.hpp>
+
+#include "support/program.hpp"
+
+namespace test_programs_armada {
+
+namespace {
+
+namespace fs = std::filesystem;
+using gneiss::test::program_outcome;
+
+/// A dataset "data" with classes and features that a GNN can learn.
+struct armada_workshop : gneiss::test::workshop {
+    explicit armada_workshop(std::uint64_t nodes = 600, const std::string& more = "--partitions 6")
+        : workshop("gneiss-armada") {
+        succeed("generate planted --nodes " + std::to_string(nodes) + " --edges " + std::to_string(9 * nodes) +
+                " --classes 4 --undirected --out data --seed 5 --task node --num-features 8 --feature-signal 2 "
+                "--train-fraction .3 " +
+                more,
+            "gneiss-data");
+    }
+    void succeed(const std::string& arguments, const std::string& program = "") const {
+        const program_outcome got = run(arguments, program);
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+    }
+    /// Trains and returns run.json.
+    [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
+        const program_outcome got = run("train " + arguments + " --quiet --json");
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return nlohmann::json::parse(got.out);
+    }
+    /// Returns the hash of the weights and the losses, bit for bit.
+    [[nodiscard]] static std::string bits_of(const nlohmann::json& run) {
+        const auto hash = run["weights_sha256"].get<std::string>();
+        CHECK(hash.size() == 64);
+        std::string text = hash;
+        for (const auto& epoch : run["epochs"]) text += " " + epoch["loss"].dump();
+        return text;
+    }
+    [[nodiscard]] std::string bits(const std::string& arguments) const { return bits_of(train(arguments)); }
+    /// Returns the probabilities that a run predicts for all nodes, bit for bit.
+    [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "") const {
+        fs::remove_all(*this / "exported");
+        succeed("export " + name + " --out exported", program);
+        return read("exported/predictions.npy");
+    }
+    [[nodiscard]] std::uint64_t training_nodes() const {
+        return nlohmann::json::parse(run("inspect data --json", "gneiss-data").out)["train_nodes"];
+    }
+};
+
+const std::string task =
+    " --epochs 4 --layers sage:16,sage --fanout 5,5 --batch 20 --early-stop 0 --seed 3 --no-eval --memory 256MiB "
+    "--force ";
+
+} // namespace
+
+TEST_CASE("classes are learned by workers and replicas, and reported under the contract's keys") {
+    const armada_workshop shop;
+    const auto run =
+        shop.train("data --batch-workers 2 --replicas 2 --buffer 2 --out a --epochs 15 --memory 256MiB --role all");
+    CHECK(run == nlohmann::json::parse(shop.read("a/run.json")));
+    CHECK(run["program"] == "gneiss-armada");
+    CHECK(run["status"] == "done");
+    CHECK(run["config"]["batch-workers"] == 2);
+    CHECK(run["config"]["replicas"] == 2);
+    CHECK(run["config"]["buffer"] == 2);
+    CHECK(run["plan"]["states"] == 2); // of three partitions: two, then one swapped in
+    for (const char* key :
+        {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "read_bytes", "valid"})
+        CHECK(run["epochs"][0].contains(key));
+    for (const auto& epoch : run["epochs"]) CHECK(epoch["examples"] == shop.training_nodes());
+    CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
+    CHECK(fs::exists(shop / "a/report.html"));
+    const auto again = nlohmann::json::parse(shop.run("eval a --json").out);
+    CHECK(again["metrics"]["test"]["accuracy"] == run["metrics"]["test"]["accuracy"]);
+    CHECK(nlohmann::json::parse(shop.run("predict a --node 3,5 --json").out)["predictions"].size() == 2);
+    CHECK(shop.predictions("a").size() > 600 * 4 * 4);
+    // A finished run prints its result, and its configuration repeats it.
+    CHECK(shop.train("data --batch-workers 2 --replicas 2 --out a --epochs 15 --resume")["weights_sha256"] ==
+        run["weights_sha256"]);
+    CHECK(shop.bits("data --config a/config.toml --out again") == armada_workshop::bits_of(run));
+}
+
+TEST_CASE(
+    "one worker that holds everything trains the bits of gneiss-hanoi with one macro-batch, sparse features too") {
+    const armada_workshop shop;
+    std::string edges, labels;
+    gneiss::npy_writer indptr(shop / "indptr.npy", gneiss::npy_dtype::u64),
+        indices(shop / "indices.npy", gneiss::npy_dtype::u32);
+    indptr.append(std::uint64_t{0});
+    for (std::uint32_t v = 0; v < 300; ++v) {
+        for (const std::uint32_t step : {4U, 8U, 24U})
+            edges += std::to_string(v) + " " + std::to_string((v + step) % 300) + "\n";
+        labels += std::to_string(v) + "\tclass" + std::to_string(v % 4) + "\n";
+        indices.append(v % 4);
+        indices.append(4 + v % 13);
+        indptr.append(std::uint64_t{2} * (v + 1));
+    }
+    indptr.close();
+    indices.close();
+    shop.write("edges.txt", edges);
+    shop.write("labels.tsv", labels);
+    shop.succeed(
+        "import edges.txt --ids int --features-csr indptr.npy indices.npy --num-features 17 --labels labels.tsv "
+        "--fractions .6,.2,.2 --seed 3 --partitions 4 --out sparse --quiet",
+        "gneiss-data");
+    for (const std::string name : {"data", "sparse"})
+        for (const std::string sampler : {"neighbor", "dense"}) {
+            CAPTURE(name);
+            CAPTURE(sampler);
+            const std::string flags =
+                "train " + name + task + "--direction in --sampler " + sampler + " --quiet --out ";
+            shop.succeed(flags + "oracle --partitioner given --reuse 1", "gneiss-hanoi");
+            shop.succeed(flags + "whole");
+            CHECK(shop.predictions("whole") == shop.predictions("oracle", "gneiss-hanoi"));
+            const std::string two = name + task + "--batch-workers 2 --buffer 1 --replicas 3 --out two --sampler " +
+                sampler + " --threads ";
+            CHECK(shop.bits(two + "1") == shop.bits(two + "3"));
+        }
+}
+
+TEST_CASE("logical workers and replicas decide the bits; threads, engines and the disk none") {
+    const armada_workshop shop;
+    std::set<std::string> different;
+    for (const std::string workers : {"1", "2", "3"})
+        for (const std::string replicas : {"1", "2", "3"}) {
+            const std::string flags = "data" + task + "--batch-workers " + workers + " --replicas " + replicas +
+                " --buffer 2 --out run --threads ";
+            CAPTURE(flags);
+            const std::string expected = shop.bits(flags + "1");
+            CHECK(different.insert(expected).second);
+            CHECK(shop.bits(flags + "4") == expected);
+            CHECK(shop.bits(flags + "2 --io-engine threads --throttle 64MiB") == expected);
+        }
+    const std::string two = "data" + task + "--batch-workers 2 --out run ";
+    CHECK(shop.bits(two + "--buffer 1") != shop.bits(two + "--buffer 3"));
+    CHECK(shop.bits(two + "--buffer 64") == shop.bits(two)); // all of its share
+    CHECK(shop.bits(two + "--seed 4") != shop.bits(two));
+}
+
+TEST_CASE("an interrupted or killed run resumes to the bits of an uninterrupted one, inside an epoch of replicas too") {
+    const armada_workshop shop(3000, "--partitions 8");
+    const std::string base =
+        "data --batch-workers 3 --replicas 3 --buffer 1 --epochs 10 --layers sage:32,sage --fanout 8,8 --batch 20 "
+        "--no-eval --seed 3 --memory 256MiB ";
+    const std::string expected = shop.bits(base + "--out whole");
+    for (const std::string signal : {"INT", "KILL"}) {
+        CAPTURE(signal);
+        fs::remove_all(shop / "cut");
+        CHECK(
+            shop.run_stopped("train " + base + "--checkpoint-every .05s --quiet --out cut --resume", signal).code == 0);
+        CHECK(armada_workshop::bits_of(nlohmann::json::parse(shop.read("cut/run.json"))) == expected);
+    }
+}
+
+TEST_CASE("memory decides how many partitions a worker holds, and a run that cannot fit is refused with numbers") {
+    const armada_workshop shop(20000, "--partitions 16 --num-features 300");
+    const std::string flags = "data --epochs 1 --layers sage:8,sage --fanout 3,3 --batch 50 --no-eval --quiet --out ";
+    const auto most = shop.train(flags + "most --batch-workers 2 --memory 1GiB");
+    CHECK(most["config"]["buffer"] == 8);
+    const std::uint64_t needed = [&] {
+        std::uint64_t sum = 0;
+        for (const auto& [name, bytes] : most["plan"]["parts"].items())
+            if (name == "features" || name == "graph") sum += bytes.get<std::uint64_t>();
+        return sum;
+    }();
+    CHECK(needed > 20'000 * 300 * 4); // two states of all partitions
+    const auto fewer = shop.train(flags + "fewer --batch-workers 2 --memory 50MiB");
+    CHECK(fewer["config"]["buffer"] < 8);
+    CHECK(fewer["peak_rss_bytes"] < 50 << 20);
+    shop.refuses(3, "train " + flags + "new --batch-workers 2 --memory 50MiB --buffer 8", {"--buffer", "features"});
+    shop.refuses(3, "train " + flags + "new --batch-workers 16 --memory 16MiB", {"what helps", "features"});
+}
+
+TEST_CASE("bad input is one clear error, before a run is made") {
+    const armada_workshop shop;
+    const std::string flags = "train data --quiet --out new ";
+    shop.refuses(2, flags + "--batch-workers 7", {"--batch-workers 7", "has 6"});
+    shop.refuses(2, flags + "--batch-workers 0", {"--batch-workers"});
+    shop.refuses(2, flags + "--replicas 0", {"--replicas"});
+    shop.refuses(2, flags + "--role batch", {"--role"});
+    shop.refuses(2, flags + "--buffer 0", {"--buffer"});
+    shop.refuses(2, flags + "--negatives 5", {"--negatives"});
+    shop.refuses(1, "train absent --quiet --out new", {"absent"});
+    shop.succeed("generate rmat --nodes 50 --edges 300 --out links --quiet", "gneiss-data");
+    shop.refuses(1, "train links --quiet --out new", {"has no node labels"});
+    std::ofstream(shop / "hubs.txt") << "1\n2\n";
+    std::ofstream parts(shop / "parts.txt");
+    for (int v = 0; v < 600; ++v) parts << v % 3 << '\n';
+    parts.close();
+    shop.succeed("reorder data --by parts.txt --hubs hubs.txt --out hubs --quiet", "gneiss-data");
+    shop.refuses(2, "train hubs --quiet --out new", {"pinned hubs"});
+    // A flipped byte of a partition ends the run where it is read.
+    fs::path features;
+    for (const auto& entry : fs::directory_iterator(shop / "data"))
+        if (entry.path().filename().string().starts_with("features") && entry.path().extension() == ".npy")
+            features = entry.path();
+    REQUIRE(!features.empty());
+    std::fstream file(features, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 + 700);
+    file.put('\x55');
+    file.close();
+    const program_outcome got = shop.run("train data --quiet --out broken --batch-workers 2 --epochs 2");
+    CHECK(got.code == 1);
+    CHECK(got.err.find(features.filename().string()) != std::string::npos);
+}
+
+} // namespace test_programs_armada
