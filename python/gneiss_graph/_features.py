@@ -20,7 +20,8 @@ class Features:
     dataset: a Dataset with dense features of float32 or float16, or its directory.
     cache: "belady" keeps the rows whose next use comes first, by the batches that `plan` names: no cache reads less.
         "lru" keeps the rows used last, "static" those of the highest `rank`, "none" none.
-    memory: of the cache and of reading: bytes, or a text such as "4GiB"; None: what is free.
+    memory: of the cache and of reading: bytes, or a text such as "4GiB"; None: what is free. cache="belady" leaves a
+        quarter of it for the batches of `plan`.
     rank: cache="static": a number for each node, integers [nodes]; None: edges that begin at it.
     threads: of a gather; None: all CPUs.
 

@@ -49,6 +49,9 @@ constexpr gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
 /// Memory of a policy for a row of the cache, at most [bytes]: see `belady_need`.
 constexpr std::uint64_t policy_bytes = 48;
 
+/// A part of the memory that Belady's cache leaves for the batches that are planned.
+constexpr std::uint64_t planned_share = 4;
+
 /// Returns the rows that a cache holds within `bytes`.
 std::size_t capacity_within(std::uint64_t bytes, std::uint64_t rows, std::size_t row_bytes) {
     std::uint64_t fits = 0, beyond = std::min(rows, bytes / row_bytes) + 1;
@@ -92,7 +95,8 @@ public:
             .staging_bytes = std::clamp<std::size_t>(budget_.limit() / 8, std::size_t{1} << 20, std::size_t{16} << 20)};
         const gneiss::engine_choice engine = gneiss::choose_engine("auto", programs::io_engine_candidates());
         disk_.emplace(engine.make, rows, reads, executor_, budget_);
-        const std::uint64_t left = budget_.limit() - budget_.used();
+        std::uint64_t left = budget_.limit() - budget_.used();
+        if (kind_ == "belady") left -= left / planned_share;
         const std::size_t capacity = kind_ == "none" ? 0 : capacity_within(left, rows.rows, rows.row_bytes);
         policy_memory_ = budget_.charge({"cache policy", capacity * policy_bytes});
         cache_.emplace(*disk_, capacity, table, executor_, budget_);

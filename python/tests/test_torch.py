@@ -50,6 +50,18 @@ class Loading(Case):
             seen = torch.cat([batch.seeds for batch in batches]).numpy()
             np.testing.assert_array_equal(np.sort(seen), np.flatnonzero(data.split == 0))
 
+    def test_features_beyond_the_memory_are_read_from_disk(self):
+        random = np.random.default_rng(1)
+        features = random.random((20_000, 64), dtype=np.float32)
+        data = gn.import_nodes(random.integers(0, 20_000, (60_000, 2)), features=features, fractions=[0.9, 0.05, 0.05],
+                               labels=random.integers(0, 3, 20_000), out=self.at / "large", quiet=True)
+        loader = gn.torch.Loader(data, [4, 3], 300, seed=5, memory="4MiB", superbatch=4)
+        self.assertLess(loader.features.capacity, data.nodes)
+        for batch in loader:
+            np.testing.assert_array_equal(batch.features.numpy(), data.features[batch.nodes.numpy()])
+        rows, hits, _ = loader.features.statistics
+        self.assertTrue(0 < hits < rows)
+
     def test_epochs_differ_and_are_repeated_by_another_loader(self):
         loader = self.open()
         first, second = list(loader), list(loader)
