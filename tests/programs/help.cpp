@@ -16,7 +16,7 @@ namespace {
 using words = std::set<std::string>;
 
 const std::vector<std::string> programs{"gneiss-data", "gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex",
-    "gneiss-hanoi", "gneiss-armada", "gneiss-study"};
+    "gneiss-hanoi", "gneiss-joestar", "gneiss-armada", "gneiss-study"};
 
 std::vector<std::string> lines_of(const std::string& text) {
     std::vector<std::string> lines;
@@ -103,7 +103,7 @@ TEST_CASE("--help-all and the completion have all flags, --help some of them") {
 TEST_CASE("train has many more flags than its help shows") {
     const workshop shop;
     for (const std::string program :
-        {"gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi", "gneiss-armada"}) {
+        {"gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi", "gneiss-joestar", "gneiss-armada"}) {
         CAPTURE(program);
         const words common = flags_of(shop.output(program, "train --help")),
                     all = flags_of(shop.output(program, "train --help-all"));

@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* programs[] = {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-armada", "gneiss-hanoi"};
+constexpr const char* programs[] = {
+    "gneiss-mariusgnn", "gneiss-ginex", "gneiss-armada", "gneiss-hanoi", "gneiss-joestar"};
 
 /// 400 nodes in four groups, of which the last is rare. Edges join nodes of a group; features say little about one node
 /// and much about the mean of its neighbors.

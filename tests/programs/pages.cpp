@@ -259,7 +259,7 @@ public:
             all_.merge(flags_in(text_of(entry.path())));
         const gneiss::test::workshop shop("gneiss-data");
         for (const std::string program : {"gneiss-data", "gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex",
-                 "gneiss-hanoi", "gneiss-armada", "gneiss-study"}) {
+                 "gneiss-hanoi", "gneiss-joestar", "gneiss-armada", "gneiss-study"}) {
             CAPTURE(program);
             const std::string help = shop.run("--help", program).out;
             static const std::regex command("\n  ([a-z]+) ");
@@ -309,7 +309,8 @@ public:
         const std::string text = std::regex_replace(page, std::regex(R"(\\\n)"), " ");
         for (const std::string& flag : flags_in(text))
             if (all_.count(flag) == 0) found.push_back(file + ": no program has the flag " + flag);
-        static const std::regex call("(gneiss-(?:data|marius|mariusgnn|ginex|hanoi|armada|study) [a-z]+)( [^`\n#]*)?");
+        static const std::regex call(
+            "(gneiss-(?:data|marius|mariusgnn|ginex|hanoi|joestar|armada|study) [a-z]+)( [^`\n#]*)?");
         static const std::regex quoted("\"[^\"]*\""); // flags that gneiss-study passes on
         for (std::sregex_iterator at(text.begin(), text.end(), call), end; at != end; ++at) {
             const auto command = of_command_.find((*at)[1].str());
