@@ -138,8 +138,7 @@ private:
             done = single_->run(gneiss::whole_graph(), from, observer, stop);
         } else {
             staged_->set_optimizers(by);
-            const gneiss::large_batches cut(of_.classes->train, plan_.large, options_.seed, from.epoch);
-            done = staged_->run(cut.states(), from, observer, stop);
+            done = staged_->run(of_.plan.order(from.epoch), from, observer, stop);
         }
         return {done.position, done.stopped};
     }
@@ -203,6 +202,7 @@ public:
             {o, data_, features_, net_, *lists_, classes_.train, executor, budget_.used(), context_.stop});
         if (o.single()) return;
         o.macro = std::to_string(plan_.large);
+        plan_.common.order = [this](std::uint64_t epoch) { return cut(epoch).states(); };
         live.say(plan_.traffic);
     }
 
@@ -232,6 +232,9 @@ public:
     }
 
 private:
+    [[nodiscard]] gneiss::large_batches cut(std::uint64_t epoch) const {
+        return {classes_.train, plan_.large, config_.flags.seed, epoch};
+    }
     void open_lists() {
         const options& o = config_.flags;
         lists_.emplace(*o.topology, **lists_at_, o.reading(data_.manifest()), context_.engine.make, budget_);
