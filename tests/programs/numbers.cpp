@@ -19,7 +19,7 @@ namespace test_programs_numbers {
 
 namespace {
 
-constexpr const char* trainers[] = {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi"};
+constexpr const char* trainers[] = {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-armada", "gneiss-hanoi"};
 
 /// 80 nodes with edges to random later ones, all named; features, classes of two kinds, a split, and numbers.
 struct nodes_to_learn : gneiss::test::workshop {
