@@ -27,7 +27,7 @@ import duckdb
 import gneiss_graph as gn
 tsv, parquet, out, memory = sys.argv[1:]
 begin = time.perf_counter()
-duckdb.sql("SET memory_limit = '512MiB'; SET preserve_insertion_order = false")
+duckdb.sql("SET memory_limit = '512MiB'; SET preserve_insertion_order = false; SET enable_progress_bar = false")
 gn.import_edges(duckdb.read_parquet(parquet), out=out, memory=memory, quiet=True)
 """
 REPORT = """
@@ -66,7 +66,7 @@ def main():
             out = at / name
             done = subprocess.run([sys.executable, "-c", text + REPORT, tsv, parquet, out, flags.memory], check=True,
                                   stdout=subprocess.PIPE, text=True)
-            result = json.loads(done.stdout)
+            result = json.loads(done.stdout.splitlines()[-1])
             seconds[name], found[name] = result["seconds"], checksums(out)
             print(f"{name}: {result['seconds']:.2f} s, peak RSS {result['peak'] >> 20} MiB")
         if found["TSV"] != found["Parquet"]:

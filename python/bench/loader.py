@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-SUPERBATCH, AHEAD, SEED = 16, 2, 3
+SUPERBATCH, AHEAD, SEED = 8, 2, 3
 PYTHON = """
 import json, sys, time
 import gneiss_graph as gn

@@ -9,7 +9,7 @@ import torch
 
 from . import _core
 from ._data import Dataset
-from ._errors import NotFound
+from ._errors import NotFound, OverBudget
 from ._features import Features
 from ._flags import word
 from ._sample import Layer, Sampler, ids_of
@@ -44,7 +44,8 @@ class Loader(torch.utils.data.IterableDataset):
     cache: of features, as of Features.
     memory: of the lists of neighbors, and of the cache from what they leave: bytes, or a text such as "4GiB"; None:
         what is free. Batches that are drawn ahead come on top.
-    superbatch: batches that are drawn ahead together; two superbatches at a time are in memory, without their features.
+    superbatch: batches that are drawn ahead together, and planned together if the memory has room; two superbatches at
+        a time are in memory, without their features.
     ahead: batches whose features are ready before they are asked for.
     device: of the tensors. For a GPU, features are gathered into pinned memory and copied from there; None: the CPU.
     threads: of C++; None: all CPUs.
@@ -226,11 +227,26 @@ class _Preparation:
             samples = self._get(self._drawn)
             if isinstance(samples, BaseException):
                 raise samples
-            if loader.features is not None and loader._options["cache"] == "belady":
-                loader.features.plan([sample.nodes for sample, _ in samples])
-            for sample, seeds in samples:
-                self._put(self._ready, (sample, loader._gather(sample.nodes), seeds))
             left -= len(samples)
+            while samples:
+                count = self._plan(samples)
+                for sample, seeds in samples[:count]:
+                    self._put(self._ready, (sample, loader._gather(sample.nodes), seeds))
+                samples = samples[count:]
+
+    def _plan(self, samples):
+        """Plans the cache for the first samples, as many as its memory has room for, and returns their number."""
+        features, count = self._loader.features, len(samples)
+        if features is None or self._loader._options["cache"] != "belady":
+            return count
+        while True:
+            try:
+                features.plan([sample.nodes for sample, _ in samples[:count]])
+                return count
+            except OverBudget:
+                if count == 1:
+                    raise
+                count //= 2
 
 
 class _Ended(Exception):

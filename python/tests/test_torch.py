@@ -55,7 +55,7 @@ class Loading(Case):
         features = random.random((20_000, 64), dtype=np.float32)
         data = gn.import_nodes(random.integers(0, 20_000, (60_000, 2)), features=features, fractions=[0.9, 0.05, 0.05],
                                labels=random.integers(0, 3, 20_000), out=self.at / "large", quiet=True)
-        loader = gn.torch.Loader(data, [4, 3], 300, seed=5, memory="4MiB", superbatch=4)
+        loader = gn.torch.Loader(data, [4, 3], 300, seed=5, memory="4MiB", superbatch=32)
         self.assertLess(loader.features.capacity, data.nodes)
         for batch in loader:
             np.testing.assert_array_equal(batch.features.numpy(), data.features[batch.nodes.numpy()])
