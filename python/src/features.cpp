@@ -51,6 +51,8 @@ constexpr std::uint64_t policy_bytes = 48;
 
 /// A part of the memory that Belady's cache leaves for the batches that are planned.
 constexpr std::uint64_t planned_share = 4;
+/// A part of the memory that other caches leave for the ids of a gather.
+constexpr std::uint64_t gather_share = 16;
 
 /// Returns the rows that a cache holds within `bytes`.
 std::size_t capacity_within(std::uint64_t bytes, std::uint64_t rows, std::size_t row_bytes) {
@@ -96,7 +98,7 @@ public:
         const gneiss::engine_choice engine = gneiss::choose_engine("auto", programs::io_engine_candidates());
         disk_.emplace(engine.make, rows, reads, executor_, budget_);
         std::uint64_t left = budget_.limit() - budget_.used();
-        if (kind_ == "belady") left -= left / planned_share;
+        left -= left / (kind_ == "belady" ? planned_share : gather_share);
         const std::size_t capacity = kind_ == "none" ? 0 : capacity_within(left, rows.rows, rows.row_bytes);
         policy_memory_ = budget_.charge({"cache policy", capacity * policy_bytes});
         cache_.emplace(*disk_, capacity, table, executor_, budget_);
