@@ -100,9 +100,8 @@ public:
         programs::named<std::uint64_t> result;
         if (rows_) result.emplace_back("gather_bytes", rows_->statistics().io.read_bytes);
         if (lists_.on_disk() != nullptr) result.emplace_back("sample_bytes", lists_.io().read_bytes);
-        if (!staged_) return result;
-        const gneiss::macro_batch_counts seen = gneiss::staged(*staged_);
-        result.emplace_back("macro_batches", seen.macro_batches);
+        const gneiss::macro_batch_counts seen = staged_ ? gneiss::staged(*staged_) : single_counts_;
+        if (staged_) result.emplace_back("macro_batches", seen.macro_batches);
         result.emplace_back("transferred_rows", seen.rows);
         result.emplace_back("transferred_edges", seen.edges);
         result.emplace_back("transferred_bytes", seen.bytes);
@@ -136,6 +135,11 @@ private:
         if (single_) {
             single_->set_optimizers(by);
             done = single_->run(gneiss::whole_graph(), from, observer, stop);
+            const std::uint64_t row = of_.features.bytes() / of_.features.rows(); // on average, if they are sparse
+            single_counts_.rows += done.model.input_nodes;
+            single_counts_.edges += done.model.sampled_edges;
+            single_counts_.bytes +=
+                done.model.input_nodes * (row + sizeof(gneiss::node_id)) + 4 * done.model.sampled_edges;
         } else {
             staged_->set_optimizers(by);
             done = staged_->run(of_.plan.order(from.epoch), from, observer, stop);
@@ -154,6 +158,7 @@ private:
     std::optional<trainers::whole_features> whole_;
     std::optional<gneiss::any_row_source> rows_;
     std::optional<gneiss::ginex_trainer> single_;
+    gneiss::macro_batch_counts single_counts_; ///< of batches, which a device would get one by one
     std::optional<gneiss::joestar_trainer> staged_;
 };
 
