@@ -12,14 +12,14 @@ from ._data import Dataset
 from ._errors import Error, NotFound
 from ._flags import flags_of, message_printer, warning_observer
 
-PROGRAMS = ("ginex", "hanoi", "marius", "mariusgnn")
+PROGRAMS = ("armada", "ginex", "hanoi", "joestar", "marius", "mariusgnn")
 
 
 def train(dataset, *, program, out=None, memory=None, resume=False, on_epoch=None, quiet=False, **flags):
     """Trains by one of the programs, in this process, and returns the run.
 
     dataset: a Dataset, or its directory.
-    program: "marius" for embeddings; "mariusgnn", "hanoi" or "ginex" for GNNs.
+    program: "marius" for embeddings; "mariusgnn", "ginex", "hanoi", "joestar" or "armada" for GNNs.
     out: directory of the run; None: runs/PROGRAM-DATASET-N.
     memory: what the call may add to the memory of the process: bytes, or a text such as "2GiB"; None: what is free.
     resume: continues the run in `out` from its last checkpoint, with its flags where none are given.

@@ -3,9 +3,11 @@
 
 #include <stdexcept>
 
+#include "armada/commands.hpp"
 #include "data/commands.hpp"
 #include "ginex/commands.hpp"
 #include "hanoi/commands.hpp"
+#include "joestar/commands.hpp"
 #include "marius/commands.hpp"
 #include "mariusgnn/commands.hpp"
 
@@ -21,6 +23,8 @@ std::unique_ptr<programs::command_line> program_named(const std::string& name) {
     if (name == marius::program) return make(marius::program, marius::purpose, marius::add_commands);
     if (name == mariusgnn::program) return make(mariusgnn::program, mariusgnn::purpose, mariusgnn::add_commands);
     if (name == hanoi::program) return make(hanoi::program, hanoi::purpose, hanoi::add_commands);
+    if (name == joestar::program) return make(joestar::program, joestar::purpose, joestar::add_commands);
+    if (name == armada::program) return make(armada::program, armada::purpose, armada::add_commands);
     if (name == ginex::program) return make(ginex::program, ginex::purpose, ginex::add_commands);
     throw std::invalid_argument("no program is called " + name);
 }

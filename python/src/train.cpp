@@ -10,9 +10,11 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include "armada/train.hpp"
 #include "errors.hpp"
 #include "ginex/train.hpp"
 #include "hanoi/train.hpp"
+#include "joestar/train.hpp"
 #include "kit/cli/command_call.hpp"
 #include "kit/report/records.hpp"
 #include "marius/train.hpp"
@@ -46,6 +48,8 @@ train_function function_of(const std::string& program) {
     if (program == "gneiss-marius") return train_by<marius::options, marius::train>;
     if (program == "gneiss-mariusgnn") return train_by<mariusgnn::options, mariusgnn::train>;
     if (program == "gneiss-hanoi") return train_by<hanoi::options, hanoi::train>;
+    if (program == "gneiss-joestar") return train_by<joestar::options, joestar::train>;
+    if (program == "gneiss-armada") return train_by<armada::options, armada::train>;
     return train_by<ginex::options, ginex::train>;
 }
 

@@ -55,7 +55,7 @@ def check():
         assert (torch.ones(64, 64) @ torch.ones(64, 64) == 64).all()
 
     # The programs are beside the interpreter, and open what the functions made.
-    for name in ("data", "ginex", "hanoi", "marius", "mariusgnn"):
+    for name in ("armada", "data", "ginex", "hanoi", "joestar", "marius", "mariusgnn"):
         path = shutil.which(f"gneiss-{name}", path=os.path.dirname(sys.executable))
         assert path, f"there is no gneiss-{name}"
         said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout

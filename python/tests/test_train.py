@@ -17,6 +17,8 @@ TRAINERS = {
                        {"staleness": 0, "task": "link", "dim": 8, "layers": "sage:8", "fanout": [5]}),
     "mariusgnn-node": ("mariusgnn", "classes", {"staleness": 0, "layers": "sage", "fanout": [5]}),
     "hanoi": ("hanoi", "classes", {"staleness": 0, "layers": "sage", "fanout": 5}),
+    "joestar": ("joestar", "classes", {"layers": "sage", "fanout": 5, "batch": 40, "macro": 60}),
+    "armada": ("armada", "classes", {"layers": "sage", "fanout": 5, "replicas": 2}),
     "ginex": ("ginex", "classes", {"layers": "sage", "fanout": "5"}),
 }
 
