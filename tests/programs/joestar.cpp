@@ -49,7 +49,7 @@ struct joestar_workshop : gneiss::test::workshop {
 };
 
 const std::string task = "--epochs 4 --layers sage:16,sage --fanout 5,5 --batch 20 --early-stop 0 --seed 3 --no-eval "
-                         "--memory 256MiB --force ";
+                         "--memory 256MiB ";
 
 } // namespace
 

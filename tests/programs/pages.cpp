@@ -255,8 +255,9 @@ private:
 class flag_table {
 public:
     flag_table() {
-        for (const auto& entry : fs::directory_iterator(root() / "scripts"))
-            all_.merge(flags_in(text_of(entry.path())));
+        for (const char* folder : {"scripts", "python/bench"})
+            for (const auto& entry : fs::directory_iterator(root() / folder))
+                if (entry.is_regular_file()) all_.merge(flags_in(text_of(entry.path())));
         const gneiss::test::workshop shop("gneiss-data");
         for (const std::string program : {"gneiss-data", "gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex",
                  "gneiss-hanoi", "gneiss-joestar", "gneiss-armada", "gneiss-study"}) {
