@@ -114,7 +114,8 @@ TEST_CASE("without a flag, a run goes to disk where its plan in memory does not 
         CHECK((chosen.code == 0 || disk.code != 0));
         const bool says =
             (chosen.err + chosen.out).find("more than the budget: they stay on disk") != std::string::npos;
-        if (chosen.code == 0) CHECK(says == (chosen.out.find("cached rows") != std::string::npos));
+        // a part of the plan in memory; in the least memory on disk, no rows are cached
+        if (chosen.code == 0) CHECK(says == (chosen.out.find("\nfeatures ") == std::string::npos));
         fell_back += chosen.code == 0 && says;
     }
     CHECK(fell_back > 0);
