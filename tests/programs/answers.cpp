@@ -45,12 +45,6 @@ struct likes_workshop : gneiss::test::workshop {
         return kind + (i == 4 ? ", \"the\" " : "") + std::to_string(i);
     }
 
-    void succeed(const std::string& arguments, const std::string& program = "") const {
-        const auto got = run(arguments, program);
-        CAPTURE(arguments);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-    }
     [[nodiscard]] nlohmann::json json(const std::string& arguments) const {
         const auto got = run(arguments + " --json");
         CAPTURE(arguments);

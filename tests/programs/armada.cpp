@@ -31,12 +31,6 @@ struct armada_workshop : gneiss::test::workshop {
                 more,
             "gneiss-data");
     }
-    void succeed(const std::string& arguments, const std::string& program = "") const {
-        const program_outcome got = run(arguments, program);
-        CAPTURE(arguments);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-    }
     /// Trains and returns run.json.
     [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
         const program_outcome got = run("train " + arguments + " --quiet --json");

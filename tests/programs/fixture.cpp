@@ -21,12 +21,6 @@ struct fixture_workshop : gneiss::test::workshop {
         for (const char* name : {"link", "node", "link-export", "node-export"})
             fs::copy(fixtures / name, *this / name, fs::copy_options::recursive);
     }
-    void succeed(const std::string& arguments, const std::string& program = "") const {
-        const auto got = run(arguments, program);
-        CAPTURE(arguments);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-    }
 };
 
 } // namespace

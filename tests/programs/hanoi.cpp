@@ -35,12 +35,6 @@ struct hanoi_workshop : gneiss::test::workshop {
                 std::to_string(features) + " --feature-signal 2 --train-fraction .3 " + more,
             "gneiss-data");
     }
-    void succeed(const std::string& arguments, const std::string& program = "") const {
-        const program_outcome got = run(arguments, program);
-        CAPTURE(arguments);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-    }
     /// Trains and returns run.json.
     [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
         const program_outcome got = run("train " + arguments + " --quiet --json");

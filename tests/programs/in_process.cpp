@@ -62,12 +62,6 @@ struct data_workshop : gneiss::test::workshop {
             "generate planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction .3 "
             "--partitions 3 --seed 5 --undirected --out classes --quiet");
     }
-    void succeed(const std::string& arguments, const std::string& program = "") const {
-        const auto got = run(arguments, program);
-        CAPTURE(arguments);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-    }
     [[nodiscard]] json result(const std::string& name) const { return json::parse(read(name + "/run.json")); }
 };
 

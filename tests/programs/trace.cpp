@@ -32,12 +32,6 @@ struct trace_workshop : gneiss::test::workshop {
         write("edges.tsv", text);
         succeed("import edges.tsv --out links --partitions 6", "gneiss-data");
     }
-    void succeed(const std::string& arguments, const std::string& program = "") const {
-        const auto got = run(arguments, program);
-        CAPTURE(arguments);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-    }
     /// Returns the exported result of training.
     [[nodiscard]] std::string exported(const std::string& name, const std::string& program) const {
         fs::remove_all(*this / "exported");

@@ -47,6 +47,13 @@ public:
         const int status = std::system(command.c_str());
         return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout.txt"), read("stderr.txt")};
     }
+    /// Runs a program, and requires that it succeeds.
+    void succeed(const std::string& arguments, const std::string& program = "") const {
+        const program_outcome got = run(arguments, program);
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+    }
     /// Runs the program and sends it a signal after `seconds`, unless it ends before.
     [[nodiscard]] program_outcome run_for(
         double seconds, const std::string& arguments, const std::string& signal) const {
