@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -299,7 +300,7 @@ TEST_CASE(
         const auto weighted = shop.train(program, "data --epochs 2 --seed 2 --class-weights balanced --force --out b");
         CHECK(weighted["epochs"][0]["loss"] != run["epochs"][0]["loss"]);
     }
-    const auto exported = shop.run("export a --out exported", "gneiss-hanoi");
+    const auto exported = shop.run("export a --out exported", std::end(programs)[-1]);
     CHECK(exported.code == 0);
     CHECK(shop.read("exported/classes.tsv") == "0\tblue\n1\tred\n");
     shop.refuses(2, "train data --node-task regression --out new", {"multilabel", "import it again"});
