@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -54,22 +55,25 @@ std::vector<fs::path> all_pages() {
 struct command {
     std::size_t line; ///< of its beginning, from 1
     std::string text;
+    std::vector<std::string> output; ///< lines that the page shows below it, in a block ```console
 };
 
 bool starts(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
 
-/// The commands of a page in Markdown: the lines of blocks ```sh, and those of indented blocks whose first line is a
-/// command. A block after a line "<!-- test: skip REASON -->" is left out.
+/// The commands of a page in Markdown: the lines of blocks ```sh, those of blocks ```console that begin with "$ ", the
+/// others there being their output, and those of indented blocks whose first line is a command. A block after a line
+/// "<!-- test: skip REASON -->" is left out.
 std::vector<command> commands_of(const std::string& page) {
     static const std::regex first(R"( *(\$ )?(gneiss-|scripts/|cmake |export |conan |c\+\+ |tar ).*)");
     std::vector<command> found;
     std::istringstream in(page);
     std::string line;
-    bool fenced = false, indented = false, taken = false, skipped = false, joined = false;
+    bool fenced = false, console = false, indented = false, taken = false, skipped = false, joined = false;
     for (std::size_t number = 1; std::getline(in, line); ++number) {
         if (starts(line, "```")) {
             fenced = !fenced;
-            taken = fenced && line == "```sh" && !skipped;
+            console = fenced && line == "```console";
+            taken = fenced && (console || line == "```sh") && !skipped;
             skipped = joined = false;
             continue;
         }
@@ -85,6 +89,10 @@ std::vector<command> commands_of(const std::string& page) {
             if (code) line.erase(0, 4);
         }
         if (!taken) continue;
+        if (console && !joined && !starts(line, "$ ")) {
+            if (!found.empty()) found.back().output.push_back(line);
+            continue;
+        }
         line.erase(0, line.find_first_not_of(' '));
         if (starts(line, "$ ")) line.erase(0, 2);
         if (line.empty() || line[0] == '#') continue;
@@ -93,7 +101,7 @@ std::vector<command> commands_of(const std::string& page) {
         if (joined) {
             found.back().text += line;
         } else {
-            found.push_back({number, line});
+            found.push_back({number, line, {}});
         }
         joined = more;
     }
@@ -119,6 +127,26 @@ std::string smaller(std::string text) {
     if (trains && !std::regex_search(text, std::regex("--(epochs|resume|config)\\b")))
         text = std::regex_replace(text, std::regex("^(gneiss-[a-z]+ train [^ ]+)"), "$1 --epochs 2");
     return text;
+}
+
+/// A line of output without what differs from run to run: numbers with their units, names as in "p:libc6", widths.
+std::string without_figures(std::string line) {
+    for (const auto& [of, by] : {std::pair{"\\b[a-z]:[^ \t]+", "NAME"}, std::pair{"[0-9]+([.,][0-9]+)*", "0"},
+             std::pair{"0 ([kM]|[KMG]iB|B|min|h|s)\\b", "0"}, std::pair{"-{2,}", "--"}, std::pair{"[ \t]+", " "},
+             std::pair{"^ | $", ""}})
+        line = std::regex_replace(line, std::regex(of), by);
+    return line;
+}
+
+/// The lines that the page shows as output and that are none of the output, figures apart; "…" stands for any lines.
+std::vector<std::string> not_printed(const std::vector<std::string>& shown, const std::string& printed) {
+    std::set<std::string> lines;
+    std::istringstream in(printed);
+    for (std::string line; std::getline(in, line);) lines.insert(without_figures(line));
+    std::vector<std::string> missing;
+    for (const std::string& line : shown)
+        if (line != "…" && !line.empty() && lines.count(without_figures(line)) == 0) missing.push_back(line);
+    return missing;
 }
 
 /// A directory with the files that the pages name: graphs of people and drinks, with attributes, and datasets of them.
@@ -233,8 +261,11 @@ struct page_workshop : gneiss::test::workshop {
             const int code =
                 std::system(("cd '" + path().string() + "' && sh command.sh >stdout.txt 2>stderr.txt").c_str());
             if (ran != nullptr) ++*ran;
-            if (code != 0)
-                failed.push_back(file + ":" + std::to_string(one.line) + ": " + text + "\n" + read("stderr.txt"));
+            const std::string where = file + ":" + std::to_string(one.line) + ": " + text + "\n";
+            if (code != 0) failed.push_back(where + read("stderr.txt"));
+            const std::string printed = read("stdout.txt") + read("stderr.txt");
+            for (const std::string& line : not_printed(one.output, printed))
+                failed.push_back(where + "does not print: " + line + "\nbut:\n" + printed);
         }
         return failed;
     }
@@ -372,6 +403,63 @@ TEST_CASE("the commands of README.md and the guides run, one after the other, on
     CHECK(ran >= 40); // commands were found
 }
 
+TEST_CASE("the commands of the pages of results have the arguments that their programs need") {
+    int parsed = 0;
+    const gneiss::test::workshop shop("gneiss-data"); // has none of their files, so what parses ends there
+    for (const fs::path& page : all_pages()) {
+        if (page.parent_path().filename() != "results") continue;
+        for (const command& one : commands_of(text_of(page))) {
+            static const std::regex placeholder(R"(\$|…|\bFLAGS\b)"), bench("^gneiss-bench");
+            if (!runs(one.text) || std::regex_search(one.text, placeholder) || std::regex_search(one.text, bench))
+                continue;
+            shop.write("command.sh", "PATH='" GNEISS_PROGRAMS_DIR "':$PATH\n" + smaller(one.text) + "\n");
+            std::ignore = std::system(
+                ("cd '" + shop.path().string() + "' && timeout 20 sh command.sh >stdout.txt 2>stderr.txt").c_str());
+            const std::string error = shop.read("stderr.txt");
+            CAPTURE(page.string() + ":" + std::to_string(one.line) + ": " + one.text + "\n" + error);
+            CHECK(error.find("(see gneiss-") == std::string::npos); // how a missing or unknown argument is refused
+            ++parsed;
+        }
+    }
+    CHECK(parsed >= 50);
+    CHECK(shop.run("generate rmat --nodes 100 --edges 200").err.find("(see gneiss-") != std::string::npos);
+}
+
+TEST_CASE("the summary of results has the figures of each row of the tables that open its pages") {
+    static const std::regex number(R"([0-9]+([.,][0-9]+)*)"), code(R"(`[^`]*`|\(#[^)]*\))"),
+        column(" *(gneiss|fastest peer|reached|measured) *"), cell(R"([^|]+)");
+    const auto numbers = [](const std::string& text) {
+        return std::set<std::string>(std::sregex_token_iterator(text.begin(), text.end(), number), {});
+    };
+    const std::string summary = text_of(root() / "docs/results/README.md");
+    int rows = 0;
+    for (const auto& entry : fs::directory_iterator(root() / "docs/results")) {
+        const std::string name = entry.path().filename().string();
+        const std::string::size_type part = summary.find("](" + name + ")** |");
+        if (part == std::string::npos) continue;
+        const std::set<std::string> known =
+            numbers(std::regex_replace(summary.substr(part, summary.find("\n| **[", part) - part), code, ""));
+        std::istringstream in(text_of(entry.path()));
+        std::vector<bool> read; // of each column
+        for (std::string line; std::getline(in, line);) {
+            if (!starts(line, "|") && !read.empty()) break;
+            if (!starts(line, "|")) continue;
+            const bool head = read.empty();
+            std::size_t at = 0;
+            for (std::sregex_iterator one(line.begin(), line.end(), cell), end; one != end; ++one, ++at) {
+                if (head) read.push_back(std::regex_match(one->str(), column));
+                if (head || at >= read.size() || !read[at]) continue;
+                ++rows;
+                for (const std::string& figure : numbers(std::regex_replace(one->str(), code, ""))) {
+                    CAPTURE(name + ": " + figure + " of " + line);
+                    CHECK(known.count(figure) == 1);
+                }
+            }
+        }
+    }
+    CHECK(rows >= 60);
+}
+
 TEST_CASE("every command of a block is found, and one that fails is reported with its line") {
     const page_workshop shop;
     const std::string page =
@@ -386,6 +474,13 @@ TEST_CASE("every command of a block is found, and one that fails is reported wit
     const auto failed = shop.failures(page, "page.md");
     REQUIRE(failed.size() == 1);
     CHECK(starts(failed[0], "page.md:11: gneiss-data inspect data/none && true\nerror: "));
+    const std::string shown = "```console\n$ gneiss-data inspect \\\n    data/likes\nsize   7 MiB\n…\n"
+                              "$ gneiss-data verify data/likes\nno such line\n```\n";
+    CHECK(commands_of(shown).size() == 2);
+    const auto wrong = shop.failures(shown, "page.md");
+    REQUIRE(wrong.size() == 1);
+    CHECK(starts(wrong[0], "page.md:6: gneiss-data verify data/likes\ndoes not print: no such line\n"));
+    CHECK(without_figures("  p:libc6   1.25 MiB") == without_figures("a:amd64 3 GiB"));
 }
 
 TEST_CASE(

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks the structure of the library: includes point down only; each optional dependency stays behind its fence; headers
 # neither print nor read the environment; none is too long, and a design's page of choices has at most 80 lines; gneiss.hpp
-# includes all headers that compute in memory and need no option; train/slots.hpp includes at most 30; README.md shows the
-# first program unchanged, headers the snippets that tests/structure compiles; all files show the version of version.hpp.
+# includes all headers that compute in memory and need no option; train/slots.hpp includes at most 30; README.md shows lines
+# of the first program, headers the snippets that tests/structure compiles; all files show the version of version.hpp.
 #
 #   check.sh [ROOT]                every violation as FILE:LINE: TEXT; exit 1 if there is one
 #   check.sh --without-cuda [ROOT] the same for the tree without cuda/, on which no other header may depend
@@ -270,8 +270,9 @@ done < <([ ! -d examples/programs ] || grep -rnE "static_cast<($narrow)>\(($flag
 
 if [ -f README.md ] && [ -f examples/00_hello.cpp ]; then # the first block of C++ there
     # shellcheck disable=SC2016 # backquotes of Markdown
-    if ! sed -n '/^```cpp$/,/^```$/{//!p;/^```$/q}' README.md | cmp -s - examples/00_hello.cpp; then
-        echo "README.md:1: its first program is not examples/00_hello.cpp"
+    block=$(sed -n '/^```cpp$/,/^```$/{//!p;/^```$/q}' README.md)
+    if [ -z "$block" ] || [[ $(<examples/00_hello.cpp) != *"$block"* ]]; then
+        echo "README.md:1: its first C++ is not a passage of examples/00_hello.cpp"
         violations=$((violations + 1))
     fi
 fi

@@ -137,7 +137,7 @@ expected+=('include/gneiss/core/long.hpp:502: is longer than 500 lines'
     'include/gneiss/core/unlicensed.hpp:1: does not begin with its license (SPDX)'
     'examples/programs/a.cpp:1: casts the value of a flag' 'examples/programs/a.cpp:2: casts the value of a flag'
     'examples/programs/a.cpp:3: casts the value of a flag'
-    'README.md:1: its first program is not examples/00_hello.cpp'
+    'README.md:1: its first C++ is not a passage of examples/00_hello.cpp'
     "examples/recipes/a.toml:1: expects a paper's figure"
     'tests/structure/snippets.cpp:3: the snippet is not in a comment of include/gneiss/core/a.hpp')
 caught
