@@ -7,13 +7,12 @@
 #include <tuple>
 #include <vector>
 
-#include <gneiss/core/random.hpp>
 #include <gneiss/cuda/core/arena.cuh>
 #include <gneiss/cuda/core/device.cuh>
 #include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/pinned_ring.cuh>
-#include <gneiss/cuda/core/pool.cuh>
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/launch.cuh>
 
@@ -30,6 +29,10 @@ __global__ void add(int* values, const int* what, unsigned count) {
     if (i < count) values[i] += *what;
 }
 
+__global__ void with_table(unsigned* out) { *out = dynamic_shared<unsigned>() != nullptr ? 1 : 0; }
+/// A kernel with static shared memory, as far as the emulated device knows.
+__global__ void with_more(unsigned* out) { *out = dynamic_shared<unsigned>() != nullptr ? 2 : 0; }
+
 /// Properties of the emulated device, restored on destruction.
 struct other_device {
     simt::device before = simt::the_device();
@@ -39,6 +42,7 @@ struct other_device {
     ~other_device() {
         simt::the_device().missing = before.missing;
         simt::the_device().memory = before.memory;
+        simt::the_device().shared_memory = before.shared_memory;
     }
 };
 
@@ -68,6 +72,71 @@ TEST_CASE("devices are listed") {
     CHECK(all[0].memory == simt::the_device().memory);
     use_device(0);
     CHECK_THROWS_AS(use_device(1), device_error);
+}
+
+TEST_CASE("a kernel opts in once, to the most dynamic shared memory that its static memory leaves") {
+    const other_device restored;
+    const auto opted = [](void (*kernel)(unsigned*)) {
+        cudaFuncAttributes of{};
+        REQUIRE(cudaFuncGetAttributes(&of, reinterpret_cast<const void*>(kernel)) == cudaSuccess);
+        return static_cast<std::size_t>(of.maxDynamicSharedSizeBytes);
+    };
+    const auto runs = [](void (*kernel)(unsigned*), std::size_t bytes) {
+        unsigned found = 0;
+        launch(nullptr, kernel, dim3(1), dim3(1), bytes, &found);
+        return found;
+    };
+    constexpr std::size_t kib = 1024, fixed = 4 * kib;
+    simt::the_device().kernels[reinterpret_cast<const void*>(with_more)] = {fixed, static_cast<int>(48 * kib - fixed)};
+    CHECK(runs(with_table, 48 * kib) == 1);
+    CHECK(opted(with_table) == 48 * kib); // nothing to opt in to
+    CHECK(runs(with_table, 60 * kib) == 1);
+    CHECK(opted(with_table) == 227 * kib);
+    CHECK(runs(with_table, 50 * kib) == 1); // does not lower it below what another thread is about to launch
+    CHECK(opted(with_table) == 227 * kib);
+    CHECK(runs(with_more, 44 * kib) == 2);
+    CHECK(opted(with_more) == 44 * kib);
+    CHECK(runs(with_more, 46 * kib) == 2); // 50 KiB in all
+    CHECK(opted(with_more) == 227 * kib - fixed);
+    CHECK_THROWS_WITH_AS(runs(with_more, 224 * kib),
+        doctest::Contains("needs 229376 bytes of dynamic shared memory, this GPU has 228352 a block"), gneiss::error);
+    simt::the_device().kernels.clear();
+    simt::the_device().shared_memory = 99 * kib;
+    CHECK(shared_memory_of_block() == 99 * kib);
+    CHECK_THROWS_WITH_AS(runs(with_table, 100 * kib), doctest::Contains("101376 a block"), gneiss::error);
+    CHECK(runs(with_table, 99 * kib) == 1);
+    simt::the_device().kernels.clear();
+}
+
+TEST_CASE("a grid beyond the limits in y or z is refused with its size, before it starts") {
+    unsigned found = 0;
+    for (const dim3 grid : {dim3(1, 65536, 1), dim3(1, 1, 65536)})
+        CHECK_THROWS_WITH_AS(
+            launch(nullptr, with_table, grid, dim3(1), 0, &found), doctest::Contains("65536"), gneiss::error);
+    CHECK(found == 0);
+    stream in; // before anyone waits for the stream
+    CHECK_THROWS_AS(launch(in, with_table, dim3(1, 65536), dim3(1), 0, &found), gneiss::error);
+}
+
+TEST_CASE("warps have their own numbers beyond 2^27") {
+    for (const unsigned threads : {64U, 256U, 1024U}) {
+        const unsigned blocks = (1U << 27) / (threads / 32) + 2;
+        std::vector<std::uint32_t> warps(threads / 32);
+        simt::block::current().run(uint3{blocks - 1, 0, 0}, dim3(blocks), dim3(threads), 0, 0,
+            [&] { warps[threadIdx.x / 32] = gneiss::cuda::detail::grid_warp(); });
+        for (std::uint32_t w = 0; w < warps.size(); ++w) CHECK(warps[w] == (blocks - 1) * (threads / 32) + w);
+    }
+}
+
+TEST_CASE("waiting for an event sleeps, and a failed call leaves no error to the next") {
+    for (const bool timed : {false, true}) {
+        const event made(timed);
+        CHECK((made.get()->flags & cudaEventBlockingSync) != 0);
+        CHECK(((made.get()->flags & cudaEventDisableTiming) == 0) == timed);
+    }
+    void* all = nullptr;
+    CHECK_THROWS_AS(check(cudaMalloc(&all, simt::the_device().memory + 1), "a test"), device_error);
+    CHECK(cudaGetLastError() == cudaSuccess);
 }
 
 TEST_CASE("buffers are charged, allocated and released") {
@@ -203,40 +272,6 @@ TEST_CASE("an arena returns disjoint aligned parts of its counted size, and no m
     CHECK(arena.used() == memory.size());
     CHECK_THROWS_AS(static_cast<void>(arena.take<char>(1)), gneiss::over_budget);
     CHECK_THROWS_AS(static_cast<void>(counting.take<double>(~std::size_t{0} / 8)), gneiss::error);
-}
-
-TEST_CASE("a pool hands out disjoint aligned parts, and all of it is free at the end") {
-    memory_budget budget;
-    device_pool pool(budget, "pool", 100'000);
-    CHECK(pool.capacity() == 100'000 / 256 * 256);
-    CHECK(budget.used(memory_kind::device) == pool.capacity());
-    gneiss::random_stream draw(gneiss::random_key{3, gneiss::random_domain::user});
-    std::vector<pool_buffer<float>> parts;
-    std::uint64_t refused = 0;
-    for (int round = 0; round < 2000; ++round) {
-        if (draw.below(2) == 0 && !parts.empty()) {
-            std::swap(parts[draw.below(parts.size())], parts.back());
-            parts.pop_back();
-            continue;
-        }
-        try {
-            parts.push_back(pool.take<float>(1 + draw.below(2000)));
-        } catch (const gneiss::over_budget& error) {
-            ++refused;
-            CHECK(error.parts().back().name == "asked");
-        }
-        for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-            const auto &one = parts[i], &last = parts.back();
-            CHECK((one.data() + one.size() <= last.data() || last.data() + last.size() <= one.data()));
-        }
-        CHECK((parts.empty() || reinterpret_cast<std::uintptr_t>(parts.back().data()) % 256 == 0));
-    }
-    CHECK(refused > 0);
-    CHECK(pool.most_in_use() <= pool.capacity());
-    parts.clear();
-    CHECK(pool.in_use() == 0);
-    CHECK(pool.take<char>(pool.capacity()).size() == pool.capacity()); // no fragments are left
-    CHECK_THROWS_AS(static_cast<void>(pool.take<double>(pool.capacity())), gneiss::over_budget);
 }
 
 TEST_CASE("a slot of a pinned ring is not reused before the device has read it") {

@@ -209,8 +209,8 @@ TEST_CASE("launches that a GPU refuses are refused") {
     int out = 0;
     CHECK_THROWS_WITH_AS(launch(nullptr, barrier_after_return, dim3(1), dim3(1025), 0, &out),
         "launch: a block of 1025 threads", simt::fault);
-    CHECK_THROWS_AS(launch(nullptr, barrier_after_return, dim3(1), dim3(32), 300 * 1024, &out), simt::fault);
-    CHECK_THROWS_AS(launch(nullptr, barrier_after_return, dim3(1, 70000), dim3(32), 0, &out), simt::fault);
+    CHECK_THROWS_AS(launch(nullptr, barrier_after_return, dim3(1), dim3(32), 300 * 1024, &out), gneiss::error);
+    CHECK_THROWS_AS(launch(nullptr, barrier_after_return, dim3(1, 70000), dim3(32), 0, &out), gneiss::error);
     launch(nullptr, barrier_after_return, dim3(0), dim3(64), 0, &out); // no blocks: no effect
     CHECK(out == 0);
     CHECK_THROWS_WITH_AS(__syncthreads(), "__syncthreads outside a kernel", simt::fault);

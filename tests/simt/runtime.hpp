@@ -41,8 +41,15 @@ enum cudaStreamCaptureMode {
     cudaStreamCaptureModeRelaxed
 };
 inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
-inline constexpr unsigned cudaEventDefault = 0, cudaEventDisableTiming = 2;
+inline constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2;
 inline constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1;
+
+enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+struct cudaFuncAttributes {
+    std::size_t sharedSizeBytes; ///< static
+    int maxDynamicSharedSizeBytes;
+};
 
 struct cudaDeviceProp {
     char name[256];
@@ -91,6 +98,7 @@ struct CUevent_st {
     std::shared_ptr<simt::stream_state> stream; ///< stream of the last record
     std::uint64_t position = 0;
     std::shared_ptr<std::vector<simt::work>> captured;
+    unsigned flags = 0;
     std::shared_ptr<std::chrono::steady_clock::time_point> time =
         std::make_shared<std::chrono::steady_clock::time_point>();
 };
@@ -109,9 +117,12 @@ namespace simt {
 struct device {
     cudaError_t missing = cudaSuccess;         ///< result of every call instead, such as cudaErrorInsufficientDriver
     std::size_t memory = std::size_t{1} << 30; ///< bytes that can be allocated
+    std::size_t shared_memory = 227 * 1024;    ///< bytes of shared memory that a block can opt in to
     std::map<void*, std::size_t> allocated{};  ///< by cudaMalloc and related calls
-    std::set<stream_state*> streams{};         ///< existing streams
-    unsigned capturing = 0;                    ///< active captures
+    std::map<const void*, cudaFuncAttributes> kernels{}; ///< that are not the defaults: a test sets static memory
+    cudaError_t last_error = cudaSuccess;                ///< until it is asked for
+    std::set<stream_state*> streams{};                   ///< existing streams
+    unsigned capturing = 0;                              ///< active captures
 
     [[nodiscard]] std::size_t used() const noexcept {
         std::size_t bytes = 0;
@@ -122,6 +133,26 @@ struct device {
 inline device& the_device() {
     static device one;
     return one;
+}
+
+/// Returns the error of a call, which stays the last one until asked for.
+inline cudaError_t failed(cudaError_t error) {
+    if (error != cudaSuccess) the_device().last_error = error;
+    return error;
+}
+
+/// Returns the result of a launch: kernels have 48 KiB of shared memory, static and dynamic, unless they opt in.
+inline cudaError_t accepts(const void* kernel, std::size_t dynamic_bytes) {
+    const entered here;
+    const auto& kernels = the_device().kernels;
+    const auto found = kernels.find(kernel);
+    const std::size_t fixed = found == kernels.end() ? 0 : found->second.sharedSizeBytes,
+                      opted = found == kernels.end()
+        ? 0
+        : static_cast<std::size_t>(found->second.maxDynamicSharedSizeBytes);
+    constexpr std::size_t plain = 48 * 1024;
+    return fixed + dynamic_bytes <= plain || (opted > plain && dynamic_bytes <= opted) ? cudaSuccess
+                                                                                       : failed(cudaErrorInvalidValue);
 }
 
 /// In a stream: later. In the null stream: now, after all work of the blocking streams.
@@ -155,7 +186,7 @@ inline cudaError_t allocate(void** to, std::size_t bytes) {
     if (here.capturing != 0) return cudaErrorStreamCaptureUnsupported;
     *to = nullptr;
     if (bytes == 0) return cudaSuccess;
-    if (bytes > here.memory - here.used()) return cudaErrorMemoryAllocation;
+    if (bytes > here.memory - here.used()) return failed(cudaErrorMemoryAllocation);
     *to = ::operator new(bytes, std::align_val_t{256});
     std::memset(*to, poison_byte, bytes);
     here.allocated[*to] = bytes;
@@ -186,7 +217,28 @@ inline const char* cudaGetErrorName(cudaError_t error) {
     return "unknown";
 }
 inline const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaGetLastError() {
+    const simt::entered here;
+    return std::exchange(simt::the_device().last_error, cudaSuccess);
+}
+inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, const void* kernel) {
+    const simt::entered here;
+    const auto found = simt::the_device().kernels.find(kernel);
+    *to = found == simt::the_device().kernels.end() ? cudaFuncAttributes{0, 48 * 1024} : found->second;
+    return simt::the_device().missing;
+}
+inline cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int bytes) {
+    const simt::entered here;
+    cudaFuncAttributes& of = simt::the_device().kernels.try_emplace(kernel).first->second;
+    if (bytes < 0 || of.sharedSizeBytes + static_cast<std::size_t>(bytes) > simt::the_device().shared_memory)
+        return simt::failed(cudaErrorInvalidValue);
+    of.maxDynamicSharedSizeBytes = bytes;
+    return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+    *value = static_cast<int>(simt::the_device().shared_memory);
+    return simt::the_device().missing;
+}
 
 inline cudaError_t cudaGetDeviceCount(int* count) {
     *count = simt::the_device().missing == cudaSuccess ? 1 : 0;
@@ -200,7 +252,7 @@ inline cudaError_t cudaGetDevice(int* device) {
     return simt::the_device().missing;
 }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* to, int) {
-    *to = {"emulator", simt::the_device().memory, 227 * 1024, 9, 0, 1, 0};
+    *to = {"emulator", simt::the_device().memory, simt::the_device().shared_memory, 9, 0, 1, 0};
     return simt::the_device().missing;
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {
@@ -234,6 +286,13 @@ inline cudaError_t cudaFree(void* pointer) {
     if (simt::the_device().capturing != 0) return cudaErrorStreamCaptureUnsupported;
     simt::finish_all();
     simt::give_back(pointer);
+    return cudaSuccess;
+}
+/// At once, and freed once the stream has passed.
+inline cudaError_t cudaMallocAsync(void** to, std::size_t bytes, cudaStream_t) { return cudaMalloc(to, bytes); }
+inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+    const simt::entered here;
+    simt::enqueue(stream, [pointer] { simt::give_back(pointer); });
     return cudaSuccess;
 }
 inline cudaError_t cudaHostAlloc(void** to, std::size_t bytes, unsigned) {
@@ -298,9 +357,10 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     return cudaSuccess;
 }
 
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
     if (simt::the_device().missing != cudaSuccess) return simt::the_device().missing;
     *event = std::make_unique<CUevent_st>().release();
+    (*event)->flags = flags;
     return cudaSuccess;
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t event) {

@@ -33,10 +33,13 @@ private:
     cudaError_t reason_;
 };
 
-/// Throws `device_error` unless `result` is success.
+/// Throws `device_error` unless `result` is success, and clears the runtime's last error, which a later check, such as
+/// Thrust's, would report as its own.
 inline void check(cudaError_t result, const char* operation) {
-    if (result != cudaSuccess) [[unlikely]]
-        throw device_error(result, operation);
+    if (result == cudaSuccess) [[likely]]
+        return;
+    static_cast<void>(cudaGetLastError());
+    throw device_error(result, operation);
 }
 
 } // namespace gneiss::cuda

@@ -198,6 +198,12 @@ __device__ inline void add_groups(float (&x)[Size]) {
     return x;
 }
 
+/// Returns the number of the calling warp among those of a one-dimensional grid. It counts warps by blocks, since the
+/// number of a thread would overflow from warp 2²⁷ on.
+[[nodiscard]] __device__ inline std::uint32_t grid_warp() {
+    return blockIdx.x * (blockDim.x / warp_lanes) + threadIdx.x / warp_lanes;
+}
+
 /// Returns blocks of 256 threads with one warp per row.
 [[nodiscard]] inline dim3 warp_grid(std::size_t rows) {
     return {static_cast<unsigned>(ceil_div(rows, std::size_t{8})), 1, 1};

@@ -14,7 +14,9 @@ class event {
 public:
     /// `timed`: supports `milliseconds_since`, at a small cost per record. Throws `device_error`.
     explicit event(bool timed = false) {
-        check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming), "making an event");
+        check(cudaEventCreateWithFlags(
+                  &event_, cudaEventBlockingSync | (timed ? cudaEventDefault : cudaEventDisableTiming)),
+            "making an event");
     }
     event(event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
     event& operator=(event&& other) noexcept {
@@ -30,7 +32,7 @@ public:
 
     /// Records the point after all current work of `in`.
     void record(cudaStream_t in) { check(cudaEventRecord(event_, in), "recording an event"); }
-    /// Waits on the host.
+    /// Waits on the host; the thread sleeps, so that samplers and gathers have its core.
     void synchronize() const { check(cudaEventSynchronize(event_), "waiting for an event"); }
     /// True if the device has passed the event.
     [[nodiscard]] bool passed() const {

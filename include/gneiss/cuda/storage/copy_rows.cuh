@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(copy_shape<Lanes>::threads) copy_rows(row_copi
     using shape = copy_shape<Lanes>;
     using slice_type = row_slice<T, Lanes, Aligned>;
     const unsigned lane = threadIdx.x % warp_lanes;
-    const std::uint32_t first = (blockIdx.x * shape::threads + threadIdx.x) / warp_lanes * shape::warp_rows;
+    const std::uint32_t first = grid_warp() * shape::warp_rows;
     const std::uint32_t count = __ldg(copies.count);
     if (first >= count) return;
     const std::uint32_t rows = count - first < shape::warp_rows ? count - first : shape::warp_rows;

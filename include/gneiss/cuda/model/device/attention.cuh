@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(256)
     head_dots(const layer_counts* counts, bool of_targets, bool shifted, std::uint32_t heads, rows_view<const T> x,
         rows_view<const U> with, bool one_row, rows_view<float> out, std::uint32_t first_column) {
     const unsigned lane = threadIdx.x % warp_lanes;
-    const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
+    const std::uint32_t row = grid_warp();
     if (row >= (of_targets ? counts->targets : counts->sources)) return;
     const T* const a = x[shifted ? row + counts->first_target : row];
     const U* const b = with[one_row ? 0 : row];

@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(256) score_gradients_of_any_width(edge_lists l
     rows_view<const T> z, rows_view<const T> gradient, rows_view<const float> of_targets,
     rows_view<const float> source_terms, edge_gradients out, rows_view<float> sums) {
     const unsigned lane = threadIdx.x % warp_lanes;
-    const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes, head = blockIdx.y;
+    const std::uint32_t row = grid_warp(), head = blockIdx.y;
     if (row >= lists.size()) return;
     const std::uint32_t width = z.columns / options.heads;
     const edge_lists::list list = lists[row];
@@ -185,7 +185,7 @@ template <unsigned Threads>
 __global__ void __launch_bounds__(Threads)
     target_totals(edge_lists lists, std::uint32_t heads, edge_gradients values, rows_view<float> out) {
     const unsigned lane = threadIdx.x % warp_lanes;
-    const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
+    const std::uint32_t row = grid_warp();
     if (row >= lists.size()) return;
     const edge_lists::list list = lists[row];
     for (std::uint32_t first = 0; first < heads; first += warp_lanes) {

@@ -44,7 +44,7 @@ template <storage T, bool Aligned>
 __global__ void __launch_bounds__(256) cross_entropy(const std::uint32_t* count, rows_view<T> scores,
     const class_id* labels, const classification_outcome* counted, float* losses, std::uint8_t* correct) {
     using slice_type = row_slice<T, warp_lanes, Aligned>;
-    const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
+    const std::uint32_t row = grid_warp();
     if (row >= __ldg(count) || counted->invalid != 0) return;
     const unsigned lane = threadIdx.x % warp_lanes;
     const class_id label = __ldg(labels + row);

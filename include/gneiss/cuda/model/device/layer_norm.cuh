@@ -26,7 +26,7 @@ template <storage T, bool Aligned>
 __global__ void __launch_bounds__(256) normalize(const std::uint32_t* count, rows_view<const T> x, const float* gain,
     const float* bias, float epsilon, rows_view<T> out, rows_view<float> moments) {
     constexpr unsigned size = row_slice<T, warp_lanes, Aligned>::size;
-    const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
+    const std::uint32_t row = grid_warp();
     if (row >= __ldg(count)) return;
     float sum = 0;
     walk_row<T, Aligned>(x, {}, row, [&sum](const auto& slice, const auto& value, const auto&) {
@@ -59,7 +59,7 @@ template <storage T, bool Aligned> // without the 4, ptxas spills 12 bytes for s
 __global__ void __launch_bounds__(256, 4) normalize_back(const std::uint32_t* count, rows_view<const T> x,
     rows_view<const float> moments, const float* gain, rows_view<T> g) {
     constexpr unsigned size = row_slice<T, warp_lanes, Aligned>::size;
-    const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
+    const std::uint32_t row = grid_warp();
     if (row >= __ldg(count)) return;
     const float mean = read(moments[row]), inverse = read(moments[row] + 1);
     float sum = 0, along = 0;

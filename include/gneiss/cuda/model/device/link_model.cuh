@@ -20,7 +20,7 @@ namespace detail {
 /// out[i] = ‖x[i]‖², one warp per row.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) row_squares(std::uint32_t rows, rows_view<const float> x, float* out) {
-    const std::uint32_t i = (blockIdx.x * Threads + threadIdx.x) / warp_lanes;
+    const std::uint32_t i = grid_warp();
     if (i >= rows) return;
     float sum = 0;
     for (std::uint32_t c = threadIdx.x % warp_lanes; c < x.columns; c += warp_lanes)
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(Threads) row_squares(std::uint32_t rows, rows_
 template <storage T>
 __global__ void __launch_bounds__(256) gather_rows(std::uint32_t rows, const std::uint32_t* count,
     const std::uint32_t* ids, rows_view<const T> in, rows_view<float> out) {
-    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
+    const std::uint32_t i = grid_warp();
     if (i >= rows) return;
     const bool there = count == nullptr || i < __ldg(count);
     const T* const from = there ? in[__ldg(ids + i)] : nullptr;
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(256) gather_rows(std::uint32_t rows, const std
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads)
     subtract_scaled(std::uint32_t rows, const float* by, rows_view<const float> x, rows_view<float> out) {
-    const std::uint32_t i = (blockIdx.x * Threads + threadIdx.x) / warp_lanes;
+    const std::uint32_t i = grid_warp();
     if (i >= rows) return;
     for (std::uint32_t c = threadIdx.x % warp_lanes; c < x.columns; c += warp_lanes)
         write(out[i] + c, reread(out[i] + c) - read(by + i) * read(x[i] + c));
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(Threads)
 
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) write_zeros(std::uint32_t rows, rows_view<float> out) {
-    const std::uint32_t i = (blockIdx.x * Threads + threadIdx.x) / warp_lanes;
+    const std::uint32_t i = grid_warp();
     if (i >= rows) return;
     for (std::uint32_t c = threadIdx.x % warp_lanes; c < out.columns; c += warp_lanes) write(out[i] + c, 0);
 }
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(256)
     query_losses(query_batch of, bool distances, link_loss loss, float margin, rows_view<const T> nodes,
         rows_view<const float> queries, const float* squares, rows_view<float> scores, query_outcome* outcomes) {
     const unsigned lane = threadIdx.x % warp_lanes;
-    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
+    const std::uint32_t i = grid_warp();
     const link_list list = *of.lists;
     if (i >= list.count) return;
     const std::uint32_t query_index = list.first + i, number = list.number + i;

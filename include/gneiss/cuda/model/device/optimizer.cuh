@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(256) step_rows(O optimizer, const step_state* 
     using gradient_slice = row_slice<T, warp_lanes, Aligned>;
     constexpr int states = stepper<O>::states;
     const stepper<O> step(optimizer, at);
-    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
+    const std::uint32_t i = grid_warp();
     if (i >= __ldg(count)) return;
     const std::uint32_t dim = gradients.columns,
                         row = (ids == nullptr ? i : __ldg(ids + i)) - (first_id == nullptr ? 0 : __ldg(first_id));

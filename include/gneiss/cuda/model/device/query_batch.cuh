@@ -109,8 +109,7 @@ template <class D, storage T, storage Q>
 __global__ void __launch_bounds__(256)
     queries(query_batch of, rows_view<const T> nodes, rows_view<const float> relations, rows_view<Q> out) {
     const link_list list = of.lists[blockIdx.y];
-    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes,
-                        terms = nodes.columns / static_cast<std::uint32_t>(D::parts);
+    const std::uint32_t i = grid_warp(), terms = nodes.columns / static_cast<std::uint32_t>(D::parts);
     if (i >= list.count) return;
     const query_inputs<T> in(of, list.first + i, nodes, relations);
     for (std::uint32_t c = threadIdx.x % warp_lanes; c < terms; c += warp_lanes) {
@@ -128,8 +127,7 @@ __global__ void __launch_bounds__(256)
         rows_view<const Q> query, rows_view<const float> grad_query, const query_outcome* outcomes, query_rows out) {
     using number = decoder_number<D>;
     const link_list list = of.lists[blockIdx.y];
-    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes,
-                        terms = nodes.columns / static_cast<std::uint32_t>(D::parts);
+    const std::uint32_t i = grid_warp(), terms = nodes.columns / static_cast<std::uint32_t>(D::parts);
     if (i >= list.count) return;
     const std::uint32_t query_index = list.first + i;
     const std::size_t row = row_of_query(of, i);

@@ -19,7 +19,7 @@ template <storage T>
 __global__ void __launch_bounds__(256)
     penalize(const std::uint32_t* count, norm_penalty penalty, double weight, bool complex_rows, const float* factors,
         rows_view<const T> rows, const std::uint32_t* ids, rows_view<float> gradient, float* penalties) {
-    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
+    const std::uint32_t i = grid_warp();
     if (i >= __ldg(count)) return;
     const auto scale = static_cast<float>(static_cast<double>(read(factors + i)) * weight);
     const T* const x = rows[ids == nullptr ? i : __ldg(ids + i)];

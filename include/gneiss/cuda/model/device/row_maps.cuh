@@ -53,7 +53,7 @@ template <storage T, bool Aligned, class F>
 __global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows_view<const T> a, row_places a_at,
     rows_view<const T> b, row_places b_at, rows_view<T> out, row_places out_at, F f) {
     using slice_type = row_slice<T, warp_lanes, Aligned>;
-    const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
+    const std::uint32_t row = grid_warp();
     if (row >= __ldg(count)) return;
     random_key key(0, random_domain::dropout);
     if (f.dropout.drops()) key = f.dropout.row_key(row);

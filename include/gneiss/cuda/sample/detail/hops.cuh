@@ -14,6 +14,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/device.cuh>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/pinned_ring.cuh>
 #include <gneiss/cuda/core/prefix_sums.cuh>
@@ -53,6 +54,7 @@ public:
           seed_room_(static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity.seeds, graph.nodes))),
           settings_(settings),
           stamps_(stamps),
+          most_shared_(std::min<std::uint64_t>(shared_memory_of_block(), 128 * 1024)),
           requests_(budget, "requests of samples", 2, 1),
           staged_seeds_(budget, "seed nodes on their way", 2, seed_room_),
           excluded_(budget, graph, capacity.excluded),
@@ -84,7 +86,7 @@ public:
             most_edges = std::max(most_edges, room_[h].edges);
             most_items = std::max({most_items, room_[h].edges, room_[h].targets});
             for (unsigned which = 0; which < 2; ++which)
-                if (const std::uint64_t slots = slots_of(fanout(h, which)); slots * 4 > most_shared)
+                if (const std::uint64_t slots = slots_of(fanout(h, which)); slots * 4 > most_shared_)
                     far = std::max<std::size_t>(far, slots);
         }
         array(ranks_, "ranks of edges", most_edges + std::size_t{1});
@@ -199,7 +201,6 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t most_shared = 128 * 1024; ///< maximum shared memory of a table of draws [bytes]
     static constexpr std::size_t far_blocks = 64;
 
     [[nodiscard]] std::uint32_t fanout(std::size_t hop, unsigned which) const noexcept {
@@ -281,7 +282,7 @@ private:
         if (slots == 0 && fanout <= 8) return few(std::integral_constant<unsigned, 8>{});
         if (slots == 0 && fanout <= 16) return few(std::integral_constant<unsigned, 16>{});
         if (slots == 0) return few(std::integral_constant<unsigned, warp_lanes>{});
-        const bool near = slots * 4 <= most_shared;
+        const bool near = slots * 4 <= most_shared_;
         launch(in, draw_many<NodeId>, strided_grid(targets, 1, near ? 4096 : far_blocks), draw_threads,
             near ? slots * 4 : 0, task, which, static_cast<std::uint32_t>(slots), near ? nullptr : far_.data());
     }
@@ -302,6 +303,7 @@ private:
     std::uint32_t seed_room_;
     draws settings_;
     std::uint32_t stamps_;
+    std::uint64_t most_shared_;  ///< maximum shared memory of a table of draws [bytes]
     std::vector<hop_room> room_; ///< [hops + 1]
     device_buffer<unsigned long long> words_;
     device_buffer<batch_state> state_;
