@@ -27,8 +27,8 @@ compute_factory on_device(memory_budget& budget, const std::optional<device_embe
                 .margin = 1,
                 .dim = with.dim,
                 .options = with.model,
-                .batch = 0,
-                .negatives = {},
+                .batch = with.training.batch_edges,
+                .negatives = with.training.negatives,
                 .relations = relations},
             keep);
     };
@@ -78,6 +78,17 @@ TEST_CASE("simt.train.device_embedding_backend: a run on the device equals one o
     check_run(graph, with);
     with.optimizer = "adagrad";
     check_run(graph, with);
+}
+
+TEST_CASE("simt.train.device_embedding_backend: chunks of any number, or all nodes as negatives, train as on the CPU") {
+    toy_graph graph(60, 4, 3, 300, 1);
+    set_up with = small("distmult", "softmax");
+    with.training.negatives = {.per_chunk = 12, .chunks = 0, .all = true};
+    check_run(graph, with);
+    for (const std::uint32_t chunks : {0U, 1U, 7U, 1000U}) { // 0: by the size of a batch; at most one a positive
+        with.training.negatives = {.per_chunk = 12, .chunks = chunks};
+        check_run(graph, with);
+    }
 }
 
 TEST_CASE("simt.train.device_embedding_backend: replicas share the steps of relations as on the CPU") {

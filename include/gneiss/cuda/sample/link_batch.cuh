@@ -37,9 +37,16 @@ struct link_capacities {
     }
     /// Returns the number of queries.
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t query_list() const noexcept { return sides * positives; }
+    /// Maximum of `occurrences`: threads of a grid number them by 32 bits, in blocks of at most 1024.
+    static constexpr std::uint64_t most_occurrences = (std::uint64_t{1} << 32) - 1024;
+
     /// Returns the number of places of nodes in a batch.
+    [[nodiscard]] GNEISS_HD constexpr std::uint64_t all_occurrences() const noexcept {
+        return std::uint64_t{2} * positives + std::uint64_t{chunks} * sides * negatives;
+    }
+    /// Returns the same number. Precondition: it is at most `most_occurrences`.
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t occurrences() const noexcept {
-        return 2 * positives + lists() * negatives;
+        return static_cast<std::uint32_t>(all_occurrences());
     }
 };
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -67,7 +68,7 @@ public:
             .reciprocal = with.options.reciprocal,
             .relations =
                 static_cast<std::uint32_t>(with.options.reciprocal ? with.relations.rows() / 2 : with.relations.rows()),
-            .shared_memory = devices().front().shared_memory};
+            .shared_memory = shared_memory_of_block()};
         if (with.decoder == "dot")
             make_ = maker<dot_decoder>(dim, by);
         else if (with.decoder == "distmult")
@@ -149,7 +150,7 @@ public:
 
     /// Sets whether several batches share a step: `sums` then has their gradients of relations, on the host.
     void share(bool shared) {
-        const std::size_t floats = shared ? table_view_.columns * relations_.rows() : 0;
+        const std::size_t floats = shared ? std::size_t{table_view_.columns} * relations_.rows() : 0;
         sums_.assign(floats, 0);
         used_ = {};
         if (floats != 0)
@@ -165,13 +166,13 @@ public:
         copy_async(std::span(&count, 1), std::span<const std::uint32_t>(from.count, 1), in);
         in.synchronize();
         std::vector<std::uint32_t> ids(count);
-        std::vector<float> rows(count * from.rows.stride);
+        std::vector<float> rows(std::size_t{count} * from.rows.stride);
         copy_async(std::span(ids), std::span<const std::uint32_t>(from.ids, count), in);
         copy_async(std::span(rows), std::span<const float>(from.rows.data, rows.size()), in);
         in.synchronize();
         for (std::size_t i = 0; i < count; ++i)
             for (std::size_t c = 0; c < from.rows.columns; ++c)
-                sums_[ids[i] * from.rows.columns + c] += rows[i * from.rows.stride + c];
+                sums_[std::size_t{ids[i]} * from.rows.columns + c] += rows[i * from.rows.stride + c];
     }
     /// Returns the sums [relations, dim]; empty unless shared.
     [[nodiscard]] std::span<float> sums() noexcept { return sums_; }
@@ -204,8 +205,10 @@ private:
         link_capacities result;
         if (with.batch == 0) return result;
         result.positives = static_cast<std::uint32_t>(with.batch);
-        result.chunks = with_chunks(with.negatives, with.batch).chunks;
-        result.negatives = with.negatives.all ? 0 : with.negatives.per_chunk; // else the number of nodes
+        if (with.negatives.all) return result; // one chunk, of as many negatives as there are resident nodes
+        result.chunks = static_cast<std::uint32_t>(
+            std::min<std::uint64_t>(with_chunks(with.negatives, with.batch).chunks, with.batch));
+        result.negatives = with.negatives.per_chunk;
         return result;
     }
     /// Gradients of relations in device memory.
@@ -239,7 +242,7 @@ private:
                      round_up<std::size_t>(D::relation_floats(dim), 4)},
                   .most = (by.reciprocal ? most.sides : 1) * most.relations} {
             if (of.rows.columns == 0) return;
-            of.rows.data = arena.take<float>(of.most * of.rows.stride);
+            of.rows.data = arena.take<float>(std::size_t{of.most} * of.rows.stride);
             of.ids = arena.take<std::uint32_t>(of.most);
             of.count = arena.take<std::uint32_t>(1);
         }
@@ -277,7 +280,8 @@ private:
     /// Ensures scratch for a batch of that size.
     void fit(const link_capacities& batch, stream& in) {
         const auto enough = [&](std::uint32_t link_capacities::* of) { return batch.*of <= most_.*of; };
-        bool fits = step_ != nullptr && batch.sides == most_.sides && enough(&link_capacities::chunks);
+        bool fits = step_ != nullptr && batch.sides == most_.sides && enough(&link_capacities::chunks) &&
+            batch.list_positives() <= most_.list_positives();
         for (const auto of : {&link_capacities::nodes, &link_capacities::positives, &link_capacities::relations,
                  &link_capacities::negatives})
             fits = fits && enough(of);
@@ -290,6 +294,14 @@ private:
         most_.positives = std::max(most_.positives, batch.positives);
         most_.negatives = std::max(most_.negatives, batch.negatives);
         most_.chunks = std::max(most_.chunks, batch.chunks);
+        if (batch.list_positives() > most_.list_positives()) { // a batch of fewer chunks has more positives in each
+            const std::uint64_t positives = std::uint64_t{batch.list_positives()} * most_.chunks;
+            if (positives > std::numeric_limits<std::uint32_t>::max())
+                throw error(errc::out_of_range,
+                    "a chunk of " + std::to_string(batch.list_positives()) + " positives where others have " +
+                        std::to_string(most_.chunks) + " chunks: too many for one batch on a device");
+            most_.positives = static_cast<std::uint32_t>(positives);
+        }
         most_.sides = batch.sides;
         step_.reset();
         scratch_ = {};

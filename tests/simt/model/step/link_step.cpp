@@ -268,6 +268,19 @@ TEST_CASE("simt.model.link_step: shapes and device determine the scoring path") 
         (step_in_memory<complex_decoder, float>({.nodes = 4, .positives = 2, .negatives = 3}, 7, {})), error);
 }
 
+TEST_CASE("simt.model.link_step: more chunks, or places of nodes, than a device numbers are refused with the numbers") {
+    const auto make = [](const cuda::link_capacities& most) {
+        cuda::device_arena counting;
+        const cuda::link_step<dot_decoder> step(counting, most, 8, {});
+    };
+    make({.nodes = 4, .positives = 65'535, .chunks = 65'535, .negatives = 3});
+    CHECK_THROWS_WITH_AS(make({.nodes = 4, .positives = 70'000, .chunks = 65'536, .negatives = 3}),
+        doctest::Contains("65536 chunks: a device computes at most 65535"), error);
+    make({.nodes = 4, .positives = 100'000, .chunks = 20'000, .negatives = 100'000});
+    CHECK_THROWS_WITH_AS(make({.nodes = 4, .positives = 100'000, .chunks = 25'000, .negatives = 100'000}),
+        doctest::Contains("5000200000 places"), error);
+}
+
 TEST_CASE("simt.model.link_step: a captured step handles batches of other counts") {
     const negative_options sampling{.per_chunk = 12, .chunks = 3, .degree_fraction = .5, .filtered = true};
     const cuda::link_step_options by{.penalty = {norm_penalty::n3, .1}, .relations = graph_relations};

@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(Threads)
 ///
 ///     device_arena counting;
 ///     link_step<distmult_decoder> needed(counting, capacities, dim, options); // never run
-///     auto memory = pool.take<std::byte>(counting.used());
+///     device_buffer<std::byte> memory(budget, "scratch", counting.used());
 ///     device_arena arena(memory.span());
 ///     link_step<distmult_decoder> step(arena, capacities, dim, options);
 ///     step(stream, batch, rows, relations, results);
@@ -177,7 +177,7 @@ template <class D, storage T = float>
 class link_step {
 public:
     /// Takes its scratch from `arena`. Throws `invalid_argument` if the decoder does not support that dimension,
-    /// `over_budget`.
+    /// errc::out_of_range for more than 65,535 chunks or `link_capacities::most_occurrences` places, `over_budget`.
     link_step(device_arena& arena, const link_capacities& most, std::uint32_t dim, const link_step_options& options)
         : most_(most),
           dim_(dim),
@@ -186,6 +186,16 @@ public:
             throw error(errc::invalid_argument,
                 "a decoder cannot use " + std::to_string(dim) + " dimensions, or a batch " +
                     std::to_string(most.chunks) + " chunks and " + std::to_string(most.sides) + " sides");
+        if (most.chunks > detail::most_grid_rows)
+            throw error(errc::out_of_range,
+                std::to_string(most.chunks) + " chunks: a device computes at most " +
+                    std::to_string(detail::most_grid_rows));
+        if (most.all_occurrences() > link_capacities::most_occurrences)
+            throw error(errc::out_of_range,
+                "a batch of " + std::to_string(most.positives) + " positives and " + std::to_string(most.chunks) +
+                    " x " + std::to_string(most.sides) + " lists of " + std::to_string(most.negatives) +
+                    " negatives has " + std::to_string(most.all_occurrences()) + " places: a device numbers at most " +
+                    std::to_string(link_capacities::most_occurrences));
         plan_.groups = !detail::has_relations<D> ? 0 : options.reciprocal ? most.sides : 1;
         plan_.lists = arena.take<link_list>(most.lists());
         plan_.negative_ids = arena.take<std::uint32_t>(std::size_t{most.lists()} * most.negatives);
