@@ -9,8 +9,8 @@
 #include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/pinned_ring.cuh>
-#include <gneiss/cuda/core/pool.cuh>
 #include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/core/stream_allocator.cuh>
 #include <gneiss/cuda/launch.cuh>
 
 using namespace gneiss::cuda;
@@ -93,9 +93,11 @@ TEST_CASE("an allocation that does not fit is refused with numbers, and the next
     CHECK_THROWS_AS(device_buffer<char>(budget, "too much", std::size_t{1} << 45), device_error);
     CHECK(budget.used(gneiss::memory_kind::device) == 0);
     CHECK_THROWS_AS(launch(nullptr, add, dim3(1), dim3(2048), 0, nullptr, nullptr, 0U), device_error);
-    device_pool pool(budget, "pool", std::uint64_t{1} << 20);
-    const auto part = pool.take<float>(1000);
-    fill_bytes_async(part.span(), 0, nullptr);
-    synchronize_device();
-    CHECK(pool.in_use() == 4096);
+    stream in;
+    stream_allocator scratch(budget, "scratch", in);
+    char* const part = scratch.allocate(4096);
+    fill_bytes_async(std::span(part, 4096), 0, in);
+    scratch.deallocate(part, 4096);
+    in.synchronize();
+    CHECK(budget.used(gneiss::memory_kind::device) == 0);
 }

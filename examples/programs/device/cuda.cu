@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/run/device.hpp"
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #if defined(__CUDACC__)
 #include <gneiss/cuda/cache/belady.cuh>
 #endif
 #include <gneiss/cuda/core/device.cuh>
 #include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/core/stream_allocator.cuh>
 
 #include "device/backends.hpp"
 
@@ -16,29 +18,40 @@ namespace {
 
 class cuda_device final : public compute_device {
 public:
-    cuda_device(const gneiss::cuda::device_info& what, std::uint64_t memory)
+    cuda_device(const gneiss::cuda::device_info& what, std::uint64_t memory, std::uint64_t pinned)
         : name_("cuda: " + what.name),
-          budget_(gneiss::memory_budget::unlimited, gneiss::memory_budget::unlimited, memory) {}
+          memory_(memory),
+          budget_(with_pinned(pinned)) {}
+
+    void limit_pinned(std::uint64_t bytes) override { budget_ = with_pinned(bytes); }
 
     [[nodiscard]] std::string name() const override { return name_ + note_; }
     [[nodiscard]] device_network_parts classify(const gneiss::network_setup& network,
         const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling) override {
-        return classify_on_cuda(budget_, network, keep, sampling);
+        return classify_on_cuda(*budget_, network, keep, sampling);
     }
     [[nodiscard]] device_network_parts predict(const gneiss::network_setup& network, const gneiss::decoder_setup& links,
         const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling) override {
-        return noted(predict_on_cuda(budget_, network, links, keep, sampling), links.dim);
+        return noted(predict_on_cuda(*budget_, network, links, keep, sampling), links.dim);
     }
     [[nodiscard]] gneiss::any_backend embed(
         const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep) override {
-        return noted(embed_on_cuda(budget_, links, keep), links.dim);
+        return noted(embed_on_cuda(*budget_, links, keep), links.dim);
     }
 
     [[nodiscard]] gneiss::change_set_maker change_sets() override {
 #if defined(__CUDACC__) // Thrust, which the emulator does not support
         return [this](gneiss::trace_file& trace, const gneiss::belady_options& options, const auto& visit) {
-            const gneiss::cuda::stream in;
-            return gneiss::cuda::belady(thrust::cuda::par_nosync.on(in.get()), trace, options, budget_, visit);
+            gneiss::cuda::stream in;
+            gneiss::cuda::stream_allocator scratch(*budget_, "scratch of change sets", in);
+            try {
+                return gneiss::cuda::belady(
+                    thrust::cuda::par_nosync(scratch).on(in.get()), trace, options, *budget_, visit);
+            } catch (const gneiss::error& e) {
+                if (e.code() != gneiss::errc::over_budget) throw;
+                throw gneiss::error(gneiss::errc::over_budget,
+                    std::string(e.what()) + ": give --device-memory more, or a superbatch fewer batches");
+            }
         };
 #else
         return {};
@@ -54,16 +67,21 @@ private:
         return std::move(made.parts);
     }
 
+    [[nodiscard]] std::unique_ptr<gneiss::memory_budget> with_pinned(std::uint64_t bytes) const {
+        return std::make_unique<gneiss::memory_budget>(gneiss::memory_budget::unlimited, bytes, memory_);
+    }
+
     std::string name_, note_;
-    gneiss::memory_budget budget_;
+    std::uint64_t memory_;
+    std::unique_ptr<gneiss::memory_budget> budget_;
 };
 
 } // namespace
 
-std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> memory) {
+std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> memory, std::uint64_t pinned) {
     const gneiss::cuda::device_info first = gneiss::cuda::devices().front();
     gneiss::cuda::use_device(first.index);
-    return std::make_unique<cuda_device>(first, memory.value_or(gneiss::cuda::free_device_memory() / 10 * 9));
+    return std::make_unique<cuda_device>(first, memory.value_or(gneiss::cuda::free_device_memory() / 10 * 9), pinned);
 }
 
 } // namespace trainers

@@ -5,7 +5,7 @@
 
 namespace trainers {
 
-std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> /*memory*/) {
+std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> /*memory*/, std::uint64_t /*pinned*/) {
     throw gneiss::error(gneiss::errc::unsupported, "this build has no CUDA backend");
 }
 

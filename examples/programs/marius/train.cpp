@@ -37,6 +37,7 @@ gneiss::embedding_table make_relations(const gneiss::any_link_model& model, cons
 /// Returns the backend that trains a plan's embeddings and these relations on a device.
 gneiss::any_backend backend_on(
     trainers::compute_device& device, const options& o, const training_plan& plan, gneiss::embedding_table& relations) {
+    trainers::limit_pinned(device, plan);
     return device.embed(trainers::decoder_of(o, *o.batch, *o.dim, relations),
         trainers::device_embeddings_of(o, plan.partitioning.nodes, plan.layout));
 }

@@ -15,8 +15,8 @@
 #include "cache/traces.hpp"
 
 #if defined(__CUDACC__)
-#include <gneiss/cuda/core/pool_allocator.cuh>
 #include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/core/stream_allocator.cuh>
 
 #include <thrust/system/cuda/execution_policy.h>
 #else
@@ -33,9 +33,8 @@ namespace {
 /// A stream and the memory of its algorithms.
 struct processor {
     memory_budget budget{};
-    cuda::device_pool pool{budget, "scratch", std::uint64_t{1} << 28};
-    cuda::pool_allocator scratch{pool};
     cuda::stream in{};
+    cuda::stream_allocator scratch{budget, "scratch", in};
 
     [[nodiscard]] auto policy() { return thrust::cuda::par_nosync(scratch).on(in.get()); }
 };

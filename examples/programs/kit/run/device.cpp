@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/run/device.hpp"
 
+#include <algorithm>
+
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
 
 #include "kit/run/options.hpp"
 
@@ -25,11 +28,17 @@ gneiss::decoder_setup decoder_of(
         .relations = relations};
 }
 
+void limit_pinned(compute_device& device, const gneiss::training_plan& plan) {
+    const std::uint64_t rest = plan.budget - std::min(plan.budget, plan.memory_bytes());
+    device.limit_pinned(rest + plan.row_bytes + plan.encoder_bytes);
+}
+
 std::unique_ptr<compute_device> open_device(const run_options& options) {
     options.check_device();
     if (options.device == "cpu") return nullptr;
     try {
-        return open_cuda_device(options.device_memory ? std::optional(options.device_memory->bytes) : std::nullopt);
+        return open_cuda_device(options.device_memory ? std::optional(options.device_memory->bytes) : std::nullopt,
+            options.memory ? options.memory->bytes : gneiss::memory_budget::unlimited);
     } catch (const gneiss::error& e) {
         if (e.code() != gneiss::errc::unsupported) throw;
         throw gneiss::error(gneiss::errc::unsupported,

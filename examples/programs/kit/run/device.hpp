@@ -13,6 +13,7 @@
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/device_setup.hpp>
+#include <gneiss/train/training_plan.hpp>
 
 namespace trainers {
 
@@ -44,6 +45,9 @@ public:
     /// Returns the name for run.json and display: "cuda: NVIDIA H200".
     [[nodiscard]] virtual std::string name() const = 0;
 
+    /// Limits the pinned memory of the backends to be made [bytes]. Precondition: none is there yet.
+    virtual void limit_pinned(std::uint64_t bytes) = 0;
+
     // Training backends. The device outlives them. They throw over_budget with the device's parts if its memory is too
     // small.
     // `keep`: embeddings that stay there; none: rows are transferred with each batch. `sampling`: null: the host
@@ -59,12 +63,18 @@ public:
         const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep) = 0;
 };
 
-/// Opens the device that `--device` names, within `--device-memory`; null: the CPU. Throws errc::unsupported with the
-/// reason if this machine or build has no such device.
+/// Limits pinned memory by a plan: what the plan leaves of `--memory`, with what only the CPU would use: the rows of
+/// batches, which land in pinned memory instead, and the encoder.
+void limit_pinned(compute_device& device, const gneiss::training_plan& plan);
+
+/// Opens the device that `--device` names, within `--device-memory`, and `--memory` for pinned memory; null: the CPU.
+/// Throws errc::unsupported with the reason if this machine or build has no such device.
 [[nodiscard]] std::unique_ptr<compute_device> open_device(const run_options& options);
 
-/// Opens the first CUDA device and uses at most `memory` bytes of it; by default nine tenths of its free memory. Throws
-/// errc::unsupported if there is none, or the build lacks CUDA (programs/device/).
-[[nodiscard]] std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> memory);
+/// Opens the first CUDA device and uses at most `memory` bytes of it, by default nine tenths of its free memory, and at
+/// most `pinned` bytes of pinned host memory. Throws errc::unsupported if there is none, or the build lacks CUDA
+/// (programs/device/).
+[[nodiscard]] std::unique_ptr<compute_device> open_cuda_device(
+    std::optional<std::uint64_t> memory, std::uint64_t pinned);
 
 } // namespace trainers

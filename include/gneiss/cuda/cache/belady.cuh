@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -78,9 +79,9 @@ template <class Policy>
 /// Computes all change sets of a superbatch and calls `visit(batch, change_set)` for each in order: `gneiss::belady` on
 /// another processor.
 ///
-/// Memory: as above, charged to the budget's device memory, and the change sets on the host. Errors: as above;
-/// errc::out_of_range for 2³² accesses; errc::corrupt for a batch without the rows it declares; `over_budget`; errors
-/// of reading the trace.
+/// Memory: as above, charged to the budget's device memory, and the change sets on the host. Errors: as above, but
+/// `over_budget`, or errc::over_budget with the size if memory is short; errc::out_of_range for 2³² accesses;
+/// errc::corrupt for a batch without the rows it declares; errors of reading the trace.
 template <class Policy, access_trace Trace, class Visit>
 belady_outcome belady(
     const Policy& executor, Trace& trace, const belady_options& options, memory_budget& budget, Visit&& visit) {
@@ -91,18 +92,27 @@ belady_outcome belady(
         if (total >= detail::none) throw error(errc::out_of_range, "a trace has 2^32 accesses or more");
         starts.push_back(static_cast<std::uint32_t>(total));
     }
-    const memory_charge charge = budget.charge(belady_device_need(total, trace.batches(), options));
-    thrust::device_vector<node_id> ids(total);
-    std::vector<node_id> room;
-    for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
-        const std::span<const node_id> rows = trace.read(batch, room);
-        if (rows.size() != starts[batch + 1] - starts[batch])
-            throw error(errc::corrupt, "a trace does not have the rows that it declares");
-        thrust::copy(rows.begin(), rows.end(), ids.begin() + starts[batch]);
+    const memory_need need = belady_device_need(total, trace.batches(), options);
+    const memory_charge charge = budget.charge(need);
+    std::vector<node_id> in, out;
+    std::vector<std::uint32_t> in_position;
+    belady_sets sets;
+    try {
+        thrust::device_vector<node_id> ids(total);
+        std::vector<node_id> room;
+        for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
+            const std::span<const node_id> rows = trace.read(batch, room);
+            if (rows.size() != starts[batch + 1] - starts[batch])
+                throw error(errc::corrupt, "a trace does not have the rows that it declares");
+            thrust::copy(rows.begin(), rows.end(), ids.begin() + starts[batch]);
+        }
+        sets = belady(executor, ids, starts, options);
+        in = detail::on_host(executor, sets.in);
+        out = detail::on_host(executor, sets.out);
+        in_position = detail::on_host(executor, sets.in_position);
+    } catch (const std::bad_alloc&) { // Thrust's own: the device, or the host, has less than the budget
+        throw error(errc::over_budget, need.name + ": " + format_bytes(need.bytes) + " of memory were not there");
     }
-    const belady_sets sets = belady(executor, ids, starts, options);
-    const std::vector<node_id> in = detail::on_host(executor, sets.in), out = detail::on_host(executor, sets.out);
-    const std::vector<std::uint32_t> in_position = detail::on_host(executor, sets.in_position);
     change_set changes;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
         const auto slice = [](auto& to, const auto& from, std::uint32_t begin, std::uint32_t end) {

@@ -18,7 +18,7 @@ namespace gneiss::cuda {
 ///
 ///     device_arena counting;
 ///     scratch needed(counting, capacities);                        // never used
-///     auto memory = pool.take<std::byte>(counting.used());         // or a device_buffer
+///     device_buffer<std::byte> memory(budget, "scratch", counting.used());
 ///     device_arena arena(memory.span());
 ///     scratch used(arena, capacities);
 ///

@@ -16,14 +16,10 @@ namespace gneiss::cuda {
 
 namespace detail {
 
-/// Allocates `bytes` of device or pinned host memory for `name`. Throws `device_error` with the sizes if memory is
-/// short.
-[[nodiscard]] inline void* allocate(memory_kind kind, const std::string& name, std::uint64_t bytes) {
-    if (bytes == 0) return nullptr;
-    void* pointer = nullptr;
-    const cudaError_t result = kind == memory_kind::device ? cudaMalloc(&pointer, bytes)
-                                                           : cudaHostAlloc(&pointer, bytes, cudaHostAllocDefault);
-    if (result == cudaSuccess) return pointer;
+/// Throws `device_error` with the sizes if an allocation of `bytes` for `name` failed.
+inline void check_allocated(cudaError_t result, memory_kind kind, const std::string& name, std::uint64_t bytes) {
+    if (result == cudaSuccess) [[likely]]
+        return;
     static_cast<void>(cudaGetLastError()); // reported here; clears it for the next call
     std::string what =
         name + ": " + format_bytes(bytes) + (kind == memory_kind::device ? " of device memory" : " of pinned memory");
@@ -32,6 +28,17 @@ namespace detail {
         cudaMemGetInfo(&free, &total) == cudaSuccess)
         what += ", of which " + format_bytes(free) + " of " + format_bytes(total) + " are free";
     throw device_error(result, what);
+}
+
+/// Allocates `bytes` of device or pinned host memory for `name`. Throws `device_error` with the sizes if memory is
+/// short.
+[[nodiscard]] inline void* allocate(memory_kind kind, const std::string& name, std::uint64_t bytes) {
+    if (bytes == 0) return nullptr;
+    void* pointer = nullptr;
+    check_allocated(kind == memory_kind::device ? cudaMalloc(&pointer, bytes)
+                                                : cudaHostAlloc(&pointer, bytes, cudaHostAllocDefault),
+        kind, name, bytes);
+    return pointer;
 }
 
 /// Implementation of device_buffer and pinned_buffer: an allocation that is charged to a budget for its lifetime.
@@ -66,8 +73,9 @@ public:
             static_cast<void>(cudaFreeHost(data_));
     }
 
-    /// Returns the memory of `size` elements.
+    /// Returns the memory of `size` elements; the name of pinned memory says so.
     [[nodiscard]] static memory_need need(std::string name, std::size_t size) {
+        if (Kind == memory_kind::pinned) name += ", pinned";
         return {std::move(name), size * sizeof(T), Kind};
     }
 
