@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <tuple>
 #include <vector>
 
 #include <gneiss/core/random.hpp>
@@ -37,11 +38,13 @@ TEST_CASE("sectors of a request: consecutive floats touch four, strided ones one
     };
     const std::vector<aligned_row> memory(1);
     in = memory[0].values;
-    for (const auto& [stride, sectors] : {std::pair{1U, 4.0}, {2U, 8.0}, {8U, 32.0}, {32U, 32.0}, {0U, 1.0}}) {
+    for (const auto& [stride, sectors, lines] :
+        {std::tuple{1U, 4.0, 1U}, {2U, 8.0, 2U}, {8U, 32.0, 8U}, {32U, 32.0, 32U}, {0U, 1.0, 1U}}) {
         simt::traffic_counter count;
         launch(nullptr, strided, dim3(1), dim3(32), 0, in, out.data(), stride);
         CHECK(count.loads().requests == 1);
         CHECK(count.loads().bytes == 128);
+        CHECK(count.loads().lines == lines);
         CHECK(count.loads().sectors_per_request() == sectors);
         CHECK(count.stores().requests == 0);
     }

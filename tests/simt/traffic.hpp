@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <source_location>
 #include <string>
 #include <tuple>
@@ -20,6 +21,7 @@ namespace simt {
 struct traffic {
     std::uint64_t requests = 0;
     std::uint64_t sectors = 0; ///< 32 bytes each, distinct within a request
+    std::uint64_t lines = 0;   ///< 128 bytes each, likewise: the unit of reads over the bus
     std::uint64_t bytes = 0;   ///< requested by lanes; a byte requested by two lanes counts twice
 
     [[nodiscard]] double sectors_per_request() const noexcept {
@@ -28,6 +30,7 @@ struct traffic {
     traffic& operator+=(const traffic& other) noexcept {
         requests += other.requests;
         sectors += other.sectors;
+        lines += other.lines;
         bytes += other.bytes;
         return *this;
     }
@@ -80,7 +83,11 @@ private:
         std::uint64_t bytes = 0;
     };
     void flush() {
-        for (const auto& [key, request] : open_) done_[std::get<0>(key)] += {1, request.sectors.size(), request.bytes};
+        for (const auto& [key, request] : open_) {
+            std::set<std::uintptr_t> lines;
+            for (const std::uintptr_t sector : request.sectors) lines.insert(sector / 4);
+            done_[std::get<0>(key)] += {1, request.sectors.size(), lines.size(), request.bytes};
+        }
         open_.clear();
         turns_.clear();
     }

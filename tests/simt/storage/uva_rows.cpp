@@ -47,6 +47,31 @@ TEST_CASE("simt.storage.uva_rows: only the rows' sectors of host memory are read
     CHECK(counter.loads().sectors == 64 * 8 + 64 / 8 + 8); // the rows, the ids, and the count by each warp of the block
     CHECK(counter.stores().sectors == 64 * 8);
 }
+
+TEST_CASE("simt.storage.uva_rows: a row crosses the bus in as few lines as its bytes fill") {
+    for (const std::size_t columns : {4U, 32U, 100U, 128U, 129U}) {
+        CAPTURE(columns);
+        table_source source(200, columns * sizeof(float));
+        memory_budget budget;
+        cuda::uva_rows<float> rows(source, 32, budget);
+        std::vector<node_id> ids;
+        for (std::uint32_t i = 0; i < 32; ++i) ids.push_back(i * 5 + 1);
+        const auto* const begin = reinterpret_cast<const std::byte*>(rows.view().data);
+        std::uint64_t lines = 0;
+        for (const node_id id : ids) {
+            const auto at = reinterpret_cast<std::uintptr_t>(begin + id * rows.view().stride * sizeof(float));
+            lines += (at + columns * sizeof(float) - 1) / 128 - at / 128 + 1;
+        }
+        CHECK(lines == 32 * ceil_div(columns * sizeof(float), std::size_t{128}));
+        simt_model::rows<float> out(32, columns, layout::aligned);
+        const std::uint32_t count = 32;
+        simt::traffic_counter counter;
+        cuda::gather_rows<float>(nullptr, &count, count, ids.data(), rows.view(), out.view());
+        // A request is at most a warp's 512 bytes of a row: no more lines, but for those of ids and count.
+        CHECK(counter.loads().lines <= lines + 32);
+        CHECK(counter.loads().lines >= lines);
+    }
+}
 #endif
 
 TEST_CASE("simt.storage.uva_rows: invalid gathers are reported") {

@@ -56,6 +56,12 @@ template <storage T>
 [[nodiscard]] constexpr std::size_t aligned_stride(std::size_t columns) noexcept {
     return round_up(columns, std::size_t{16 / sizeof(T)});
 }
+/// Returns the stride of rows that kernels read over the bus, in values: each starts a line of 128 bytes, the unit of
+/// such a read, so that no row takes one line more than its bytes need. Rows of 400 bytes, 16 bytes apart, would.
+template <storage T>
+[[nodiscard]] constexpr std::size_t line_stride(std::size_t columns) noexcept {
+    return round_up(columns, std::size_t{128 / sizeof(T)});
+}
 /// Throws errc::out_of_range unless `ids` are valid rows, and at most `most`.
 inline void check_batch(std::span<const node_id> ids, std::uint64_t rows, std::size_t most) {
     if (ids.size() > most)

@@ -24,9 +24,9 @@ namespace gneiss::cuda {
 ///     const edge_lists lists = gathered(incoming(sampler.layer(0)), sampler.nodes());
 ///     aggregate<float>(stream, lists, edge_weight::mean, features.view(), rows);
 ///
-/// Cost: a row over the bus per id, repeats included. Memory: the table, charged as pinned; 4 bytes per id of the
-/// largest batch. Errors: those of `device_row_source`. Thread-safety: one call at a time; any number of concurrent
-/// gathers by device ids.
+/// Cost: a row over the bus per id, repeats included, in whole lines of 128 bytes. Memory: the table, rows padded to
+/// whole lines, charged as pinned; 4 bytes per id of the largest batch. Errors: those of `device_row_source`.
+/// Thread-safety: one call at a time; any number of concurrent gathers by device ids.
 template <storage T>
 class uva_rows {
 public:
@@ -75,7 +75,7 @@ public:
     [[nodiscard]] device_gather_stats statistics() const noexcept { return statistics_; }
 
 private:
-    [[nodiscard]] std::size_t stride() const noexcept { return detail::aligned_stride<T>(columns_); }
+    [[nodiscard]] std::size_t stride() const noexcept { return detail::line_stride<T>(columns_); }
 
     std::uint64_t rows_;
     std::size_t columns_, batch_rows_;

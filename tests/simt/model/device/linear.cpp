@@ -1,5 +1,9 @@
 #include <gneiss/cuda/model/device/linear.cuh>
 
+#include <cmath>
+#include <limits>
+#include <vector>
+
 #include <simt/model/support.hpp>
 
 namespace test_simt_model_device_linear {
@@ -135,6 +139,33 @@ TEST_CASE_TEMPLATE("simt.model.linear: bias, function, dropout and accumulation 
     for (const activation then : {activation::none, activation::relu, activation::leaky_relu, activation::elu,
              activation::tanh, activation::sigmoid})
         for (const double rate : {0.0, 0.4}) test.check_forward(then, rate, then == activation::elu, true);
+}
+
+TEST_CASE("simt.model.linear: an infinity among floats gives infinities, as on the CPU, and no NaN") {
+    constexpr std::uint32_t count = 3, k = 40, n = 6;
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    std::vector<float> x(count * k, .5F), w(k * n), out(count * n);
+    for (std::size_t i = 0; i < w.size(); ++i)
+        w[i] = i % 3 == 0 ? -1.0F : i % 3 == 1 ? .1F : 2.0F; // some split exactly
+    x[5] = inf;
+    x[2 * k + 7] = std::numeric_limits<float>::quiet_NaN();
+    w[9 * n + 4] = -inf; // for every row; meets .5
+    w[5 * n + 3] = 0;    // inf · 0
+    cuda::linear<float>(nullptr, {&count, count, nullptr}, cuda::rows_view<const float>(x.data(), k, k),
+        cuda::rows_view<const float>(w.data(), n, n), cuda::rows_view<float>(out.data(), n, n));
+    for (std::uint32_t i = 0; i < count; ++i)
+        for (std::uint32_t j = 0; j < n; ++j) {
+            CAPTURE(i);
+            CAPTURE(j);
+            double want = 0;
+            for (std::uint32_t c = 0; c < k; ++c)
+                want += static_cast<double>(x[i * k + c]) * static_cast<double>(w[c * n + j]);
+            const auto got = static_cast<double>(out[i * n + j]);
+            if (std::isfinite(want))
+                CHECK(std::abs(got - want) < 1e-4);
+            else
+                CHECK((std::isnan(want) ? std::isnan(got) : got == want));
+        }
 }
 
 TEST_CASE("simt.model.linear: rows of several slices add up to one weight gradient") {
