@@ -64,7 +64,7 @@ TEST_CASE("draws beyond shared memory are right, and so are stamps that wrap aro
     cuda::stream in;
     const cuda::device_graph<> graph(budget, host, in);
     cuda::neighbor_sampler<> sampler(
-        budget, graph.view(), {parse_fanout("3,2")}, 5, {.seeds = 50}, layer_stack::lists::both, 3);
+        budget, graph.view(), {parse_fanout("3,2")}, 5, {.seeds = 50}, cuda::source_lists::all, 3);
     gneiss::neighbor_sampler<> oracle({parse_fanout("3,2")}, 5);
     mini_batch_arena arena;
     for (std::uint64_t index = 0; index < 10; ++index) {

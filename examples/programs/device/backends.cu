@@ -7,6 +7,7 @@
 
 #include <gneiss/cuda/train/device_embedding_backend.cuh>
 #include <gneiss/cuda/train/device_encoder_backend.cuh>
+#include <gneiss/cuda/train/device_network.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
 
 namespace trainers {
@@ -14,9 +15,12 @@ namespace trainers {
 namespace {
 
 /// Returns the sampler that backends on the device read; null without `sampling`.
-std::shared_ptr<gneiss::cuda::device_sampling> sampler_of(
-    gneiss::memory_budget& budget, const gneiss::device_sampling_setup* sampling) {
-    return sampling == nullptr ? nullptr : std::make_shared<gneiss::cuda::device_sampling>(budget, *sampling);
+std::shared_ptr<gneiss::cuda::device_sampling> sampler_of(gneiss::memory_budget& budget,
+    const gneiss::network_setup& network, const gneiss::device_sampling_setup* sampling) {
+    if (sampling == nullptr) return nullptr;
+    gneiss::device_sampling_setup with = *sampling;
+    with.lists_of_inputs = gneiss::cuda::device_network::needs_lists_of_inputs(network, with.lists_of_inputs);
+    return std::make_shared<gneiss::cuda::device_sampling>(budget, with);
 }
 device_network_parts with(gneiss::any_backend backend, std::shared_ptr<gneiss::cuda::device_sampling> sampler) {
     device_network_parts result{.backend = std::move(backend), .sampler = {}};
@@ -28,7 +32,7 @@ device_network_parts with(gneiss::any_backend backend, std::shared_ptr<gneiss::c
 
 device_network_parts classify_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network,
     const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling) {
-    const auto sampler = sampler_of(budget, sampling);
+    const auto sampler = sampler_of(budget, network, sampling);
     return with(
         gneiss::any_backend(std::in_place_type<gneiss::cuda::device_node_backend>, budget, network, keep, sampler),
         sampler);
@@ -37,7 +41,7 @@ device_network_parts classify_on_cuda(gneiss::memory_budget& budget, const gneis
 on_cuda<device_network_parts> predict_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network,
     const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep,
     const gneiss::device_sampling_setup* sampling) {
-    const auto sampler = sampler_of(budget, sampling);
+    const auto sampler = sampler_of(budget, network, sampling);
     auto made = std::make_shared<gneiss::cuda::device_link_backend>(budget, network, links, keep, sampler);
     const bool keeps_scores = made->path() == gneiss::cuda::link_path::scores;
     return {with(gneiss::any_backend(std::move(made)), sampler), keeps_scores};

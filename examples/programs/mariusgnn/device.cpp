@@ -29,6 +29,7 @@ gneiss::csr_graph<> whole_graph(const options& settings, const gneiss::bucket_st
 std::optional<trainers::device_network_parts> backend_on(trainers::compute_device* device, const options& settings,
     const gneiss::training_plan& plan, const gneiss::bucket_store& buckets, network& net) {
     if (device == nullptr) return std::nullopt;
+    trainers::limit_pinned(*device, plan);
     const gneiss::network_setup network{.layers = trainers::layers_of(net.encode),
         .in = net.encode.inputs(),
         .weights = net.weights,
@@ -53,7 +54,8 @@ std::optional<trainers::device_network_parts> backend_on(trainers::compute_devic
         .seed = settings.seed,
         .seeds = settings.links()
             ? gneiss::bound_link_batch(training.negatives, *settings.batch, plan.partitioning.nodes).nodes
-            : *settings.batch};
+            : *settings.batch,
+        .lists_of_inputs = settings.uses_rows()};
     return compute(&sampling);
 }
 

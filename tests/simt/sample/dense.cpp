@@ -24,7 +24,9 @@ TEST_CASE_TEMPLATE("simt.sample.dense: samples equal the CPU's for any fan-outs 
             cuda::stream in;
             const cuda::device_graph<NodeId> graph(budget, host, in);
             const neighbor_options options{parse_fanout(fanout, d), replace, replace, !replace};
-            const auto wanted = replace ? layer_stack::lists::forward : layer_stack::lists::both;
+            const auto wanted = replace ? cuda::source_lists::none
+                : index / 2 % 2 == 0    ? cuda::source_lists::between
+                                        : cuda::source_lists::all;
             cuda::dense_sampler<NodeId> sampler(budget, graph.view(), options, 5, {.seeds = 20}, wanted);
             gneiss::dense_sampler<NodeId> oracle(options, 5);
             simt::for_each_seed(2, [&] {
@@ -44,7 +46,7 @@ TEST_CASE("simt.sample.dense: one recorded graph samples any batch, with exclude
     const cuda::device_graph<> graph(budget, host, in, memory_kind::pinned);
     const neighbor_options options{parse_fanout("4,3+2,2"), false, false, true};
     cuda::dense_sampler<> sampler(
-        budget, graph.view(), options, 5, {.seeds = 12, .excluded = 9}, layer_stack::lists::both, 3);
+        budget, graph.view(), options, 5, {.seeds = 12, .excluded = 9}, cuda::source_lists::all, 3);
     gneiss::dense_sampler<> oracle(options, 5);
     mini_batch_arena arena;
     const cuda::graph step = cuda::graph::record(in, [&] { sampler.run(in); });

@@ -3,6 +3,7 @@
 #include <gneiss/cuda/core/graph.cuh>
 
 #include <string>
+#include <utility>
 
 #include <simt/sample/support.hpp>
 #include <simt/support.hpp>
@@ -55,7 +56,7 @@ struct pair_of_samplers {
     mini_batch_arena arena{};
 
     pair_of_samplers(const csr_graph<>& of, const neighbor_options& options, const cuda::sample_capacity& room,
-        layer_stack::lists wanted = layer_stack::lists::both, std::uint32_t stamps = ~std::uint32_t{0} - 1)
+        cuda::source_lists wanted = cuda::source_lists::all, std::uint32_t stamps = ~std::uint32_t{0} - 1)
         : host(of),
           graph(budget, of, in),
           sampler(budget, graph.view(), options, 9, room, wanted, stamps),
@@ -83,11 +84,17 @@ TEST_CASE("simt.sample.neighbor: lists of ten thousand edges work") {
     }
     const auto twice = test::whole_graph<node_id>(300, edges_with_star(300, 0, 20'000, 5));
     pair_of_samplers both(
-        twice, {parse_fanout("17000")}, {.seeds = 1}, layer_stack::lists::forward); // draws beyond shared memory
+        twice, {parse_fanout("17000")}, {.seeds = 1}, cuda::source_lists::none); // draws beyond shared memory
     both.compare(1, std::vector<node_id>{1});
+    simt::device& device = simt::the_device();
+    const std::size_t most =
+        std::exchange(device.shared_memory, 99 * 1024); // as on sm_86: a table of 128 KiB is too large
+    pair_of_samplers narrow(twice, {parse_fanout("16000")}, {.seeds = 1}, cuda::source_lists::none);
+    narrow.compare(1, std::vector<node_id>{1});
+    device.shared_memory = most;
     const auto small = test::whole_graph<node_id>(9, test::hub_edges(9, 30, 1));
-    pair_of_samplers most(small, {parse_fanout("4000000000,3")}, {.seeds = 1000});
-    most.compare(1, test::some_nodes(9, 9, 1));
+    pair_of_samplers everything(small, {parse_fanout("4000000000,3")}, {.seeds = 1000});
+    everything.compare(1, test::some_nodes(9, 9, 1));
 }
 
 TEST_CASE("simt.sample.neighbor: excluded edges are not drawn, as on the CPU") {
@@ -102,7 +109,7 @@ TEST_CASE("simt.sample.neighbor: excluded edges are not drawn, as on the CPU") {
             CAPTURE(fanout);
             const auto room = static_cast<std::uint32_t>(excluded.size());
             pair_of_samplers both(host, {parse_fanout(fanout, d), *fanout == '1', false, true},
-                {.seeds = 60, .excluded = room}, layer_stack::lists::forward);
+                {.seeds = 60, .excluded = room}, cuda::source_lists::none);
             both.compare(1, seeds, excluded);
             both.compare(2, seeds, std::span(excluded).first(9));
             both.compare(3, seeds);
@@ -114,6 +121,11 @@ TEST_CASE("simt.sample.neighbor: one recorded graph samples any batch") {
     pair_of_samplers both(host, {parse_fanout("4,3"), false, true, true}, {.seeds = 12});
     const cuda::graph step = cuda::graph::record(both.in, [&] { both.sampler.run(both.in); });
     CHECK(step.nodes() == 5 + 2 * 8 + 1 + 2 * 6); // the number documented for `neighbor_sampler`
+    pair_of_samplers fewer(host, {parse_fanout("4,3"), false, true, true}, {.seeds = 12}, cuda::source_lists::between);
+    CHECK(cuda::graph::record(fewer.in, [&] { fewer.sampler.run(fewer.in); }).nodes() == step.nodes() - 6);
+    CHECK(fewer.sampler.layer(0).by_source_offsets == nullptr);
+    CHECK(fewer.sampler.layer(1).by_source_offsets != nullptr);
+    fewer.compare(1, test::some_nodes(150, 9, 1));
     for (std::uint64_t index = 0; index < 5; ++index) {
         const batch_key key{index % 2, {1, 0, index}};
         const auto seeds = test::some_nodes(150, 1 + 5 * index % 12, index);
@@ -125,7 +137,7 @@ TEST_CASE("simt.sample.neighbor: one recorded graph samples any batch") {
 
 TEST_CASE("simt.sample.neighbor: stamps of the table of nodes may wrap around") {
     const auto host = test::whole_graph<node_id>(90, edges_with_star(90, 300, 20, 7));
-    pair_of_samplers both(host, {parse_fanout("3,2")}, {.seeds = 10}, layer_stack::lists::forward, 2);
+    pair_of_samplers both(host, {parse_fanout("3,2")}, {.seeds = 10}, cuda::source_lists::none, 2);
     for (std::uint64_t index = 0; index < 7; ++index) both.compare(index, test::some_nodes(90, 10, index));
 }
 
@@ -228,7 +240,7 @@ TEST_CASE("simt.sample.neighbor: neighbors are read once per edge, and in whole 
     const auto host = test::whole_graph<node_id>(900, edges);
     const auto seeds = test::some_nodes(900, 200, 1);
     const auto measured = [&](const char* fanout) {
-        pair_of_samplers both(host, {parse_fanout(fanout)}, {.seeds = 200}, layer_stack::lists::forward);
+        pair_of_samplers both(host, {parse_fanout(fanout)}, {.seeds = 200}, cuda::source_lists::none);
         simt::traffic_counter counter;
         both.compare(1, seeds);
         return static_cast<double>(counter.loads().sectors);

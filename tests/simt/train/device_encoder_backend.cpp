@@ -30,6 +30,10 @@ std::function<std::optional<any_backend>(gnn_harness&)> on_device(
     return [&budget, keep, sample](gnn_harness& of) {
         std::optional<device_embeddings> rows;
         if (keep) rows = device_embeddings{of.data.rows.nodes, of.rows->layout()};
+        const network_setup network{.layers = of.with.encoder_layers(),
+            .in = of.encode->inputs(),
+            .weights = of.weights,
+            .seed = of.with.training.seed};
         std::shared_ptr<cuda::device_sampling> sampler;
         if (sample) {
             const csr_graph<> graph = graph_of(of.data);
@@ -38,13 +42,10 @@ std::function<std::optional<any_backend>(gnn_harness&)> on_device(
                     .neighbors = of.with.training.neighbors,
                     .dense = of.with.training.sampler == sampler_kind::dense,
                     .seed = of.with.training.seed,
-                    .seeds = 200});
+                    .seeds = 200,
+                    .lists_of_inputs = cuda::device_network::needs_lists_of_inputs(network, of.with.rows)});
             of.with.training.device_sampler.emplace(sampler);
         }
-        const network_setup network{.layers = of.with.encoder_layers(),
-            .in = of.encode->inputs(),
-            .weights = of.weights,
-            .seed = of.with.training.seed};
         if (!of.with.links)
             return std::optional<any_backend>(
                 std::in_place, std::in_place_type<cuda::device_node_backend>, budget, network, rows, sampler);
@@ -54,8 +55,8 @@ std::function<std::optional<any_backend>(gnn_harness&)> on_device(
                 .margin = 1,
                 .dim = of.encode->outputs(),
                 .options = {},
-                .batch = 0,
-                .negatives = {},
+                .batch = of.with.training.batch,
+                .negatives = of.with.training.negatives,
                 .relations = of.relations},
             rows, sampler);
     };
@@ -117,6 +118,8 @@ TEST_CASE("simt.train.device_encoder_backend: edges on the device are trained as
     with.decoder = "complex";
     with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
     check_run(data, with);
+    with.training.negatives = {.per_chunk = 8, .all = true};
+    check_run(data, with);
     with.layers = "sage:8";
     with.training.neighbors.fanout = parse_fanout("3", neighbor_direction::in);
     with.training.sampler = sampler_kind::neighbor;
@@ -144,6 +147,32 @@ TEST_CASE("simt.train.device_encoder_backend: host threads copy a batch once: ro
     const std::uint64_t rows = got.epochs.front().input_nodes * with.dim * sizeof(float);
     CHECK(device->host_bytes() > 0);
     CHECK(device->host_bytes() < rows / 20); // besides the gather, which writes each row once
+}
+
+TEST_CASE(
+    "simt.train.device_encoder_backend: lists by source of the first layer come where its backward pass reads them") {
+    const graph_data data = graph_data::planted(150, 3);
+    set_up with = small();
+    with.rows = false;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 3;
+    for (const auto& [layers, needed] :
+        {std::pair{"sage:6,sage:4", false}, {"sage:6:max,gat:4x2:mean", false}, {"gcn:6,gcn:4", false},
+            {"gcn:6:symmetric,sage:4", true}, {"gat:3x2,sage:4", true}, {"linear:5,sage:6,gcn:4", true}}) {
+        with.layers = layers;
+        check_run(data, with);
+        memory_budget budget;
+        const outcome want = train(data, with, 0, [&](gnn_harness& of) {
+            const network_setup network{.layers = of.with.encoder_layers(),
+                .in = of.encode->inputs(),
+                .weights = of.weights,
+                .seed = of.with.training.seed};
+            CHECK(cuda::device_network::needs_lists_of_inputs(network, false) == needed);
+            CHECK(cuda::device_network::needs_lists_of_inputs(network, true));
+            return on_device(budget)(of);
+        });
+        CHECK(train(data, with, 0, on_device(budget, false, true)) == want);
+    }
 }
 
 TEST_CASE("simt.train.device_encoder_backend: replicas share the steps of weights and relations as on the CPU") {
@@ -222,6 +251,9 @@ TEST_CASE("simt.train.device_encoder_backend: a lack of device memory is reporte
     memory_budget small_device(memory_budget::unlimited, memory_budget::unlimited, 20000);
     CHECK_THROWS_WITH_AS(
         (void)train(data, small(), 0, on_device(small_device)), doctest::Contains("weights"), over_budget);
+    memory_budget small_pinned(memory_budget::unlimited, 5000);
+    CHECK_THROWS_WITH_AS(
+        (void)train(data, small(), 0, on_device(small_pinned)), doctest::Contains(", pinned "), over_budget);
     memory_budget budget;
     const auto poisoned = [&](gnn_harness& of) {
         of.weights.values()[0] = std::numeric_limits<float>::quiet_NaN();

@@ -21,6 +21,13 @@ struct sample_request {
     std::uint32_t excluded = 0; ///< number of excluded edges
 };
 
+/// Layers of a sample with lists by source, which a backward pass reads.
+enum class source_lists : std::uint8_t {
+    none,    ///< forward passes only
+    between, ///< all layers but the first: nothing below it is learned, and it has most of the edges
+    all
+};
+
 /// Cause of a failed batch.
 enum class sample_failure : std::uint32_t {
     none,

@@ -56,16 +56,16 @@ class dense_sampler {
 public:
     /// Parameters and errors as of `neighbor_sampler`; all hops together have fewer than 2³¹ edges.
     dense_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options, std::uint64_t seed,
-        const sample_capacity& capacity, layer_stack::lists wanted = layer_stack::lists::both,
+        const sample_capacity& capacity, source_lists wanted = source_lists::all,
         std::uint32_t stamps = detail::hop_kernels<NodeId>::all_stamps)
-        : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::once,
-              wanted == layer_stack::lists::both, stamps),
+        : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::once, wanted != source_lists::none,
+              stamps),
           counts_(budget, "counts of layers", hops_.hops()),
           node_id_offsets_(budget, "deltas", hops_.hops() + 2),
           node_ids_(budget, "nodes of a sample", hops_.room().back().known),
           drawn_(budget, "table of hops", hops_.hops()),
           stacked_(budget, "table of layers", hops_.hops()) {
-        const bool both = wanted == layer_stack::lists::both;
+        first_listed_ = wanted == source_lists::none ? layers() : wanted == source_lists::between ? 1 : 0;
         std::vector<detail::drawn_hop<NodeId>> drawn;
         std::vector<detail::stacked_layer> stacked;
         for (std::size_t i = 0; i < layers(); ++i) {
@@ -77,6 +77,7 @@ public:
             if (edges >= gneiss::detail::too_many_edges)
                 throw error(errc::out_of_range, "a sample may draw " + std::to_string(edges) + " edges: bound them");
             const layer_room room = room_of(i);
+            const bool both = i >= first_listed_;
             lists_.push_back(
                 {static_cast<std::uint32_t>(edges), {budget, "offsets of a layer", room.targets + std::size_t{1}},
                     {budget, "neighbors of a layer", edges}, {budget, "targets of edges", both ? edges : 0},
@@ -88,7 +89,7 @@ public:
         nbrs_ = device_buffer<NodeId>(budget, "neighbors of a sample", edges);
         relations_ = device_buffer<relation_id>(budget, "relations of a sample", this->options().relations ? edges : 0);
         edge_ids_ = device_buffer<edge_index>(budget, "edge ids of a sample", this->options().edge_ids ? edges : 0);
-        if (both) transpose_.emplace(budget, edges);
+        if (first_listed_ < layers()) transpose_.emplace(budget, lists_[first_listed_].edges);
         copy_async(drawn_.span(), std::span<const detail::drawn_hop<NodeId>>(drawn), nullptr);
         copy_async(stacked_.span(), std::span<const detail::stacked_layer>(stacked), nullptr);
         synchronize_device();
@@ -141,7 +142,7 @@ public:
         launch(in, detail::stack_edges<threads, NodeId>, of_hops(most_edges), threads, 0, hops_.state(), of,
             drawn_.data(), stacked_.data(),
             detail::stacked_sample<NodeId>{nbrs_.data(), relations_.data(), edge_ids_.data()});
-        for (std::size_t i = 0; transpose_ && i < layers(); ++i)
+        for (std::size_t i = first_listed_; i < layers(); ++i)
             (*transpose_)(in, layer(i), lists_[i].by_source_offsets.data(), lists_[i].by_source_edges.data());
     }
 
@@ -184,6 +185,7 @@ private:
     std::vector<layer_lists> lists_; ///< per layer
     device_buffer<detail::drawn_hop<NodeId>> drawn_;
     device_buffer<detail::stacked_layer> stacked_;
+    std::size_t first_listed_ = 0; ///< layer with lists by source
     std::optional<layer_transposer> transpose_;
 };
 

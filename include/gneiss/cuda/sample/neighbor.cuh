@@ -49,20 +49,21 @@ namespace gneiss::cuda {
 template <node_id_type NodeId = node_id>
 class neighbor_sampler {
 public:
-    /// \param wanted  whether the lists of a backward pass are also made
+    /// \param wanted  layers that get lists by source
     /// \param stamps  batches between clearings of the node table
     ///
     /// Copies no graph: it must outlive the sampler. Throws `over_budget`, `device_error`; `invalid_argument` for
     /// invalid fan-outs, or for data that the graph does not store; `out_of_range` for a hop that may draw 2³¹ edges.
     neighbor_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options,
-        std::uint64_t seed, const sample_capacity& capacity, layer_stack::lists wanted = layer_stack::lists::both,
+        std::uint64_t seed, const sample_capacity& capacity, source_lists wanted = source_lists::all,
         std::uint32_t stamps = detail::hop_kernels<NodeId>::all_stamps)
         : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::every_hop,
-              wanted == layer_stack::lists::both, stamps),
+              wanted != source_lists::none, stamps),
           counts_(budget, "counts of layers", hops_.hops()) {
-        if (wanted != layer_stack::lists::both) return;
+        const std::size_t listed = wanted == source_lists::none ? 0 : hops_.hops() - (wanted == source_lists::between);
+        if (listed == 0) return;
         std::uint32_t most = 0;
-        for (std::size_t h = 0; h < hops_.hops(); ++h) {
+        for (std::size_t h = 0; h < listed; ++h) { // the last hop's layer is the first
             most = std::max(most, hops_.room()[h].edges);
             by_source_.push_back({{budget, "offsets by source", hops_.room()[h + 1].known + std::size_t{1}},
                 {budget, "edges by source", hops_.room()[h].edges}});
@@ -112,7 +113,7 @@ public:
         const auto& lists = hops_.lists(h);
         layer_view view{counts_.data() + i, hops_.room()[h].targets, hops_.room()[h + 1].known, hops_.room()[h].edges,
             lists.offsets.data(), lists.numbers.data()};
-        if (by_source_.empty()) return view;
+        if (h >= by_source_.size()) return view;
         view.by_source_offsets = by_source_[h].offsets.data();
         view.by_source_edges = by_source_[h].edges.data();
         view.edge_target = lists.targets.data();
@@ -136,13 +137,13 @@ public:
     [[nodiscard]] std::uint32_t node_capacity() const noexcept { return hops_.room().back().known; }
 
 private:
-    struct source_lists {
+    struct lists_by_source {
         device_buffer<std::uint32_t> offsets, edges;
     };
 
     detail::hop_kernels<NodeId> hops_;
-    device_buffer<layer_counts> counts_;  ///< [layers]
-    std::vector<source_lists> by_source_; ///< per hop
+    device_buffer<layer_counts> counts_;     ///< [layers]
+    std::vector<lists_by_source> by_source_; ///< of the first hops
     std::optional<layer_transposer> transpose_;
 };
 

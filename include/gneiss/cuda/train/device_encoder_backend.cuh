@@ -101,8 +101,9 @@ public:
                 lanes_.stage_in(b.slot, transfer_slot::array_bytes(1, sizeof(at))).put(std::span(&at, 1)).device;
             return lanes_.copy_in(b.slot, false);
         }
-        transfer_slot& slot = lanes_.stage_in(b.slot, network_.bytes_of(b) + Task::bytes_of(b));
-        network_.put(b, slot, here.network, here.rows,
+        const bool gradient = rows_.has_value() || !b.gradients.empty();
+        transfer_slot& slot = lanes_.stage_in(b.slot, network_.bytes_of(b, gradient) + Task::bytes_of(b));
+        network_.put(b, slot, here.network, gradient, here.rows,
             sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{},
             sampling_ ? sampling_->names(b.slot) : nullptr);
         Task::put(b, slot, here.task);
@@ -246,7 +247,7 @@ public:
     void differentiate(stream& in, const device_network::batch& network, const batch& here,
         const device_network::outputs& out, outcome* made) {
         const std::uint32_t seeds = network.output_count();
-        const std::size_t floats = out.rows.stride * seeds;
+        const std::size_t floats = std::size_t{out.rows.stride} * seeds; // may exceed 32 bits
         copy_async(std::span(out.gradients.data, floats), std::span<const float>(out.rows.data, floats), in);
         fill_bytes_async(std::span(made, 1), 0, in);
         softmax_cross_entropy(in, network.outputs(), seeds, out.gradients, here.labels, losses_.at_least(seeds, in),

@@ -66,7 +66,18 @@ public:
           setup_(with),
           parameters_memory_(budget, "weights", parameter_bytes()),
           arena_(parameters_memory_.span()),
-          parameters_(arena_, with.weights, states()) {}
+          parameters_(arena_, with.weights, states()),
+          lists_of_inputs_(needs_lists_of_inputs(with, false)) {}
+
+    /// True if batches whose input gets a gradient, or not, need lists by source in the layer of their first hop, where
+    /// most edges are.
+    [[nodiscard]] static bool needs_lists_of_inputs(const network_setup& of, bool gradient) {
+        encoder_capacity least{.rows = 1, .hops = {}, .by_ids = false};
+        for (const layer_options& layer : of.layers)
+            if (layer.takes_hop()) least.hops.push_back({1, 1, 1});
+        device_arena counting;
+        return encoder<float>(counting, of.weights, of.layers, of.in, least).needs_lists_of_inputs(gradient);
+    }
 
     /// Returns the number of dense input columns.
     [[nodiscard]] std::size_t columns() const noexcept { return setup_.in.dense; }
@@ -85,25 +96,32 @@ public:
     void end(stream& in) { parameters_.download(setup_.weights, in); }
 
     /// Returns the bytes of a batch in a transfer slot.
-    [[nodiscard]] std::uint64_t bytes_of(const training_batch& b) const {
+    /// \param gradient  whether its input gets one
+    [[nodiscard]] std::uint64_t bytes_of(const training_batch& b, bool gradient) const {
         const auto list = [](std::size_t size, std::size_t bytes = sizeof(std::uint32_t)) {
             return transfer_slot::array_bytes(size, bytes);
         };
         std::uint64_t sum =
             list(1, sizeof(random_key)) + list(1, sizeof(step_state)) + list(b.nodes.size(), sizeof(node_id));
-        const auto lists = [&](std::size_t targets, std::size_t sources, std::size_t edges) {
-            return list(1, sizeof(layer_counts)) + list(targets + 1) + list(sources + 1) + 3 * list(edges);
+        const auto lists = [&](std::size_t targets, std::size_t sources, std::size_t edges, bool by_source) {
+            return list(1, sizeof(layer_counts)) + list(targets + 1) + list(edges) +
+                (by_source ? list(sources + 1) + 2 * list(edges) : 0);
         };
-        for (const gneiss::layer_view& v : b.layers) sum += lists(v.targets, v.sources, v.edges());
+        bool by_source = gradient || lists_of_inputs_;
+        for (const gneiss::layer_view& v : b.layers) {
+            sum += lists(v.targets, v.sources, v.edges(), by_source);
+            by_source = true;
+        }
         if (setup_.in.sparse != 0)
-            sum += lists(b.nodes.size(), setup_.in.sparse, b.in.sparse.indices.size()) +
+            sum += lists(b.nodes.size(), setup_.in.sparse, b.in.sparse.indices.size(), true) +
                 list(b.in.sparse.indices.size(), sizeof(float));
         return sum;
     }
     /// Puts a batch into a slot after its begin().
+    /// \param gradient  whether its input gets one
     /// \param rows   [nodes, dense columns] on the device; without data if they are gathered there
     /// \param drawn  views of layers sampled on the device, and their nodes' ids there; none: the batch has layers
-    void put(const training_batch& b, transfer_slot& to, batch& result, rows_view<float> rows,
+    void put(const training_batch& b, transfer_slot& to, batch& result, bool gradient, rows_view<float> rows,
         std::span<const layer_view> drawn, const node_id* names) const {
         const random_key key = dropout_key(setup_.seed, b.key);
         const step_state at{.t = b.step, .factor = 1};
@@ -112,14 +130,15 @@ public:
         result.names = drawn.empty() ? to.put(b.nodes).device : names;
         result.views.assign(drawn.begin(), drawn.end());
         if (drawn.empty())
-            for (const gneiss::layer_view& v : b.layers) result.views.push_back(put(v, to));
+            for (const gneiss::layer_view& v : b.layers)
+                result.views.push_back(put(v, to, !result.views.empty() || gradient || lists_of_inputs_));
         result.input = {};
         result.dense = rows;
         result.input.dense = rows;
         if (setup_.in.sparse == 0) return;
         result.words.assign(entries(b.in.sparse), serial_executor{});
         result.input.sparse = {
-            .columns = static_cast<std::uint32_t>(setup_.in.sparse), .entries = put(result.words[0], to)};
+            .columns = static_cast<std::uint32_t>(setup_.in.sparse), .entries = put(result.words[0], to, true)};
         if (!b.in.sparse.values.empty()) result.input.sparse.values = to.put(b.in.sparse.values).device;
     }
 
@@ -155,7 +174,7 @@ private:
         return counting.used();
     }
 
-    [[nodiscard]] static layer_view put(const gneiss::layer_view& v, transfer_slot& to) {
+    [[nodiscard]] static layer_view put(const gneiss::layer_view& v, transfer_slot& to, bool by_source) {
         const layer_counts counts{static_cast<std::uint32_t>(v.targets), static_cast<std::uint32_t>(v.sources),
             static_cast<std::uint32_t>(v.edges()), static_cast<std::uint32_t>(v.first_target)};
         layer_view result{.counts = to.put(std::span(&counts, 1)).device,
@@ -164,6 +183,7 @@ private:
             .edge_capacity = counts.edges};
         result.offsets = to.put(v.offsets).device;
         result.neighbors = to.put(v.neighbors).device;
+        if (!by_source) return result;
         result.by_source_offsets = to.put(v.by_source_offsets).device;
         result.by_source_edges = to.put(v.by_source_edges).device;
         result.edge_target = to.put(v.edge_target).device;
@@ -229,6 +249,7 @@ private:
     device_buffer<std::byte> parameters_memory_;
     device_arena arena_;
     device_parameters parameters_;
+    bool lists_of_inputs_; ///< without a gradient of the input, too
     dense_optimizer optimizer_{sgd{}};
     encoder_capacity most_{};
     device_buffer<std::byte> memory_;

@@ -44,6 +44,7 @@ public:
           dense_(with.dense),
           seed_(with.seed),
           seeds_(static_cast<std::uint32_t>(std::min<std::uint64_t>(with.seeds, with.graph.nodes()))),
+          lists_(with.lists_of_inputs ? source_lists::all : source_lists::between),
           graph_(budget, with.graph, copies_, with.over_bus ? memory_kind::pinned : memory_kind::device) {
         copies_.synchronize();
     }
@@ -112,8 +113,10 @@ private:
     [[nodiscard]] any_sampler make() {
         const sample_capacity most{.seeds = seeds_};
         if (dense_)
-            return any_sampler(std::in_place_type<dense_sampler<>>, budget_, graph_.view(), neighbors_, seed_, most);
-        return any_sampler(std::in_place_type<neighbor_sampler<>>, budget_, graph_.view(), neighbors_, seed_, most);
+            return any_sampler(
+                std::in_place_type<dense_sampler<>>, budget_, graph_.view(), neighbors_, seed_, most, lists_);
+        return any_sampler(
+            std::in_place_type<neighbor_sampler<>>, budget_, graph_.view(), neighbors_, seed_, most, lists_);
     }
 
     memory_budget& budget_;
@@ -121,6 +124,7 @@ private:
     bool dense_;
     std::uint64_t seed_;
     std::uint32_t seeds_;
+    source_lists lists_;
     stream copies_;
     device_graph<> graph_;
     std::vector<std::unique_ptr<slot>> slots_;

@@ -145,6 +145,9 @@ public:
 
     /// True if the layer multiplies all sources' rows, which must then be in order, without ids.
     [[nodiscard]] virtual bool multiplies_sources() const noexcept = 0;
+    /// True if a pass without a gradient of the input reads lists by source. With one, every layer that reads neighbors
+    /// does.
+    [[nodiscard]] virtual bool needs_lists_by_source() const noexcept = 0;
     virtual void forward(const layer_input<T>& in, activation then, const dropout_mask& dropout, rows_view<T> out) = 0;
     virtual void backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in) = 0;
 };

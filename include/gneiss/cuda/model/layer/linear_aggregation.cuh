@@ -28,6 +28,11 @@ public:
     /// True if rows are multiplied before they are aggregated.
     [[nodiscard]] bool project_first() const noexcept { return project_first_; }
 
+    /// As of `graph_layer`: products are summed by source, and symmetric weights depend on the lengths of both lists.
+    [[nodiscard]] bool needs_lists_by_source() const noexcept {
+        return project_first_ || edges_ == edge_weight::symmetric;
+    }
+
     /// out = A x W, before the epilogue.
     void forward(const layer_input<T>& in, rows_view<T> out, const epilogue& then) {
         if (project_first_) {

@@ -34,6 +34,9 @@ public:
     }
 
     [[nodiscard]] bool multiplies_sources() const noexcept override { return linear_ && linear_->project_first(); }
+    [[nodiscard]] bool needs_lists_by_source() const noexcept override {
+        return linear_ && linear_->needs_lists_by_source();
+    }
 
     void forward(const layer_input<T>& in, activation then, const dropout_mask& dropout, rows_view<T> out) override {
         if (linear_) {

@@ -91,6 +91,13 @@ public:
         return last.then != activation::none && !last.residual;
     }
 
+    /// True if a batch whose input gets a gradient, or not, needs lists by source in its first hop's layer. It always
+    /// needs those of the others.
+    [[nodiscard]] bool needs_lists_of_inputs(bool gradient) const noexcept {
+        const stage& first = stages_.front();
+        return gradient || !first.options.takes_hop() || first.layer->needs_lists_by_source();
+    }
+
     /// Returns rows of the last layer's targets, [targets, outputs], valid until the next call. `views` has hops()
     /// layers within the capacities; all arguments must stay valid until `backward` has passed. Throws
     /// `invalid_argument` for inconsistent shapes.
