@@ -26,8 +26,10 @@
 #include <gneiss/core/detail/sanitizer.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
+#include "armada/train.hpp"
 #include "ginex/train.hpp"
 #include "hanoi/train.hpp"
+#include "joestar/train.hpp"
 #include "marius/train.hpp"
 #include "mariusgnn/train.hpp"
 #include "support/program.hpp"
@@ -124,11 +126,21 @@ std::vector<trainer_case> all_trainers(const data_workshop& shop) {
     superbatches.dataset = shop / "classes";
     superbatches.layers = "sage";
     superbatches.fanout = "5";
+    joestar::options stages;
+    stages.dataset = shop / "classes";
+    stages.layers = "sage";
+    stages.fanout = "5";
+    armada::options workers;
+    workers.dataset = shop / "classes";
+    workers.layers = "sage";
+    workers.fanout = "5";
     return {make_case("marius", "--staleness 0 --dim 8", embeddings, marius::train),
         make_case("mariusgnn", "--staleness 0 --task link --dim 8 --layers sage:8 --fanout 5", links, mariusgnn::train),
         make_case("mariusgnn", "--staleness 0 --layers sage --fanout 5", nodes, mariusgnn::train),
         make_case("hanoi", "--staleness 0 --layers sage --fanout 5", macro, hanoi::train),
-        make_case("ginex", "--layers sage --fanout 5", superbatches, ginex::train)};
+        make_case("ginex", "--layers sage --fanout 5", superbatches, ginex::train),
+        make_case("joestar", "--layers sage --fanout 5", stages, joestar::train),
+        make_case("armada", "--layers sage --fanout 5", workers, armada::train)};
 }
 
 trainers::run_options into(const fs::path& out, bool resume = false) {
