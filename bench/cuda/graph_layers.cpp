@@ -81,8 +81,8 @@ void sums(bench& executor, const oracle& by, const device_layer& layer, std::siz
     const std::size_t columns = row_bytes / sizeof(T);
     const std::uint32_t in_rows = backward ? layer.counts.targets : layer.counts.sources,
                         out_rows = backward ? layer.counts.sources : layer.counts.targets;
-    const auto in = executor.filled<T>(in_rows * columns), values = executor.filled<T>(layer.counts.edges);
-    auto out = executor.filled<T>(out_rows * columns);
+    const auto in = executor.random<T>(in_rows * columns), values = executor.random<T>(layer.counts.edges);
+    auto out = executor.random<T>(out_rows * columns);
     const cuda::rows_view<const T> from(in.data(), columns, columns);
     const cuda::rows_view<T> to(out.data(), columns, columns);
     const cuda::edge_lists lists = backward ? cuda::outgoing(layer.view()) : cuda::incoming(layer.view());
@@ -108,12 +108,12 @@ void sums(bench& executor, const oracle& by, const device_layer& layer, std::siz
 template <class T>
 void attention(bench& executor, const device_layer& layer, std::uint32_t heads, std::size_t columns) {
     const std::size_t sources = layer.counts.sources, targets = layer.counts.targets, edges = layer.counts.edges;
-    const auto z = executor.filled<T>(sources * columns), gradient = executor.filled<T>(targets * columns);
-    const auto terms = executor.filled<float>(sources * heads), vectors = executor.filled<float>(columns);
-    auto sums = executor.filled<T>(targets * columns), grad_z = executor.filled<T>(sources * columns);
-    auto of_targets = executor.filled<float>(targets * 3 * heads),
-         scores = executor.filled<float>((edges + targets) * heads),
-         target_sums = executor.filled<float>(targets * heads), source_sums = executor.filled<float>(sources * heads);
+    const auto z = executor.random<T>(sources * columns), gradient = executor.random<T>(targets * columns);
+    const auto terms = executor.random<float>(sources * heads), vectors = executor.random<float>(columns);
+    auto sums = executor.random<T>(targets * columns), grad_z = executor.random<T>(sources * columns);
+    auto of_targets = executor.random<float>(targets * 3 * heads),
+         scores = executor.random<float>((edges + targets) * heads),
+         target_sums = executor.random<float>(targets * heads), source_sums = executor.random<float>(sources * heads);
     const auto view = [](auto& of, std::size_t width) { return cuda::rows_view(of.data(), width, width); };
     const cuda::attention_options options{.heads = heads};
     const double all = static_cast<double>(edges + targets), row = static_cast<double>(columns * sizeof(T)),
@@ -160,7 +160,7 @@ void gather(bench& executor, std::uint32_t rows, std::uint32_t table_rows, std::
     for (node_id& id : drawn) id = static_cast<node_id>(draw.below(table_rows));
     const auto count = executor.one(rows);
     const auto ids = executor.copied(std::span<const node_id>(drawn));
-    auto out = executor.filled<float>(rows * columns), table = executor.filled<float>(table_rows * columns);
+    auto out = executor.random<float>(rows * columns), table = executor.random<float>(table_rows * columns);
     const auto there = executor.pinned<float>(table_rows * columns);
     const auto from = [&](const float* memory) {
         return executor.milliseconds([&](cudaStream_t stream) {
@@ -184,11 +184,12 @@ void gather(bench& executor, std::uint32_t rows, std::uint32_t table_rows, std::
 } // namespace
 
 void graph_layers(bench& executor, const oracle& by) {
-    if (executor.wanted("aggregate") || executor.wanted("attention")) {
+    if (executor.wanted_any(
+            {"aggregate 64", "aggregate 128", "aggregate 256", "aggregate 512", "aggregate 1024", "attention"})) {
         const device_layer layer(executor, bench::size(100'000, 12), bench::size(1'000'000, 40), bench::size(20, 5));
         for (const std::size_t row_bytes : {64U, 128U, 256U, 512U, 1024U})
             for (const bool backward : {false, true}) {
-                if (!executor.wanted("aggregate")) continue;
+                if (!executor.wanted("aggregate " + std::to_string(row_bytes))) continue;
                 sums<float>(executor, by, layer, row_bytes, backward);
                 sums<bfloat16>(executor, by, layer, row_bytes, backward);
             }

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <regex>
 #include <span>
@@ -15,8 +17,11 @@
 #include <vector>
 
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/cuda/core/device.cuh>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/launch.cuh>
 
 namespace gpu_bench {
 
@@ -44,6 +49,16 @@ private:
     std::string text_;
 };
 
+/// Reads [0, size) of `from`, zeros.
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) read_all(const uint4* from, std::size_t size, std::uint32_t* out) {
+    std::uint32_t all = 0;
+    for (std::size_t i = std::size_t{blockIdx.x} * Threads + threadIdx.x; i < size;
+        i += std::size_t{gridDim.x} * Threads)
+        all |= __ldg(from + i).x;
+    if (all != 0) *out = all;
+}
+
 /// Minimum bytes and operations of a case, the basis of its rating.
 struct work {
     double bytes = 0, operations = 0;
@@ -69,7 +84,7 @@ public:
         return emulated ? tiny : full;
     }
 
-    /// Device memory with a copy of `host`, or filled with `bytes` (0x3c: floats and bfloat16 of about 0.01).
+    /// Device memory with a copy of `host`; or of random numbers, by `random`; or filled with one byte.
     template <class T>
     [[nodiscard]] cuda::device_buffer<T> copied(std::span<const T> host) {
         cuda::device_buffer<T> to(budget_, "benchmark", std::max<std::size_t>(host.size(), 1));
@@ -81,8 +96,21 @@ public:
     [[nodiscard]] cuda::device_buffer<T> one(const T& value) {
         return copied(std::span<const T>(&value, 1));
     }
+    /// Random bits that are floats, and halves that are bfloat16, in (-1, 1), the same each time.
     template <class T>
-    [[nodiscard]] cuda::device_buffer<T> filled(std::size_t count, unsigned char bytes = 0x3c) {
+    [[nodiscard]] cuda::device_buffer<T> random(std::size_t count) {
+        cuda::device_buffer<T> to(budget_, "benchmark", count);
+        const std::span<std::byte> all(reinterpret_cast<std::byte*>(to.data()), to.bytes());
+        const std::span<const std::byte> tile = std::as_bytes(std::span<const std::uint16_t>(random_));
+        for (std::size_t at = 0; at < all.size(); at += tile.size()) {
+            const std::size_t bytes = std::min(tile.size(), all.size() - at);
+            cuda::copy_async(all.subspan(at, bytes), tile.first(bytes), in_);
+        }
+        in_.synchronize();
+        return to;
+    }
+    template <class T>
+    [[nodiscard]] cuda::device_buffer<T> filled(std::size_t count, unsigned char bytes = 0) {
         cuda::device_buffer<T> to(budget_, "benchmark", count);
         cuda::fill_bytes_async(to.span(), bytes, in_);
         in_.synchronize();
@@ -91,19 +119,31 @@ public:
     template <class T>
     [[nodiscard]] cuda::pinned_buffer<T> pinned(std::size_t count) {
         cuda::pinned_buffer<T> to(budget_, "benchmark", count);
-        std::fill_n(reinterpret_cast<unsigned char*>(to.data()), to.bytes(), static_cast<unsigned char>(0x3c));
+        const std::span<std::byte> all(reinterpret_cast<std::byte*>(to.data()), to.bytes());
+        const std::span<const std::byte> tile = std::as_bytes(std::span<const std::uint16_t>(random_));
+        for (std::size_t at = 0; at < all.size(); at += tile.size())
+            std::memcpy(all.data() + at, tile.data(), std::min(tile.size(), all.size() - at));
         return to;
     }
     [[nodiscard]] memory_budget& budget() { return budget_; }
     [[nodiscard]] cuda::stream& stream() { return in_; }
 
-    /// Returns the median milliseconds of step(stream), by events around each run.
+    /// Returns the median milliseconds of step(stream), by events around each run. Before each, the cache is filled
+    /// with other memory, so that a run reads its inputs from memory, not what the last one left in L2.
     template <class Step>
     [[nodiscard]] double milliseconds(Step&& step) {
         for (int i = 0; i < (once_ ? 0 : 3); ++i) step(in_.get());
+        const cuda::device_info device = cuda::devices().front();
+        if (!once_ && others_.empty()) {
+            others_ = filled<uint4>(2 * device.l2_cache / sizeof(uint4));
+            found_ = filled<std::uint32_t>(1);
+        }
         std::vector<double> times;
         double sum = 0;
         while (times.empty() || (!once_ && times.size() < 30 && (sum < 60 || times.size() < 5))) {
+            if (!others_.empty())
+                cuda::launch(in_.get(), read_all<256>, static_cast<unsigned>(4 * device.multiprocessors), 256, 0,
+                    others_.data(), others_.size(), found_.data());
             begin_.record(in_);
             step(in_.get());
             end_.record(in_);
@@ -116,6 +156,10 @@ public:
     }
     /// Returns true if the case is requested.
     [[nodiscard]] bool wanted(const std::string& name) const { return std::regex_search(name, filter_); }
+    /// Returns true if one of the cases is.
+    [[nodiscard]] bool wanted_any(std::initializer_list<const char*> names) const {
+        return std::ranges::any_of(names, [&](const char* name) { return wanted(name); });
+    }
 
     /// Reports a case: `ours` and `theirs` (of the library of that name) in milliseconds.
     void report(record of, const work& what, double ours, std::optional<double> theirs = {}, const char* library = "") {
@@ -131,8 +175,19 @@ public:
     void set_copy_bandwidth(double gb_per_s) { copy_bandwidth_ = gb_per_s; }
 
 private:
+    [[nodiscard]] static std::vector<std::uint16_t> random_halves() {
+        random_stream draw(random_key(7, random_domain::user));
+        std::vector<std::uint16_t> all(std::size_t{1} << 19); // exponents of 2⁻⁷ … 2⁻¹, any sign and fraction
+        for (std::uint16_t& half : all)
+            half = static_cast<std::uint16_t>(draw.below(2) << 15 | (120 + draw.below(7)) << 7 | draw.below(128));
+        return all;
+    }
+
     memory_budget budget_;
     cuda::stream in_;
+    std::vector<std::uint16_t> random_ = random_halves();
+    cuda::device_buffer<uint4> others_; ///< twice the size of L2
+    cuda::device_buffer<std::uint32_t> found_;
     cuda::event begin_{true}, end_{true};
     bool once_;
     std::FILE* json_;

@@ -13,13 +13,13 @@ namespace {
 template <class T>
 void linear_layer(bench& executor, const oracle& by, std::uint32_t rows, std::uint32_t k, std::uint32_t n) {
     const auto count = executor.one(rows);
-    const auto x = executor.filled<T>(std::size_t{rows} * k), g = executor.filled<T>(std::size_t{rows} * n),
-               narrow = executor.filled<T>(std::size_t{k} * n);
-    const auto w = executor.filled<float>(std::size_t{k} * n), bias = executor.filled<float>(n);
-    const auto narrow_bias = executor.filled<T>(n);
-    auto out = executor.filled<T>(std::size_t{rows} * n), grad_x = executor.filled<T>(std::size_t{rows} * k);
-    auto grad_w = executor.filled<float>(std::size_t{k} * n),
-         scratch = executor.filled<float>(cuda::partial_slices(rows).floats(std::size_t{k} * n));
+    const auto x = executor.random<T>(std::size_t{rows} * k), g = executor.random<T>(std::size_t{rows} * n),
+               narrow = executor.random<T>(std::size_t{k} * n);
+    const auto w = executor.random<float>(std::size_t{k} * n), bias = executor.random<float>(n);
+    const auto narrow_bias = executor.random<T>(n);
+    auto out = executor.random<T>(std::size_t{rows} * n), grad_x = executor.random<T>(std::size_t{rows} * k);
+    auto grad_w = executor.random<float>(std::size_t{k} * n),
+         scratch = executor.random<float>(cuda::partial_slices(rows).floats(std::size_t{k} * n));
     const auto view = [](auto& of, std::uint32_t width) { return cuda::rows_view(of.data(), width, width); };
     const cuda::row_range all{count.data(), rows};
     const double operations = 2.0 * rows * k * n;
@@ -61,9 +61,9 @@ void linear_layer(bench& executor, const oracle& by, std::uint32_t rows, std::ui
 } // namespace
 
 void products(bench& executor, const oracle& by) {
-    if (!executor.wanted("linear")) return;
     const std::uint32_t rows = bench::size(100'000, 40);
     for (const std::uint32_t n : {64U, 128U, 256U}) {
+        if (!executor.wanted("linear " + std::to_string(n))) continue;
         const std::uint32_t k = bench::size(n, 24), width = bench::size(n, n / 8);
         linear_layer<float>(executor, by, rows, k, width);
         linear_layer<bfloat16>(executor, by, rows, k, width);

@@ -15,18 +15,54 @@
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/sample/dense.hpp>
+#include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/neighbor.hpp>
 
 namespace gpu_bench {
 
 namespace {
 
-csr_graph<> made_graph() {
-    const rmat<> edges({.nodes = bench::size(4'800'000, 60), .edges = bench::size(69'000'000, 300), .seed = 1});
+csr_graph<> made_graph(std::uint64_t nodes, std::uint64_t count) {
+    const rmat<> edges({.nodes = nodes, .edges = count, .seed = 1});
     std::vector<edge> all(static_cast<std::size_t>(edges.edges()));
     edges.fill(0, all);
     edge_list<> stream(edges.nodes(), std::move(all));
     return make_csr_graph(stream, neighbor_direction::out);
+}
+
+/// Samples 15-10-5 neighbors of 1000 seeds by DENSE, with lists by source but for the first layer, as a trainer does:
+/// kernel by kernel, and as a recorded graph.
+void trained_sample(bench& executor) {
+    const csr_graph<> host = made_graph(bench::size(1'000'000, 60), bench::size(16'000'000, 300));
+    const cuda::device_graph<> graph(executor.budget(), host, executor.stream());
+    const neighbor_options options{parse_fanout(bench::emulated ? "3,2,2" : "15,10,5", neighbor_direction::out)};
+    const std::uint32_t count = bench::size(1000, 4);
+    std::vector<node_id> seeds(count);
+    const keyed_permutation order(host.nodes(), random_key(1, random_domain::user));
+    for (std::uint32_t i = 0; i < count; ++i) seeds[i] = static_cast<node_id>(order(i));
+    cuda::dense_sampler<> result(
+        executor.budget(), graph.view(), options, 1, {.seeds = count}, cuda::source_lists::between);
+    result.set(executor.stream(), {0, {0, 0, 0}}, std::span<const node_id>(seeds));
+    const cuda::graph step = cuda::graph::record(executor.stream(), [&] { result.run(executor.stream()); });
+    for (const bool recorded : {false, true}) {
+        const double ms = executor.milliseconds([&](cudaStream_t stream) {
+            if (recorded)
+                step.launch(stream);
+            else
+                result.run(stream);
+        });
+        const cuda::sample_sizes sizes = result.synchronize(executor.stream());
+        std::uint64_t edges = 0;
+        for (const std::uint32_t of_hop : sizes.edges) edges += of_hop;
+        executor.report(record("sampling 15-10-5")
+                            .add("launches", recorded ? "recorded" : "one by one")
+                            .add("kernels", step.nodes())
+                            .add("seeds", count)
+                            .add("nodes", sizes.nodes.back())
+                            .add("edges", edges)
+                            .add("edges_per_s", static_cast<double>(edges) / ms * 1e3),
+            {}, ms);
+    }
 }
 
 /// Launches a recorded sample for one batch after the other.
@@ -73,8 +109,9 @@ void sample(bench& executor, const char* sampler, const csr_graph<>& host, const
 } // namespace
 
 void sampling(bench& executor) {
-    if (!executor.wanted("sampling")) return;
-    const csr_graph<> host = made_graph();
+    if (executor.wanted("sampling 15-10-5")) trained_sample(executor);
+    if (!executor.wanted("sampling by hops")) return;
+    const csr_graph<> host = made_graph(bench::size(4'800'000, 60), bench::size(69'000'000, 300));
     const cuda::device_graph<> graph(executor.budget(), host, executor.stream());
     executor.stream().synchronize();
     for (std::size_t hops = 1; hops <= 5; ++hops)

@@ -29,14 +29,14 @@ void link(bench& executor, const char* decoder, cuda::link_path path, std::uint3
     std::size_t dim) {
     const std::uint32_t nodes = bench::size(1'000'000, 50), relations = bench::size(1000, 4);
     const auto list = executor.one(cuda::link_list{.count = query_list});
-    const auto table = executor.filled<float>(nodes * dim), related = executor.filled<float>(relations * dim);
+    const auto table = executor.random<float>(nodes * dim), related = executor.random<float>(relations * dim);
     const auto ids = [&](std::size_t how_many, std::uint32_t below, std::uint64_t seed) {
         const std::vector<std::uint32_t> host = drawn(how_many, below, seed);
         return executor.copied(std::span<const std::uint32_t>(host));
     };
     const auto known = ids(query_list, nodes, 1), answers = ids(query_list, nodes, 2),
                relation = ids(query_list, relations, 3), wrong = ids(negatives, nodes, 4);
-    const auto floats = [&](std::size_t rows, std::size_t columns) { return executor.filled<float>(rows * columns); };
+    const auto floats = [&](std::size_t rows, std::size_t columns) { return executor.random<float>(rows * columns); };
     auto queries = floats(query_list, dim), grad_queries = floats(query_list, dim),
          grad_known = floats(query_list, dim), grad_answers = floats(query_list, dim),
          grad_relations = floats(query_list, dim), grad_negatives = floats(negatives, dim);
@@ -44,7 +44,7 @@ void link(bench& executor, const char* decoder, cuda::link_path path, std::uint3
     const std::uint32_t kept = tiles ? 1 : negatives; // required only by scores in memory
     auto negative_rows = floats(kept, dim), scores = floats(query_list, kept), squares = floats(1, kept),
          column_sums = floats(1, kept),
-         partial = executor.filled<float>(cuda::partial_slices(query_list).floats(kept * dim));
+         partial = executor.random<float>(cuda::partial_slices(query_list).floats(kept * dim));
     const auto how_many = executor.one(negatives);
     auto met = executor.filled<cuda::detail::scored_query>(query_list);
     auto outcomes = executor.filled<cuda::query_outcome>(query_list);
@@ -87,8 +87,8 @@ void cross_entropy(bench& executor, std::uint32_t rows, std::uint32_t classes) {
     const auto count = executor.one(rows);
     const std::vector<class_id> drawn_labels = drawn(rows, classes, 5);
     const auto labels = executor.copied(std::span<const class_id>(drawn_labels));
-    auto scores = executor.filled<T>(std::size_t{rows} * classes);
-    auto losses = executor.filled<float>(rows);
+    auto scores = executor.random<T>(std::size_t{rows} * classes);
+    auto losses = executor.random<float>(rows);
     auto correct = executor.filled<std::uint8_t>(rows);
     auto outcome = executor.filled<cuda::classification_outcome>(1, 0);
     const double ms = executor.milliseconds([&](cudaStream_t stream) {
@@ -111,8 +111,8 @@ void row_steps(bench& executor, const char* optimizer, std::uint32_t rows, std::
     for (std::uint32_t i = 0; i < rows; ++i)
         order[i] = 2 * i + (i * 7 % 3 == 0 ? 1 : 0); // distinct, ascending, with gaps
     const auto ids = executor.copied(std::span<const std::uint32_t>(order));
-    const auto gradients = executor.filled<float>(rows * dim);
-    auto table = executor.filled<float>(table_rows * width);
+    const auto gradients = executor.random<float>(rows * dim);
+    auto table = executor.filled<float>(table_rows * width, 0x3c); // values and state of .01
     const double ms = executor.milliseconds([&](cudaStream_t stream) {
         cuda::step_rows<O, float>(stream, O{}, at.data(), count.data(), rows, ids.data(), nullptr,
             {gradients.data(), dim, dim}, {table.data(), width, width});

@@ -1,6 +1,6 @@
 // Runs tests with memory that the GPU can access, as on the emulator, so that both share their sources: operator new
-// returns managed memory, the stack of a test is pinned memory, and calls in the null stream are complete when they
-// return.
+// and the stack of a test use pinned memory, and calls in the null stream are complete when they return. No managed
+// memory: some systems do not let host and GPU use it at the same time.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -22,78 +22,57 @@
 
 namespace {
 
-/// Managed memory for operator new. Small objects come from chunks of one size each, at multiples of that size; larger
-/// ones are allocated separately, so that a memory checker knows their bounds. Before begin(): malloc.
-class managed_heap {
+/// Pinned memory for operator new, in one allocation: blocks are powers of two, cut from chunks of one size each or, if
+/// larger, from several. Before begin(): malloc.
+class pinned_heap {
 public:
-    [[nodiscard]] bool begin() {
+    [[nodiscard]] cudaError_t begin() {
         void* memory = nullptr;
-        if (cudaMallocManaged(&memory, capacity + chunk) != cudaSuccess) return false;
-        next_ = first_ =
-            reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory) + chunk - 1) / chunk * chunk);
-        return true;
+        const cudaError_t result =
+            cudaHostAlloc(&memory, capacity + chunk, cudaHostAllocMapped | cudaHostAllocPortable);
+        if (result == cudaSuccess)
+            next_ = first_ =
+                reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory) + chunk - 1) / chunk * chunk);
+        return result;
     }
+    /// Returns null if the heap is full.
     [[nodiscard]] void* take(std::size_t size, std::size_t alignment) {
-        if (first_ == nullptr) return on_host(size, alignment);
+        if (first_ == nullptr) return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+        if (size > capacity) return nullptr;
         const std::size_t bytes = std::bit_ceil(std::max({size, alignment, sizeof(void*)}));
-        if (bytes > largest_small) {
-            void* memory = nullptr; // a multiple of 256, the most that tests request
-            const unsafe_calls allowed;
-            return cudaMallocManaged(&memory, size) == cudaSuccess ? memory
-                                                                   : on_host(size, alignment); // to report the failure
-        }
         const std::scoped_lock lock(mutex_);
         void*& free = free_[static_cast<std::size_t>(std::countr_zero(bytes))];
-        if (free == nullptr && !cut_chunk(bytes)) return nullptr;
+        if (free == nullptr && !cut(bytes)) return nullptr;
         return std::exchange(free, *static_cast<void**>(free));
     }
     void give_back(void* memory) {
-        if (first_ == nullptr || memory == nullptr) return std::free(memory);
         const auto* at = static_cast<std::byte*>(memory);
-        if (at >= first_ && at < first_ + capacity) {
-            const std::scoped_lock lock(mutex_);
-            void*& free = free_[sizes_[static_cast<std::size_t>(at - first_) / chunk]];
-            *static_cast<void**>(memory) = std::exchange(free, memory);
-            return;
-        }
-        cudaPointerAttributes of{};
-        const unsafe_calls allowed;
-        if (cudaPointerGetAttributes(&of, memory) != cudaSuccess) return; // at exit, or after a failure
-        if (of.type == cudaMemoryTypeManaged)
-            static_cast<void>(cudaFree(memory));
-        else
-            std::free(memory);
+        if (first_ == nullptr || at < first_ || at >= first_ + capacity) return std::free(memory);
+        const std::scoped_lock lock(mutex_);
+        void*& free = free_[sizes_[static_cast<std::size_t>(at - first_) / chunk]];
+        *static_cast<void**>(memory) = std::exchange(free, memory);
     }
 
 private:
-    static constexpr std::size_t chunk = 64 * 1024, capacity = std::size_t{1} << 30, largest_small = 2048;
+    static constexpr std::size_t chunk = 64 * 1024, capacity = std::size_t{2} << 30;
 
-    static void* on_host(std::size_t size, std::size_t alignment) {
-        return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-    }
-    /// Allows tests to allocate while they record a graph.
-    struct unsafe_calls {
-        cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-        unsafe_calls() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode)); }
-        unsafe_calls(const unsafe_calls&) = delete;
-        unsafe_calls& operator=(const unsafe_calls&) = delete;
-        ~unsafe_calls() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode)); }
-    };
-    bool cut_chunk(std::size_t bytes) {
-        if (next_ == first_ + capacity) return false;
+    /// Makes free blocks of `bytes` from the next chunks.
+    bool cut(std::size_t bytes) {
+        const std::size_t taken = std::max(bytes, chunk);
+        if (taken > static_cast<std::size_t>(first_ + capacity - next_)) return false;
         const auto size = static_cast<std::size_t>(std::countr_zero(bytes));
         sizes_[static_cast<std::size_t>(next_ - first_) / chunk] = static_cast<std::uint8_t>(size);
-        for (std::byte* const end = next_ + chunk; next_ != end; next_ += bytes)
+        for (std::byte* const end = next_ + taken; next_ != end; next_ += bytes)
             *reinterpret_cast<void**>(next_) = std::exchange(free_[size], next_);
         return true;
     }
 
     std::byte *first_ = nullptr, *next_ = nullptr;
     std::mutex mutex_;
-    std::array<void*, 12> free_{};                       ///< by logarithm of their size
-    std::array<std::uint8_t, capacity / chunk> sizes_{}; ///< chunk sizes as logarithms
+    std::array<void*, 64> free_{};                       ///< by logarithm of their size
+    std::array<std::uint8_t, capacity / chunk> sizes_{}; ///< logarithm of the blocks' size, by their first chunk
 };
-constinit managed_heap heap;
+constinit pinned_heap heap;
 
 void* allocate(std::size_t size, std::size_t alignment) {
     if (void* memory = heap.take(size, alignment)) return memory;
@@ -161,21 +140,14 @@ cudaError_t __wrap_cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaS
 }
 
 int main(int count, char** values) {
-    int together = 0;
     try {
         static_cast<void>(gneiss::cuda::devices());
-        gneiss::cuda::check(
-            cudaDeviceGetAttribute(&together, cudaDevAttrConcurrentManagedAccess, 0), "properties of a GPU");
     } catch (const std::exception& error) {
         std::printf("skipped: %s\n", error.what());
         return 77;
     }
-    if (together == 0) {
-        std::printf("skipped: this system does not let host and GPU use managed memory at the same time\n");
-        return 77;
-    }
-    if (!heap.begin()) {
-        std::printf("error: no managed memory: %s\n", cudaGetErrorString(cudaGetLastError()));
+    if (const cudaError_t result = heap.begin(); result != cudaSuccess) {
+        std::printf("error: no pinned memory: %s\n", cudaGetErrorString(result));
         return 1;
     }
     return run_on_pinned_stack(count, values);

@@ -40,12 +40,10 @@ program() {
 }
 
 gpu=$root/scripts/gpu
-export GNEISS_TEST_SYSTEM=$scratch/system
 says 2 'unknown argument --fast' "$gpu" --fast
 says 2 '--out needs a value' "$gpu" --out
-says 1 'no NVIDIA driver is installed' "$gpu" --out "$scratch/out"
-mkdir -p "$GNEISS_TEST_SYSTEM/proc/driver/nvidia"
-echo 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build' >"$GNEISS_TEST_SYSTEM/proc/driver/nvidia/version"
+says 2 '--arch hopper: an architecture such as 90a' "$gpu" --bundle "$scratch/x.tar.gz" --arch hopper
+says 2 '--arch 90a: an architecture such as 90a, with --bundle' "$gpu" --arch 90a
 mkdir "$scratch/tools"
 for one in bash dirname sed df awk mkdir head tr cat; do ln -s "$(command -v $one)" "$scratch/tools/$one"; done
 says 1 'nvcc was not found' env PATH="$scratch/tools" CUDA_HOME="$scratch" "$gpu" --out "$scratch/out"
@@ -57,39 +55,83 @@ cp "$gpu" "$bundle/gpu"
 printf 'simt/model/one.cpp\nsimt/model/two.cpp\n' >"$bundle/tests"
 printf '0123456789abcdef sm_80 scale<float>\nfedcba9876543210 sm_90 scale<float>\n1111111111111111 sm_90a tile<"x">\n' >"$bundle/kernels"
 echo 123456789abc >"$bundle/commit"
-program "$bundle/bin/gpu_probe" <<<'echo "GPU 0: NVIDIA H200, compute capability 9.0, 132 multiprocessors, 139.8 GiB"'
+program "$bundle/bin/gpu_probe" <<'P'
+[ "$1" = --check ] || exit 3
+echo "GPU 0: NVIDIA H200, compute capability 9.0, 132 multiprocessors, 139.8 GiB"
+echo 'driver: CUDA 13.0'
+echo 'C library: glibc 2.36'
+P
+# The trainers, whose JSON has the numbers that the script reads.
+program "$bundle/bin/gneiss-data" <<'P'
+while [ "$1" != --out ]; do shift; done
+mkdir "$2"
+P
+trainer() { # trainer NAME LOSS-ON-CUDA
+    program "$bundle/bin/gneiss-$1" <<P
+case "\$*" in *'--device cuda'*) loss=$2 of='"device": 0.5,' ;; *) loss=1.5 of='' ;; esac
+echo "{\"config\": {\"loss\": \"softmax\", \"device\": \"cuda\"}, \"epochs\": [{\"epoch\": 1, \"seconds\": 2.0, \"loss\": \$loss,"
+echo " \"stage_seconds\": {\$of \"sample\": 0.1}}], \"seconds\": 9.0}"
+P
+}
+for one in marius mariusgnn ginex hanoi; do trainer $one 1.501953125; done
 program "$bundle/bin/test_gpu" <<<'echo "[doctest] test cases: 3 | 3 passed | 0 failed"'
 program "$bundle/bin/gneiss-gpu-bench" <<'P'
+case "$1" in ^\(bus*) echo '{"case": "bus", "ms": 1.5}' && exit ;; esac
 echo '{"case": "copy", "ms": 0.5}'
 echo '{"case": "aggregate", "row_bytes": 512, "ms": 0.25}'
 printf '{"case": "cut'
 P
-program "$bundle/tools/compute-sanitizer/compute-sanitizer" <<'P'
+tools=$scratch/found
+export PATH=$tools:$PATH CUDA_HOME=$scratch
+program "$tools/compute-sanitizer" <<'P'
 case "$*" in *racecheck*two*) echo '========= ERROR: race in "scale"' && exit 9 ;; esac
 P
-program "$bundle/tools/ncu/ncu" <<'P'
+program "$tools/ncu" <<'P'
+case "$*" in *'--clock-control none'*) ;; *) exit 4 ;; esac
 while [ "$1" != --log-file ]; do shift; done
 echo '"0","1","bench","host","void scale<float, 4>(int, T1)","1","7","(256, 1, 1)","(1, 1, 1)","0","9.0","Command line profiler metrics","dram__bytes_read.sum","byte","4,096"' >"$2"
 P
-run() { rm -rf "$scratch/out" && (cd "$scratch" && "$bundle/gpu" --out "$scratch/out"); }
+run() { rm -rf "$scratch/out" && (cd "$scratch" && "$bundle/gpu" --out "$scratch/out" "$@"); }
 
 says 1 'racecheck model/two: exit code 9' run
 field 'NVIDIA H200' device
-field 580.65.06 driver
+field 'CUDA 13.0' driver
 field 123456789abc commit
 field OFF emulated
-field passed checks 0 result
-field 'parity model/two' checks 1 check
-field benchmarks checks 2 check
-field failed checks 7 result
-field aggregate benchmarks 1 case
+# The order of value: what is measured first is there if time runs out.
+at=0
+for one in probe data 'trainer mariusgnn' 'trainer marius' 'trainer ginex' 'trainer hanoi' figures 'parity model/one' \
+    'parity model/two' 'memcheck model/one' 'memcheck model/two' 'racecheck model/one' 'racecheck model/two' benchmarks ncu; do
+    field "$one" checks $at check
+    case $one in racecheck*two) field failed checks $at result ;; *) field passed checks $at result ;; esac
+    at=$((at + 1))
+done
+field mariusgnn trainers 0 trainer
+field 1.5 trainers 0 cpu_loss
+field 1.501953125 trainers 0 cuda_loss
+field 0.25 trainers 0 busy_share
+field bus benchmarks 0 case
+field aggregate benchmarks 2 case
 field 4096 memory_traffic 0 value
 field 'fedcba9876543210 sm_90 scale<float>' kernels 0
 field '1111111111111111 sm_90a tile<"x">' kernels 1
-[ "$(json benchmarks | grep -c '"case"')" = 2 ] || wrong 'a line that was cut is among the benchmarks'
+[ "$(json benchmarks | grep -c '"case"')" = 3 ] || wrong 'a line that was cut is among the benchmarks'
 
-program "$bundle/tools/compute-sanitizer/compute-sanitizer" <<<'exit 0'
-says 0 '0 failed, 2 cases timed, 2 kernels verified' run
+program "$tools/compute-sanitizer" <<<'exit 0'
+says 0 '0 failed, 3 cases timed, 2 kernels verified' run
+
+# A minute: no figures, no sanitizers, no kernel is called verified.
+says 0 '0 failed, 0 cases timed, 0 kernels verified' run --smoke
+[ -n "$(echo "$scratch"/out/*-smoke.json)" ] || wrong 'no record of the minute'
+field 'trainer marius' checks 3 check
+field 'parity model/one' checks 4 check
+
+# Losses that differ by more than 0.2 %, or are not there.
+trainer marius 1.504
+says 1 'losses differ: trainer: marius, cpu_loss: 1.5, cuda_loss: 1.504' run --smoke
+trainer marius '"nan"'
+says 1 'trainer marius: losses differ' run --smoke
+trainer marius 1.5
 
 program "$bundle/bin/test_gpu" <<<'case "$*" in *two*) echo "ERROR: CHECK( sum == 3 ) is NOT correct!" && exit 1 ;; esac'
 says 1 'parity model/two: exit code 1' run
@@ -99,7 +141,11 @@ program "$bundle/bin/test_gpu" <<<'echo "[doctest] test cases: 0 | 0 passed | 0 
 says 1 'parity model/one: exit code 0, and no test ran' run
 
 program "$bundle/bin/gpu_probe" <<<'echo "skipped: no GPU: the NVIDIA driver is for CUDA 11.4, CUDA 13.0 is needed" && exit 77'
-says 1 'error: no GPU: the NVIDIA driver is for CUDA 11.4, CUDA 13.0 is needed' run
+says 77 'error: no GPU: the NVIDIA driver is for CUDA 11.4, CUDA 13.0 is needed' run
+program "$bundle/bin/gpu_probe" <<<'echo "skipped: no GPU: no NVIDIA driver is installed" && exit 77'
+says 77 'error: no GPU: no NVIDIA driver is installed' run
+program "$bundle/bin/gpu_probe" <<<'echo "error: these programs have no code for this GPU: they were built for 90a-real" && exit 1'
+says 1 'error: these programs have no code for this GPU: they were built for 90a-real' run
 says 1 'a bundle only runs on a GPU' "$bundle/gpu" --emulated
 program "$scratch/full/df" <<<'printf "Filesystem 1024-blocks Used Available\nx 100 90 10\n"'
 says 1 '64 MiB are needed' env PATH="$scratch/full:$PATH" "$bundle/gpu" --out "$scratch/out"

@@ -26,10 +26,16 @@ inline std::string version_text(int version) {
     return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
+/// Returns the CUDA version that the driver supports, times 1000; 0: no driver.
+inline int driver_version() {
+    int version = 0;
+    return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
+}
+
 /// Returns the reason for a missing device, for display.
 inline std::string why_no_device(cudaError_t reason) {
-    int driver = 0, runtime = 0;
-    cudaDriverGetVersion(&driver);
+    const int driver = driver_version();
+    int runtime = 0;
     cudaRuntimeGetVersion(&runtime);
     if (reason != cudaErrorInsufficientDriver) return "no GPU";
     if (driver == 0) return "no GPU: no NVIDIA driver is installed";
