@@ -15,5 +15,6 @@ void add_curves(programs::command_line& to);
 void add_grem(programs::command_line& to);
 void add_macro(programs::command_line& to);
 void add_drop(programs::command_line& to);
+void add_stages(programs::command_line& to);
 
 } // namespace study

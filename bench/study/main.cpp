@@ -16,5 +16,6 @@ int main(int argc, char** argv) {
     study::add_grem(program);
     study::add_macro(program);
     study::add_drop(program);
+    study::add_stages(program);
     return program.run(argc, argv);
 }

@@ -177,6 +177,7 @@
 #include <gneiss/sample/link_batch.hpp>
 #include <gneiss/sample/link_batch_builder.hpp>
 #include <gneiss/sample/macro_batch.hpp>
+#include <gneiss/sample/macro_batch_border.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor.hpp>

@@ -416,6 +416,55 @@ TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and partitioning 
     shop.refuses(1, "macro none", {"none"});
 }
 
+TEST_CASE("stages: large batches move fewer rows than batches, delta fewer still; partitions count their histories") {
+    const gneiss::test::workshop shop("gneiss-study");
+    REQUIRE(shop.run("generate planted --nodes 2000 --edges 20000 --classes 4 --mixing .1 --task node --num-features 4 "
+                     "--train-fraction .25 --partitions 8 --out data --quiet",
+                    "gneiss-data")
+                .code == 0);
+    const std::string command = "stages data --batch 20 --fanout 4,3 --large 2,5,100 --macro 2 --quiet";
+    const auto got = shop.run(command + " --json");
+    CAPTURE(got.err);
+    REQUIRE(got.code == 0);
+    CHECK(got.err.find("1/100") != std::string::npos); // less than a batch
+    const auto report = nlohmann::json::parse(got.out);
+    CHECK(report["row_bytes"] == 16);
+    const auto& settings = report["settings"];
+    REQUIRE(settings.size() == 1 + 2 * 3 + 6);
+    const auto rows = [&](std::size_t i) { return settings[i]["rows"].get<std::uint64_t>(); };
+    CHECK(settings[0]["name"] == "single");
+    CHECK(settings[1]["name"] == "lbs 1/2");
+    CHECK(rows(1) < rows(4)); // of 1/5
+    CHECK(rows(4) < rows(0));
+    CHECK(rows(2) < rows(1));
+    CHECK(settings[3]["beta"].get<double>() * static_cast<double>(rows(0)) ==
+        doctest::Approx(static_cast<double>(rows(3))));
+    CHECK(settings[1]["k"].get<double>() * 20 == settings[1]["training"].get<double>());
+    for (std::size_t i = 7; i < settings.size(); ++i) {
+        CAPTURE(settings[i]["name"]);
+        CHECK(settings[i]["loads"] == 4);
+        CHECK(settings[i]["histories"] > 0);
+        CHECK(settings[i]["bytes_back"] == settings[i]["pushes"].get<std::uint64_t>() * 1024);
+        CHECK(settings[i]["cut"] == settings[7]["cut"]);
+    }
+    const auto halves = nlohmann::json::parse(shop.run(command + " --history f16 --json").out);
+    CHECK(halves["settings"][7]["bytes_back"].get<std::uint64_t>() * 2 == settings[7]["bytes_back"]);
+    CHECK(nlohmann::json::parse(shop.run(command + " --threads 1 --json").out)["settings"] == settings);
+    CHECK(shop.run(command).out.find("least bytes: ") != std::string::npos);
+
+    shop.refuses(2, "stages data --train-fraction .1 --quiet", {"--train-fraction", "data has"});
+    shop.refuses(2, "stages data --macro 9 --batch 20 --large 2 --quiet", {"--macro 9", "8 partitions"});
+    shop.refuses(2, "stages data --fanout 2,2+3 --quiet", {"--fanout 2,2+3"});
+    shop.refuses(2, "stages data --fanout x --quiet", {"x"});
+    shop.refuses(3, "stages data --memory 16MiB --quiet", {"16"});
+    REQUIRE(shop.run("generate rmat --nodes 512 --edges 700 --out plain --quiet", "gneiss-data").code == 0);
+    shop.refuses(2, "stages plain --quiet", {"--train-fraction"});
+    const auto drawn = nlohmann::json::parse(
+        shop.run("stages plain --train-fraction .5 --batch 10 --large 2 --partitions 4 --quiet --json").out);
+    CHECK(drawn["without_neighbors"] > 0);
+    CHECK(drawn["row_bytes"] == 512);
+}
+
 TEST_CASE(
     "drop: policies agree if none or all are dropped; on an informative graph accuracy falls, slowest with influence") {
     const gneiss::test::workshop shop("gneiss-study");
