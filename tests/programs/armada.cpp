@@ -130,6 +130,18 @@ TEST_CASE(
         }
 }
 
+TEST_CASE("without the Python package, one sentence says how to run on a cluster, and nothing is written") {
+    const armada_workshop shop(60, "--partitions 2");
+    for (const std::string where : {"--local 3x2", "--address host:6379", "--address host:6379 --local 1x1"}) {
+        const program_outcome got = shop.run("train data --out a " + where);
+        CAPTURE(got.err);
+        CHECK(got.code == 2);
+        CHECK(got.err.find("error: --local and --address need Ray, which drives the workers: pip install "
+                           "gneiss-graph[armada]") != std::string::npos);
+        CHECK(!fs::exists(shop / "a"));
+    }
+}
+
 TEST_CASE("logical workers and replicas decide the bits; threads, engines and the disk none") {
     const armada_workshop shop;
     std::set<std::string> different;

@@ -5,6 +5,7 @@
 
 #include <gneiss/core/checksum.hpp>
 
+#include "cluster.hpp"
 #include "kit/cli/exit_codes.hpp"
 
 namespace armada {
@@ -13,6 +14,13 @@ void options::add_to(programs::command& to) {
     add_training(to);
     to.group("Workers");
     to.option("role", role, "work of this process: all batch workers and replicas").choices({"all"});
+    to.option(
+          "local", local, "batch and compute processes of this machine, driven by Ray, such as 3x2; they change no bit")
+        .value_name("BxC")
+        .transient();
+    to.option("address", address, "the same on the running Ray cluster at this address, as many as --local says")
+        .value_name("HOST:PORT")
+        .transient();
     to.option("batch-workers", batch_workers,
           "logical batch workers: each holds its share of the partitions, and samples within those in memory")
         .range(1, 16384);
@@ -33,6 +41,7 @@ void options::add_to(programs::command& to) {
 
 options resolve(const options& given, const gneiss::dataset& data) {
     options o = given;
+    if (o.local) (void)parse_counts(*o.local);
     o.resolve_node_classification(data);
     const gneiss::dataset_manifest& graph = data.manifest();
     if (graph.pinned != 0)

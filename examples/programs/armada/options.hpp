@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,15 @@ namespace armada {
 
 /// All flags of `gneiss-armada train`. Absent optionals are chosen by `resolve`, or by the plan.
 struct options : trainers::node_classification_options {
-    std::string role = "all";        ///< work of this process: all of it
-    std::uint32_t batch_workers = 1; ///< logical ones: they decide the bits
-    std::uint32_t replicas = 1;      ///< of the model; batches that share a step
+    std::string role = "all";                  ///< work of this process: all of it
+    std::uint32_t batch_workers = 1;           ///< logical ones: they decide the bits
+    std::uint32_t replicas = 1;                ///< of the model; batches that share a step
+    std::optional<std::string> local, address; ///< processes that do the work, of a cluster of its own or of another
 
     void add_to(programs::command& to);
 
+    /// True if other processes make batches and gradients.
+    [[nodiscard]] bool elsewhere() const noexcept { return local || address; }
     /// Returns the plans of the batch workers in an epoch. Precondition: --buffer is known.
     [[nodiscard]] std::vector<gneiss::node_plan> assignment(std::uint32_t partitions, std::uint64_t epoch) const {
         return gneiss::assign_partitions(partitions, batch_workers, *buffer, seed, epoch);
@@ -30,7 +34,7 @@ struct options : trainers::node_classification_options {
         result.replicas.count = replicas;
         return result;
     }
-    /// Returns the number of frames of a run on `data`: a hash of what decides its batches.
+    /// Returns the number in the frames of a run on `data`: a hash of what decides its batches.
     [[nodiscard]] std::uint64_t frame_run(const gneiss::dataset& data) const;
 };
 

@@ -15,7 +15,10 @@
 #include <gneiss/train/trainers/armada.hpp>
 #include <gneiss/train/worker_batches.hpp>
 
+#include "actors.hpp"
+#include "cluster.hpp"
 #include "commands.hpp"
+#include "driver.hpp"
 #include "kit/cli/exit_codes.hpp"
 #include "kit/cli/sha256.hpp"
 #include "kit/gnn/class_weights.hpp"
@@ -32,9 +35,6 @@
 namespace armada {
 
 namespace {
-
-/// Workers change many partitions at once, and share none.
-constexpr gneiss::graph_buffer_options worker_graph{.form = gneiss::graph_form::csr};
 
 /// Returns the states that a worker loads in an epoch: its own, then its first one of the next epoch.
 gneiss::epoch_plan loaded(const options& o, std::uint32_t partitions, std::uint64_t epoch, std::uint32_t worker) {
@@ -157,7 +157,8 @@ public:
           shape_(gneiss::state_sizes(buckets_, &store_).of(*settings.buffer)),
           task_(of.classes->truth.task({}, settings.class_weights, of.data, of.classes->train)),
           cutter_(gneiss::make_worker_task(task_, of.net.encode.outputs(), of.plan.partitioning)),
-          source_(workers(), cutter_, buffers(), executor_, of.budget.charge(samplers())),
+          source_(worker_options_of(settings, of.data, of.plan.partitioning, of.classes->train), cutter_, buffers(),
+              executor_, of.budget.charge(samplers())),
           batches_(source_, {.run = settings.frame_run(of.data), .sampler = settings.sampling()}, executor_),
           training_(gneiss::make_armada(loop_,
               gneiss::armada_parts{.batches = gneiss::any_batches(std::ref(batches_)),
@@ -199,19 +200,6 @@ private:
             shape.targets = targets->task.targets.columns;
         return gneiss::bound_armada_memory(loop_, shape, trainers::layers_of(of_.net.encode))
             .samplers(loop_.pipeline.sample_workers);
-    }
-    [[nodiscard]] gneiss::worker_options workers() const {
-        return {.batch = *options_.batch,
-            .seed = options_.seed,
-            .run = options_.frame_run(of_.data),
-            .sampler = options_.sampling(),
-            .neighbors = options_.neighbor_options(),
-            .plans = [this](
-                         std::uint64_t epoch) { return options_.assignment(of_.plan.partitioning.partitions, epoch); },
-            .nodes =
-                [this](const gneiss::node_plan& plan, std::uint32_t state, std::vector<gneiss::node_id>& out) {
-                    gneiss::append_training_nodes(plan, state, of_.plan.partitioning, of_.classes->train, out);
-                }};
     }
     [[nodiscard]] std::vector<gneiss::worker_buffers> buffers() {
         std::vector<gneiss::worker_buffers> result;
@@ -258,10 +246,12 @@ public:
 
     run(const options& given, trainers::run_context&& context)
         : prepared_run(std::move(context)),
+          elsewhere_(given.elsewhere() ? &engine_of_clusters() : nullptr),
           data_(*context_.data),
           config_(program, resolve(given, data_)),
           net_(config_.flags, data_),
           features_(data_.features()) {
+        if (elsewhere_ != nullptr) elsewhere_->check();
         options& o = config_.flags;
         if (*o.normalize_features) features_.normalize_rows();
         const gneiss::dataset_manifest& graph = data_.manifest();
@@ -299,13 +289,31 @@ public:
                 o.neighbor_scale(*o.buffer, plan_.partitioning.partitions, gneiss::relative_cut(buckets_));
             scale != 1)
             gneiss::scale_neighbor_weights(net_.weights, scale);
-        return std::make_unique<training>(
-            training::parts{o, config_.command(), data_, data_, features_, &*classes_, plan_, opened, context_.engine,
-                net_, *budget_, nullptr, context_.stop, program, context_.live},
-            o);
+        const training::parts parts{o, config_.command(), data_, data_, features_, &*classes_, plan_, opened,
+            context_.engine, net_, *budget_, nullptr, context_.stop, program, context_.live};
+        if (elsewhere_ != nullptr) return make_driver(parts, o, elsewhere_->start(request()));
+        return std::make_unique<training>(parts, o);
     }
 
 private:
+    [[nodiscard]] cluster_request request() {
+        const options& o = config_.flags;
+        return {.local = o.local.value_or(""),
+            .address = o.address.value_or(""),
+            .config = config_.command().to_toml(),
+            .batch_workers = o.batch_workers,
+            .replicas = o.replicas,
+            .threads = o.threads,
+            .graph_bytes = plan_.graph_bytes / o.batch_workers,
+            .feature_bytes = plan_.feature_bytes / o.batch_workers,
+            .in_flight = in_flight(o, plan_),
+            .gradient_bytes = net_.weights.values().size_bytes(),
+            .memory_bytes = o.memory->bytes,
+            .say = [this](const std::string& text) { context_.live.say(text); },
+            .warn = [this](const std::string& text) { context_.live.warn(text); }};
+    }
+
+    const cluster_engine* elsewhere_; // null: all in this process
     const gneiss::dataset& data_;
     trainers::configuration<options> config_;
     trainers::classifier net_;

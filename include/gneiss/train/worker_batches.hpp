@@ -30,7 +30,7 @@
 
 namespace gneiss {
 
-/// Graph and features of a batch worker's resident partitions.
+/// Graph and features of a batch worker's resident partitions; none for a worker that is elsewhere.
 struct worker_buffers {
     std::unique_ptr<graph_buffer> graph;
     std::unique_ptr<feature_buffer> features;
@@ -51,13 +51,13 @@ struct worker_options {
 
 /// Logical batch workers in one process, as a `frame_source`: each holds its own partitions, and samples within them
 /// (local construction). State t of the loop's plan is the round of state t of every worker, `rounds_of`;
-/// `round_batches` numbers its batches.
+/// `round_batches` numbers its batches. Workers without buffers are elsewhere: their batches are numbered, not made.
 ///
 /// A batch is a pure function of (dataset, options, key), whoever makes it. Memory: that of the buffers, and a sampler
 /// with a batch's sample for each producing thread, charged by `samplers`.
-/// Errors: errc::invalid_argument for another plan than that of the workers, or as many buffers as there are no workers
-/// for; errc::out_of_range for a training node that is not resident; those of buffers and samplers.
-/// Source: Armada, sections 3 and 5.
+/// Errors: errc::invalid_argument for another plan than that of the workers, as many buffers as there are no workers
+/// for, or a batch of a worker that is elsewhere; errc::out_of_range for a training node that is not resident; those of
+/// buffers and samplers. Source: Armada, sections 3 and 5.
 class worker_batches {
 public:
     /// \param task     cuts labels or targets; its states are not used
@@ -82,6 +82,7 @@ public:
         const std::vector<node_plan> ahead =
             start.ahead == nullptr ? std::vector<node_plan>{} : options_.plans(start.epoch + 1);
         for (std::size_t w = 0; w < buffers_.size(); ++w) {
+            if (!here(w)) continue;
             epoch_plan loaded = plans_[w].states;
             if (!ahead.empty()) loaded.push_back(ahead[w].states.front());
             const auto first = std::min(start.from.state, static_cast<std::uint32_t>(plans_[w].states.size()));
@@ -103,8 +104,10 @@ public:
             options_.nodes(plans_[w], i, nodes);
             const auto state = static_cast<std::uint32_t>(i * buffers_.size() + w); // of all workers, for the order
             of.seeds.emplace(std::move(nodes), options_.batch, options_.seed, start.epoch, state);
-            of.graph = buffers_[w].graph->acquire(i);
-            of.features = buffers_[w].features->acquire(i);
+            if (here(w)) {
+                of.graph = buffers_[w].graph->acquire(i);
+                of.features = buffers_[w].features->acquire(i);
+            }
             batches.push_back(of.seeds->size());
         }
         result->numbers = round_batches(std::move(batches));
@@ -113,9 +116,14 @@ public:
     }
     [[nodiscard]] bool ready(std::uint32_t i) const {
         for (std::size_t w = 0; w < buffers_.size(); ++w)
-            if (i < plans_[w].states.size() && !(buffers_[w].graph->ready(i) && buffers_[w].features->ready(i)))
+            if (here(w) && i < plans_[w].states.size() &&
+                !(buffers_[w].graph->ready(i) && buffers_[w].features->ready(i)))
                 return false;
         return true;
+    }
+    /// Returns the worker of batch `number` of a round that `acquire` returned, and the batch's place there.
+    [[nodiscard]] static worker_batch place(const state_work& work, std::uint64_t number) {
+        return static_cast<const round*>(work.view.get())->numbers[number];
     }
     /// Makes the frame of a batch in `arena`.
     [[nodiscard]] received_frame make(
@@ -123,6 +131,9 @@ public:
         const round& all = *static_cast<const round*>(work.view.get());
         const worker_batch at = all.numbers[key.number.index];
         const worker& of = all.workers[at.worker];
+        if (of.graph == nullptr)
+            throw error(errc::invalid_argument,
+                to_string(key) + " is of batch worker " + std::to_string(at.worker) + ", which is elsewhere");
         received_frame result;
         makers_.with([this] { return std::make_unique<maker>(task_.cutter(), options_); },
             [&](std::unique_ptr<maker>& mine) {
@@ -141,6 +152,7 @@ public:
     void enter(phase next) {
         if (next != phase::evaluate) return;
         for (const worker_buffers& of : buffers_) {
+            if (!of.graph) continue;
             of.graph->release();
             of.features->release();
         }
@@ -149,6 +161,8 @@ public:
     [[nodiscard]] std::span<const worker_buffers> buffers() const noexcept { return buffers_; }
 
 private:
+    [[nodiscard]] bool here(std::size_t w) const noexcept { return buffers_[w].graph != nullptr; }
+
     struct worker {
         std::optional<node_batches> seeds;
         std::shared_ptr<const resident_graph> graph;

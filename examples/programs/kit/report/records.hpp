@@ -115,8 +115,9 @@ struct run_record {
     metric_values start{};                         ///< validation before training
     std::vector<std::string> warnings{};           ///< for the user
     std::optional<evaluation_record> evaluation{}; ///< total
-    std::string weights_sha256{}; ///< of the weights after the last step, as floats; empty: not computed
-    named<double> io_cost{};      ///< per batch, modeled and measured; bytes and seconds
+    std::string weights_sha256{};  ///< of the weights after the last step, as floats; empty: not computed
+    named<std::uint64_t> frames{}; ///< batches that other processes made, by the process; empty: none did
+    named<double> io_cost{};       ///< per batch, modeled and measured; bytes and seconds
     double seconds = 0;
     std::uint64_t peak_rss_bytes = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include <gneiss/core/executor/ref.hpp>
@@ -8,6 +9,7 @@
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/embeddings.hpp>
+#include <gneiss/train/frame_replica.hpp>
 #include <gneiss/train/gnn_memory.hpp>
 #include <gneiss/train/gnn_options.hpp>
 #include <gneiss/train/remote_batches.hpp>
@@ -56,6 +58,14 @@ template <class Layers>
 /// parts that do not match, links, and a sampler of a device.
 [[nodiscard]] armada_trainer make_armada(
     const gnn_options& options, const armada_parts& parts, executor_ref executor, memory_budget& budget);
+
+/// Replicas of a classifier of nodes that a driver elsewhere steps.
+using armada_replica = frame_replica<any_backend>;
+
+/// Makes replicas of the model of `make_armada` that take frames by `from`: the same numbers, on the CPU. Precondition:
+/// `encode`, `weights` and the executor outlive it. Throws errc::invalid_argument for a task on links.
+[[nodiscard]] std::unique_ptr<armada_replica> make_armada_replica(const gnn_options& options, const gnn_task& task,
+    cpu_encoder& encode, dense_parameters<>& weights, const remote_options& from, executor_ref executor);
 
 } // namespace gneiss
 

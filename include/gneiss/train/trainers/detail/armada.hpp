@@ -41,6 +41,21 @@ GNEISS_INLINE node_task make_worker_task(
     return detail::node_task_of({}, task, outputs, partitioning);
 }
 
+GNEISS_INLINE std::unique_ptr<armada_replica> make_armada_replica(const gnn_options& options, const gnn_task& task,
+    cpu_encoder& encode, dense_parameters<>& weights, const remote_options& from, executor_ref executor) {
+    if (std::holds_alternative<predicted_links>(task))
+        throw error(errc::invalid_argument, "Armada's replicas compute batches of nodes, not of links");
+    const struct {
+        const gnn_task& task;
+        cpu_encoder& encode;
+        dense_parameters<>& weights;
+        any_backend* backend = nullptr;
+        frozen_parts frozen{};
+    } parts{task, encode, weights};
+    return std::make_unique<armada_replica>(
+        detail::backend_of(parts, options.seed, executor), encode.inputs(), from, executor);
+}
+
 GNEISS_INLINE armada_trainer make_armada(
     const gnn_options& options, const armada_parts& parts, executor_ref executor, memory_budget& budget) {
     if (std::holds_alternative<predicted_links>(parts.task) || parts.frozen.nodes || options.device_sampler ||

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/storage/io/io_stats.hpp>
+#include <gneiss/train/statistics.hpp>
+
+namespace armada {
+
+/// A batch, and the logical worker that it is of.
+struct remote_batch {
+    gneiss::batch_key key{};
+    std::uint32_t worker = 0;
+};
+
+/// Batch workers and replicas in other processes, as the driver uses them. What they compute are functions of their
+/// arguments: an implementation repeats any of it elsewhere when a process dies.
+class cluster {
+public:
+    cluster() = default;
+    cluster(const cluster&) = delete;
+    cluster& operator=(const cluster&) = delete;
+    virtual ~cluster() = default;
+
+    /// Replicas continue with these parameters after step `steps`, by the optimizer of an epoch.
+    virtual void begin(std::uint64_t epoch, double plateau, std::uint64_t steps, std::span<const float> values,
+        std::span<const float> state) = 0;
+    /// Has the frame of a batch made that a later step needs. By any thread; does not wait.
+    virtual void request(const remote_batch& batch) = 0;
+    /// Makes a step by the batches, of replica 0 first, and returns the statistics of each. Waits.
+    [[nodiscard]] virtual std::vector<gneiss::training_statistics> step(
+        std::uint64_t step, std::span<const remote_batch> batches) = 0;
+    /// Writes the parameters after the last step.
+    virtual void end(std::span<float> values, std::span<float> state) = 0;
+    /// Returns what the batch workers have read.
+    [[nodiscard]] virtual gneiss::io_stats io() const = 0;
+    /// Returns the number of frames that each batch actor made, by its name.
+    [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> frames() const = 0;
+};
+
+/// Arguments of a cluster.
+struct cluster_request {
+    std::string local, address; ///< as the flags
+    std::string config;         ///< resolved flags, as a file for --config
+    std::uint32_t batch_workers = 1, replicas = 1;
+    std::uint64_t threads = 0;        ///< of a process; 0: as many as fit
+    std::uint64_t graph_bytes = 0;    ///< of a logical worker's partitions
+    std::uint64_t feature_bytes = 0;  ///< the same
+    std::uint64_t in_flight = 2;      ///< frames that are requested ahead
+    std::uint64_t gradient_bytes = 0; ///< of a replica
+    std::uint64_t memory_bytes = 0;   ///< --memory
+    std::function<void(const std::string&)> say{}, warn{};
+};
+
+/// The engine that a cluster runs on. It comes from outside the program: with the Python package.
+struct cluster_engine {
+    std::function<void()> check; ///< throws if it is not there, before anything is planned
+    std::function<std::unique_ptr<cluster>(const cluster_request&)> start;
+};
+
+/// Sets the engine of this process, once, before any training.
+void set_cluster_engine(cluster_engine engine);
+/// Returns it. Throws usage_error if there is none.
+[[nodiscard]] const cluster_engine& engine_of_clusters();
+
+/// Numbers of processes: BxC.
+struct process_counts {
+    std::uint32_t batch = 1, compute = 1;
+};
+/// Reads "3x2". Throws usage_error.
+[[nodiscard]] process_counts parse_counts(const std::string& text);
+
+} // namespace armada

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <gneiss/train/embeddings.hpp>
+#include <gneiss/train/features.hpp>
+#include <gneiss/train/train_loop.hpp>
+#include <gneiss/train/trainers/armada.hpp>
+#include <gneiss/train/worker_batches.hpp>
+
+#include "actors.hpp"
+#include "kit/cli/sha256.hpp"
+
+namespace armada {
+
+namespace {
+
+/// Numbers the batches of workers that are all elsewhere, and has their frames made.
+class batch_cursor {
+public:
+    batch_cursor(cluster& on, gneiss::worker_batches& workers) : on_(on), workers_(workers) {}
+
+    void begin_epoch(const gneiss::epoch_start& start, const std::stop_token& stop) {
+        const std::scoped_lock lock(mutex_);
+        rounds_.clear();
+        workers_.begin_epoch(start, stop);
+    }
+    [[nodiscard]] gneiss::state_work acquire(const gneiss::epoch_start& start, std::uint32_t i) {
+        gneiss::state_work work = workers_.acquire(start, i);
+        const std::scoped_lock lock(mutex_);
+        return rounds_[i] = std::move(work);
+    }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+    void produce(gneiss::training_batch& b, const std::stop_token& /*stop*/) {
+        on_.request(at(b.key));
+        b.nodes = {};
+    }
+    void gathered(gneiss::training_batch& /*batch*/) noexcept {}
+    [[nodiscard]] static bool in_order() noexcept { return true; }
+    [[nodiscard]] static bool repeats() noexcept { return false; }
+    void enter(gneiss::phase /*next*/) noexcept {}
+
+    /// Returns the batches of the step that begins with `first`, of at most `replicas`.
+    [[nodiscard]] std::vector<remote_batch> step_from(const gneiss::batch_key& first, std::uint32_t replicas) {
+        std::vector<remote_batch> result{at(first)};
+        gneiss::batch_key key = first;
+        while (result.size() < replicas && ++key.number.index < size(key.number.state)) result.push_back(at(key));
+        return result;
+    }
+
+private:
+    [[nodiscard]] remote_batch at(const gneiss::batch_key& key) {
+        const std::scoped_lock lock(mutex_);
+        return {key, gneiss::worker_batches::place(rounds_.at(key.number.state), key.number.index).worker};
+    }
+    [[nodiscard]] std::uint64_t size(std::uint32_t state) {
+        const std::scoped_lock lock(mutex_);
+        return rounds_.at(state).batches;
+    }
+
+    cluster& on_;
+    gneiss::worker_batches& workers_;
+    std::mutex mutex_;
+    std::map<std::uint32_t, gneiss::state_work> rounds_; // of the epoch
+};
+static_assert(gneiss::batch_producer<batch_cursor>);
+
+/// Replicas elsewhere as a backend: the first batch of a step makes it, all others read their results.
+class remote_replicas : public gneiss::host_backend {
+public:
+    remote_replicas(cluster& on, batch_cursor& cursor, gneiss::dense_parameters<>& weights, std::uint32_t replicas)
+        : on_(on),
+          cursor_(cursor),
+          weights_(weights),
+          replicas_(replicas) {}
+
+    /// Sets the place of the next epoch, whose optimizer replicas make for themselves.
+    void enter(const gneiss::resume_position& at, double plateau) {
+        epoch_ = at.epoch;
+        steps_ = at.steps;
+        plateau_ = plateau;
+    }
+    void upload(const gneiss::training_optimizers& /*by*/) {
+        on_.begin(epoch_, plateau_, steps_, weights_.values(), weights_.state());
+    }
+    void download() { on_.end(weights_.values(), weights_.state()); }
+    void differentiate(gneiss::training_batch& b) {
+        const std::uint64_t turn = b.key.number.index % replicas_;
+        if (turn == 0) {
+            results_ = on_.step(b.step, cursor_.step_from(b.key, replicas_));
+            steps_ = b.step;
+        }
+        b.statistics = results_.at(turn);
+    }
+
+private:
+    cluster& on_;
+    batch_cursor& cursor_;
+    gneiss::dense_parameters<>& weights_;
+    std::uint32_t replicas_;
+    std::uint64_t epoch_ = 0, steps_ = 0;
+    double plateau_ = 1;
+    std::vector<gneiss::training_statistics> results_;
+};
+static_assert(gneiss::train_backend<remote_replicas>);
+
+class driver final : public trainers::node_classification_training {
+public:
+    driver(const parts& of, const options& settings, std::unique_ptr<cluster> on)
+        : node_classification_training(of),
+          options_(settings),
+          on_(std::move(on)),
+          task_(of.classes->truth.task({}, settings.class_weights, of.data, of.classes->train)),
+          cutter_(gneiss::make_worker_task(task_, of.net.encode.outputs(), of.plan.partitioning)),
+          numbers_(worker_options_of(settings, of.data, of.plan.partitioning, of.classes->train), cutter_,
+              std::vector<gneiss::worker_buffers>(settings.batch_workers), executor_),
+          cursor_(*on_, numbers_),
+          replicas_(*on_, cursor_, of.net.weights, settings.replicas),
+          loop_(loop_options(of, settings), cursor_, features_, embeddings_, replicas_,
+              {gneiss::sgd{}, settings.dense_optimizer(0)}, of.budget) {}
+
+    void add_to(programs::run_record& record) override {
+        record.weights_sha256 = programs::sha256(std::as_bytes(of_.net.weights.values()));
+        for (const auto& [actor, frames] : on_->frames()) record.frames.emplace_back(actor, frames);
+    }
+    [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return loop_.statistics(); }
+    [[nodiscard]] gneiss::io_stats io() const override { return on_->io(); }
+
+private:
+    using loop_type = gneiss::train_loop<batch_cursor, gneiss::no_features, gneiss::no_embeddings, remote_replicas,
+        gneiss::sum_of_replicas>;
+
+    [[nodiscard]] static gneiss::train_loop_options loop_options(const parts& of, const options& settings) {
+        gneiss::train_loop_options loop;
+        loop.batches_in_flight = in_flight(settings, of.plan);
+        loop.pipeline.staleness = loop.batches_in_flight; // of nothing: no rows are learned
+        loop.pipeline.trace = of.run.recorder();
+        loop.replicas = settings.replicas;
+        return loop;
+    }
+    trainers::epoch_end train_epoch(
+        const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
+        replicas_.enter(from, plateau());
+        const gneiss::training_epoch done = loop_.run(of_.plan.order(from.epoch), from, observer, stop);
+        return {done.position, done.stopped};
+    }
+    std::uint64_t memory_between_epochs() override { return of_.plan.evaluation_bytes; }
+
+    const options& options_;
+    std::unique_ptr<cluster> on_;
+    gneiss::gnn_task task_;
+    gneiss::node_task cutter_;
+    gneiss::worker_batches numbers_;
+    batch_cursor cursor_;
+    gneiss::no_features features_;
+    gneiss::no_embeddings embeddings_;
+    remote_replicas replicas_;
+    loop_type loop_;
+};
+
+} // namespace
+
+std::size_t in_flight(const options& how, const trainers::training_plan& plan) {
+    return std::max<std::size_t>(plan.batches, how.replicas + 1);
+}
+
+std::unique_ptr<trainers::trainer> make_driver(
+    const trainers::node_classification_training::parts& of, const options& how, std::unique_ptr<cluster> on) {
+    return std::make_unique<driver>(of, how, std::move(on));
+}
+
+} // namespace armada

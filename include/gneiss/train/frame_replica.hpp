@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/model/input_columns.hpp>
+#include <gneiss/train/remote_batches.hpp>
+#include <gneiss/train/slots.hpp>
+#include <gneiss/train/statistics.hpp>
+#include <gneiss/train/sum_of_replicas.hpp>
+#include <gneiss/train/training_optimizers.hpp>
+
+namespace gneiss {
+
+/// A source of frames that others have made: of the one that was given last.
+class given_frame {
+public:
+    /// Sets the frame, which outlives the batch.
+    void give(std::span<const std::byte> bytes) noexcept { bytes_ = bytes; }
+
+    void begin_epoch(const epoch_start& /*start*/, const std::stop_token& /*stop*/) noexcept {}
+    /// Returns no batches: the giver numbers them.
+    [[nodiscard]] static state_work acquire(const epoch_start& /*start*/, std::uint32_t /*state*/) { return {}; }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+    /// Returns the given frame.
+    [[nodiscard]] received_frame make(const state_work& /*work*/, const batch_key& /*key*/, mini_batch_arena& /*arena*/,
+        const std::stop_token& /*stop*/) const {
+        return {.bytes = bytes_};
+    }
+    void enter(phase /*next*/) noexcept {}
+
+private:
+    std::span<const std::byte> bytes_;
+};
+static_assert(frame_source<given_frame>);
+
+/// Replicas of a model as functions, for a driver that is elsewhere and brings frames and gradients: what `train_loop`
+/// does with `remote_batches`, `frame_features`, a backend and `sum_of_replicas`, a batch or a step a call. Replicas
+/// that start with equal parameters and make the same steps stay equal, bit for bit, and equal to that loop.
+///
+///     const training_statistics sums = here.differentiate(frame, key, t, gradients);   // of each batch of step t
+///     here.step(std::array{of_replica_0, of_replica_1}, key, t);                       // in every replica
+///
+/// Memory: a batch, and two copies of the gradients. One thread. Errors: those of `remote_batches`, `frame_features`
+/// and the backend; errc::not_finite as `divergence`. Source: Armada, section 3 (compute layer).
+template <train_backend Backend>
+class frame_replica {
+public:
+    /// \param columns  of the rows in every frame
+    frame_replica(Backend backend, const input_columns& columns, const remote_options& options, executor_ref executor)
+        : backend_(std::move(backend)),
+          features_(columns),
+          batches_(source_, options, executor) {
+        backend_.prepare(1, true);
+    }
+    frame_replica(const frame_replica&) = delete;
+    frame_replica& operator=(const frame_replica&) = delete;
+    ~frame_replica() = default;
+
+    /// Takes the parameters as they are, and the optimizer: before the first step, and whenever either has changed.
+    void begin(const training_optimizers& by) { backend_.upload(by); }
+    /// Makes the parameters current for others.
+    void end() { backend_.download(); }
+
+    /// Returns the number of gradients.
+    [[nodiscard]] std::size_t size() {
+        std::size_t all = 0;
+        for (const std::span<float> part : backend_.gradients()) all += part.size();
+        return all;
+    }
+
+    /// Computes the loss of a batch, and writes the gradients of the parameters.
+    ///
+    /// \param key        of the frame
+    /// \param step       t of the step that the batch belongs to, from 1
+    /// \param gradients  [size()]
+    training_statistics differentiate(
+        std::span<const std::byte> bytes, const batch_key& key, std::uint64_t step, std::span<float> gradients) {
+        check(gradients.size());
+        training_batch& b = batch_;
+        b.key = key;
+        b.step = step;
+        b.statistics = {};
+        source_.give(bytes);
+        batches_.produce(b, {});
+        b.statistics.input_nodes = b.nodes.size();
+        const input_columns fixed = features_.columns();
+        b.rows_read = backend_.target(b, fixed.dense, 0).rows;
+        b.in = {.dense = b.rows_read};
+        b.gradients = {};
+        features_.gather(b, b.rows_read);
+        if (fixed.sparse != 0) b.in.sparse = {fixed.sparse, b.sparse.offsets, b.sparse.columns, b.sparse.values};
+        try {
+            backend_.to_device(b);
+            backend_.differentiate(b);
+            backend_.to_host(b);
+        } catch (const error& e) {
+            if (e.code() != errc::not_finite) throw;
+            throw divergence(key, e.what());
+        }
+        std::size_t at = 0;
+        for (const std::span<float> part : backend_.gradients()) {
+            std::ranges::copy(part, gradients.subspan(at, part.size()).begin());
+            std::ranges::fill(part, 0.0F);
+            at += part.size();
+        }
+        return b.statistics;
+    }
+
+    /// Makes step `step` by the sum of gradients, in this order.
+    ///
+    /// \param replicas  [size()] of each batch of the step, in the order of replicas; at least one
+    /// \param last      key of the last of them
+    void step(std::span<const std::span<const float>> replicas, const batch_key& last, std::uint64_t step) {
+        if (replicas.empty()) throw error(errc::invalid_argument, "a step needs the gradients of a batch");
+        for (const std::span<const float> of : replicas) check(of.size());
+        const gradient_parts parts = backend_.gradients();
+        for (std::size_t r = 0; r < replicas.size(); ++r) {
+            std::size_t at = 0;
+            for (const std::span<float> part : parts) {
+                std::ranges::copy(replicas[r].subspan(at, part.size()), part.begin());
+                at += part.size();
+            }
+            sums_.reduce(parts, {static_cast<std::uint32_t>(r), step, last, r + 1 == replicas.size()}, {});
+        }
+        batch_.key = last;
+        batch_.step = step;
+        backend_.step(batch_);
+    }
+
+private:
+    void check(std::size_t count) {
+        if (count != size())
+            throw error(errc::config_mismatch,
+                std::to_string(count) + " gradients for a model of " + std::to_string(size()) +
+                    ": it is another model's");
+    }
+
+    Backend backend_;
+    frame_features features_;
+    given_frame source_;
+    remote_batches<given_frame> batches_;
+    training_batch batch_;
+    sum_of_replicas sums_;
+};
+
+} // namespace gneiss
