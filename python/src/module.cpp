@@ -9,6 +9,7 @@ NB_MODULE(_core, module) {
     nanobind::set_leak_warnings(false); // of processes that end without a clean-up, such as workers of loaders
     gneiss_python::register_errors();
     module.attr("version") = programs::version();
+    gneiss_python::add_armada(module);
     gneiss_python::add_arrow(module);
     gneiss_python::add_commands(module);
     gneiss_python::add_train(module);

@@ -6,6 +6,7 @@
 namespace gneiss_python {
 
 // Each adds its part to the module.
+void add_armada(nanobind::module_& to);
 void add_arrow(nanobind::module_& to);
 void add_commands(nanobind::module_& to);
 void add_train(nanobind::module_& to);

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// The actors of gneiss-armada as classes, and its cluster, whose engine is gneiss_graph.armada.
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+
+#include "armada/actors.hpp"
+#include "armada/cluster.hpp"
+#include "arrays.hpp"
+#include "errors.hpp"
+#include "kit/cli/exit_codes.hpp"
+#include "module.hpp"
+
+namespace gneiss_python {
+
+namespace nb = nanobind;
+
+namespace {
+
+using gneiss::batch_key;
+using bytes_array = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using floats_array = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+/// Worker, epoch, state, pass, index.
+using batch_tuple = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t, std::uint32_t, std::uint64_t>;
+/// The members of training_statistics.
+using statistics_tuple = std::tuple<double, double, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
+    std::uint64_t, std::uint64_t, std::uint64_t>;
+
+[[nodiscard]] batch_key key_of(const batch_tuple& batch) {
+    const auto& [worker, epoch, state, pass, index] = batch;
+    return {epoch, {state, pass, index}};
+}
+[[nodiscard]] batch_tuple tuple_of(const armada::remote_batch& batch) {
+    const auto& [epoch, number] = batch.key;
+    return {batch.worker, epoch, number.state, number.pass, number.index};
+}
+[[nodiscard]] statistics_tuple tuple_of(const gneiss::training_statistics& s) {
+    return {
+        s.loss, s.penalty, s.examples, s.query_count, s.correct, s.negatives, s.masked, s.sampled_edges, s.input_nodes};
+}
+[[nodiscard]] gneiss::training_statistics statistics_of(const statistics_tuple& from) {
+    gneiss::training_statistics s;
+    std::tie(s.loss, s.penalty, s.examples, s.query_count, s.correct, s.negatives, s.masked, s.sampled_edges,
+        s.input_nodes) = from;
+    return s;
+}
+[[nodiscard]] std::span<const float> span_of(const floats_array& from) { return {from.data(), from.shape(0)}; }
+
+/// Returns a copy as an array of NumPy, which owns it.
+template <class T>
+[[nodiscard]] nb::object copy_of(std::span<const T> values) {
+    auto* const memory = new std::vector<T>(values.begin(), values.end());
+    const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return view_of(std::span<const T>(*memory), owner);
+}
+
+// Batch actors.
+
+std::unique_ptr<armada::batch_actor> open_batch_actor(
+    const std::string& config, std::uint64_t threads, std::uint64_t graph_bytes, std::uint64_t feature_bytes) {
+    refuse_forked_process();
+    const nb::gil_scoped_release released;
+    return std::make_unique<armada::batch_actor>(config, threads, armada::worker_memory{graph_bytes, feature_bytes});
+}
+
+nb::object make_frame(nb::handle_t<armada::batch_actor> self, const batch_tuple& batch) {
+    auto& actor = nb::cast<armada::batch_actor&>(self);
+    std::span<const std::byte> frame;
+    {
+        const nb::gil_scoped_release released;
+        frame = actor.make(std::get<0>(batch), key_of(batch));
+    }
+    return view_of(std::span(reinterpret_cast<const std::uint8_t*>(frame.data()), frame.size()), self);
+}
+
+// Compute actors.
+
+std::unique_ptr<armada::compute_actor> open_compute_actor(const std::string& config, std::uint64_t threads) {
+    refuse_forked_process();
+    const nb::gil_scoped_release released;
+    return std::make_unique<armada::compute_actor>(config, threads);
+}
+
+void begin(armada::compute_actor& self, std::uint64_t epoch, double plateau, std::uint64_t steps,
+    const floats_array& values, const floats_array& state) {
+    const nb::gil_scoped_release released;
+    self.begin(epoch, plateau, steps, span_of(values), span_of(state));
+}
+
+nb::object differentiate(armada::compute_actor& self, const bytes_array& frame, const batch_tuple& batch) {
+    auto gradients = std::make_unique<std::vector<float>>();
+    gneiss::training_statistics result;
+    {
+        const nb::gil_scoped_release released;
+        gradients->resize(self.gradients());
+        std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(frame.data()), frame.shape(0));
+        gneiss::aligned_buffer<std::byte, gneiss::mini_batch::alignment> aligned;
+        if (reinterpret_cast<std::uintptr_t>(bytes.data()) % gneiss::mini_batch::alignment != 0) {
+            aligned = gneiss::aligned_buffer<std::byte, gneiss::mini_batch::alignment>(bytes.size());
+            std::ranges::copy(bytes, aligned.span().begin());
+            bytes = aligned.span();
+        }
+        result = self.differentiate(bytes, key_of(batch), *gradients);
+    }
+    std::vector<float>* const memory = gradients.release();
+    const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
+    return nb::make_tuple(view_of(std::span<const float>(*memory), owner), tuple_of(result));
+}
+
+void step(armada::compute_actor& self, const std::vector<floats_array>& replicas, const batch_tuple& last) {
+    const nb::gil_scoped_release released;
+    std::vector<std::span<const float>> gradients;
+    for (const floats_array& of : replicas) gradients.push_back(span_of(of));
+    self.step(gradients, key_of(last));
+}
+
+nb::object current(armada::compute_actor& self) {
+    const auto [values, state] = self.current();
+    return nb::make_tuple(copy_of(values), copy_of(state));
+}
+
+// The engine.
+
+/// Calls Python with the GIL. Its errors become those of the programs: of one sentence, with their exit code.
+template <class Use>
+auto in_python(const Use& use) {
+    const nb::gil_scoped_acquire held;
+    try {
+        return use();
+    } catch (nb::python_error& raised) {
+        const std::string text = nb::cast<std::string>(nb::str(raised.value()));
+        const nb::object errors = nb::module_::import_("gneiss_graph._errors");
+        if (raised.matches(PyExc_KeyboardInterrupt)) throw gneiss::error(gneiss::errc::canceled, "interrupted");
+        if (raised.matches(PyExc_ValueError)) throw programs::usage_error(text);
+        if (raised.matches(errors.attr("OverBudget"))) throw gneiss::error(gneiss::errc::over_budget, text);
+        if (raised.matches(errors.attr("NotFound"))) throw gneiss::error(gneiss::errc::not_found, text);
+        if (raised.matches(errors.attr("Corrupt"))) throw gneiss::error(gneiss::errc::corrupt, text);
+        if (raised.matches(errors.attr("Error"))) throw gneiss::error(gneiss::errc::unsupported, text);
+        const std::string name = nb::cast<std::string>(nb::str(raised.type().attr("__name__")));
+        throw gneiss::error(gneiss::errc::unsupported, name + ": " + text);
+    }
+}
+
+/// Keeps the handlers of signals that stop a run: Ray sets its own, which end the process.
+class kept_handlers {
+public:
+    kept_handlers() {
+        for (std::size_t i = 0; i < numbers.size(); ++i) ::sigaction(numbers[i], nullptr, &were_[i]);
+    }
+    kept_handlers(const kept_handlers&) = delete;
+    kept_handlers& operator=(const kept_handlers&) = delete;
+    ~kept_handlers() {
+        for (std::size_t i = 0; i < numbers.size(); ++i) ::sigaction(numbers[i], &were_[i], nullptr);
+    }
+
+private:
+    static constexpr std::array numbers{SIGINT, SIGTERM, SIGHUP};
+    std::array<struct sigaction, numbers.size()> were_{};
+};
+
+/// A cluster of gneiss_graph.armada. Every call takes the GIL.
+class python_cluster final : public armada::cluster {
+public:
+    explicit python_cluster(const armada::cluster_request& of) {
+        const kept_handlers handlers;
+        in_python([&] {
+            nb::dict with;
+            with["local"] = of.local;
+            with["address"] = of.address;
+            with["config"] = of.config;
+            with["batch_workers"] = of.batch_workers;
+            with["replicas"] = of.replicas;
+            with["threads"] = of.threads;
+            with["graph_bytes"] = of.graph_bytes;
+            with["feature_bytes"] = of.feature_bytes;
+            with["in_flight"] = of.in_flight;
+            with["gradient_bytes"] = of.gradient_bytes;
+            with["memory_bytes"] = of.memory_bytes;
+            with["say"] = nb::cpp_function(
+                [say = of.say](const std::string& text) { say(text); }, nb::call_guard<nb::gil_scoped_release>());
+            with["warn"] = nb::cpp_function(
+                [warn = of.warn](const std::string& text) { warn(text); }, nb::call_guard<nb::gil_scoped_release>());
+            self_ = nb::module_::import_("gneiss_graph.armada").attr("Cluster")(**with);
+        });
+    }
+    python_cluster(const python_cluster&) = delete;
+    python_cluster& operator=(const python_cluster&) = delete;
+    ~python_cluster() override {
+        const nb::gil_scoped_acquire held;
+        try {
+            self_.attr("close")();
+        } catch (nb::python_error& raised) {
+            raised.discard_as_unraisable("gneiss_graph.armada.Cluster.close");
+        }
+        self_.reset();
+    }
+
+    void begin(std::uint64_t epoch, double plateau, std::uint64_t steps, std::span<const float> values,
+        std::span<const float> state) override {
+        in_python([&] { self_.attr("begin")(epoch, plateau, steps, copy_of(values), copy_of(state)); });
+    }
+    void request(const armada::remote_batch& batch) override {
+        in_python([&] { self_.attr("request")(tuple_of(batch)); });
+    }
+    std::vector<gneiss::training_statistics> step(
+        std::uint64_t step, std::span<const armada::remote_batch> batches) override {
+        return in_python([&] {
+            std::vector<batch_tuple> of;
+            for (const armada::remote_batch& batch : batches) of.push_back(tuple_of(batch));
+            std::vector<gneiss::training_statistics> result;
+            for (const auto& s : nb::cast<std::vector<statistics_tuple>>(self_.attr("step")(step, of)))
+                result.push_back(statistics_of(s));
+            return result;
+        });
+    }
+    void end(std::span<float> values, std::span<float> state) override {
+        in_python([&] {
+            const auto [from_values, from_state] =
+                nb::cast<std::tuple<floats_array, floats_array>>(self_.attr("end")());
+            if (from_values.shape(0) != values.size() || from_state.shape(0) != state.size())
+                throw gneiss::error(gneiss::errc::config_mismatch, "the compute workers have another model");
+            std::ranges::copy(span_of(from_values), values.begin());
+            std::ranges::copy(span_of(from_state), state.begin());
+        });
+    }
+    [[nodiscard]] gneiss::io_stats io() const override {
+        return in_python([&] {
+            const auto [reads, bytes] = nb::cast<std::tuple<std::uint64_t, std::uint64_t>>(self_.attr("read_counts")());
+            gneiss::io_stats sum;
+            sum.reads = reads;
+            sum.read_bytes = bytes;
+            return sum;
+        });
+    }
+    [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> frames() const override {
+        return in_python([&] {
+            std::vector<std::pair<std::string, std::uint64_t>> result;
+            for (const auto& [name, count] : nb::cast<nb::dict>(self_.attr("frames")))
+                result.emplace_back(nb::cast<std::string>(name), nb::cast<std::uint64_t>(count));
+            return result;
+        });
+    }
+
+private:
+    nb::object self_;
+};
+
+} // namespace
+
+void add_armada(nb::module_& to) {
+    nb::class_<armada::batch_actor>(to, "BatchActor")
+        .def(nb::new_(&open_batch_actor), nb::arg("config"), nb::arg("threads"), nb::arg("graph_bytes"),
+            nb::arg("feature_bytes"))
+        .def("make", make_frame, nb::arg("batch"))
+        .def_prop_ro("read_counts", [](const armada::batch_actor& self) {
+            const gneiss::io_stats of = self.io();
+            return std::tuple(of.reads, of.read_bytes);
+        });
+    nb::class_<armada::compute_actor>(to, "ComputeActor")
+        .def(nb::new_(&open_compute_actor), nb::arg("config"), nb::arg("threads"))
+        .def(
+            "begin", begin, nb::arg("epoch"), nb::arg("plateau"), nb::arg("steps"), nb::arg("values"), nb::arg("state"))
+        .def("differentiate", differentiate, nb::arg("frame"), nb::arg("batch"))
+        .def("step", step, nb::arg("gradients"), nb::arg("last"))
+        .def_prop_ro("steps", &armada::compute_actor::steps)
+        .def("current", current);
+    to.def("parse_counts", [](const std::string& text) {
+        const armada::process_counts of = armada::parse_counts(text);
+        return std::tuple(of.batch, of.compute);
+    });
+    armada::set_cluster_engine(
+        {.check = [] { in_python([] { nb::module_::import_("gneiss_graph.armada").attr("check")(); }); },
+            .start = [](const armada::cluster_request& of) -> std::unique_ptr<armada::cluster> {
+                return std::make_unique<python_cluster>(of);
+            }});
+}
+
+} // namespace gneiss_python

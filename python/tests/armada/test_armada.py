@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gneiss-armada on Ray against one process: the bits, deaths of workers, tokens, and processes that stay."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from support import Case, program # pylint: disable=wrong-import-position
+
+FLAGS = {"epochs": 3, "fanout": "5,5", "batch": 8, "early_stop": 0, "seed": 3, "memory": "256MiB", "batch_workers": 3,
+         "replicas": 2, "buffer": 1, "force": True, "quiet": True}
+
+# Prints the hash, the losses and the frames of a run. With a role, kills its worker 0 after an epoch.
+TRAIN = """
+import json, os, re, signal, sys
+import gneiss_graph as gn
+import gneiss_graph._run as run
+
+role, flags = sys.argv[1], json.loads(sys.argv[2])
+processes, seen = {}, []
+
+def printer(quiet):
+    def keep(text):
+        found = re.match(r"(\\S+) is process (\\d+) on ", text)
+        if found:
+            processes[found[1]] = int(found[2])
+    return keep
+
+def on_epoch(epoch):
+    seen.append(epoch["epoch"])
+    if len(seen) == 1 and role:
+        os.kill(processes[role + "-0"], signal.SIGKILL)
+
+run.message_printer = printer
+if __name__ == "__main__":
+    done = gn.train(program="armada", on_epoch=on_epoch, **flags)
+    record = done.record
+    print(json.dumps({"hash": record["weights_sha256"], "losses": [epoch["loss"] for epoch in record["epochs"]],
+                      "frames": record.get("frames"), "warnings": done.warnings, "processes": processes,
+                      "test": record["metrics"]["test"], "me": os.getpid()}))
+"""
+
+
+def alive(process):
+    try:
+        state = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def session_processes(folder):
+    """Processes whose command line or folder names a session below `folder`."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if folder.encode() in entry.read_bytes():
+                found.append(int(entry.parent.name))
+        except OSError:
+            pass
+    return found
+
+
+class Armada(Case):
+    """Each training is a process of its own, with its own folder for Ray."""
+
+    def run_python(self, text, *arguments, code=0, **environment):
+        path = self.at / "train.py"
+        path.write_text(text)
+        temporary = pathlib.Path("/tmp") / f"gnt{os.getpid()}"
+        temporary.mkdir(exist_ok=True)
+        self.addCleanup(lambda: temporary.exists() and temporary.rmdir())
+        done = subprocess.run([sys.executable, path, *map(str, arguments)], capture_output=True, text=True, check=False,
+                              env={**os.environ, "TMPDIR": str(temporary), **environment}, timeout=300)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(session_processes(str(temporary)), [])
+        self.assertEqual(list(temporary.iterdir()), [])
+        return done
+
+    def train(self, role="", **flags):
+        flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "run"),
+                 **flags}
+        result = json.loads(self.run_python(TRAIN, role, json.dumps(flags)).stdout)
+        for process in result["processes"].values():
+            self.assertFalse(alive(process), result["processes"])
+        return result
+
+    def test_the_bits_are_those_of_one_process_for_any_number_of_workers(self):
+        for layers in ("sage:16,sage", "gcn:16,gcn", "gat:16,gat"):
+            with self.subTest(layers=layers):
+                expected = self.train(layers=layers)
+                self.assertIsNone(expected["frames"])
+                for local in ("1x1", "4x2"):
+                    found = self.train(layers=layers, local=local)
+                    for key in ("hash", "losses", "test"):
+                        self.assertEqual(found[key], expected[key])
+                    self.assertEqual(len(found["processes"]), {"1x1": 2, "4x2": 6}[local])
+                    # Every batch is a frame of an actor: 90 nodes in 3 partitions, 8 in a batch, 3 epochs.
+                    self.assertEqual(len(found["frames"]), {"1x1": 1, "4x2": 3}[local])
+                    self.assertGreaterEqual(sum(found["frames"].values()), 3 * 90 // 8)
+
+    def test_a_worker_that_is_killed_changes_no_bit(self):
+        expected = self.train()
+        for role, local in (("batch", "2x1"), ("batch", "1x1"), ("compute", "2x2"), ("compute", "1x1")):
+            with self.subTest(role=role, local=local):
+                found = self.train(role, local=local)
+                self.assertEqual(found["hash"], expected["hash"])
+                self.assertEqual(found["losses"], expected["losses"])
+                self.assertIn(f"{role}-0 on", " ".join(found["warnings"]))
+
+    def test_a_cluster_that_runs_takes_the_holder_of_its_token_alone(self):
+        text = """
+import json, os, subprocess, sys
+os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="a" * 64, RAY_USAGE_STATS_ENABLED="0")
+import ray
+if __name__ == "__main__":
+    ray.init(address="local", num_cpus=8, object_store_memory=128 << 20, include_dashboard=False, log_to_driver=False,
+             _temp_dir=os.environ["TMPDIR"] + "/r")
+    address = ray.get_runtime_context().gcs_address
+    for token in ("a" * 64, "b" * 64):
+        flags = json.dumps({**json.loads(sys.argv[2]), "address": address})
+        done = subprocess.run([sys.executable, sys.argv[1], "", flags], capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "RAY_AUTH_TOKEN": token})
+        print(json.dumps([done.returncode, done.stdout, done.stderr]))
+    ray.shutdown()
+    import shutil
+    shutil.rmtree(os.environ["TMPDIR"] + "/r")
+"""
+        flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "run")}
+        expected = self.train()
+        other = self.at / "trainer.py"
+        other.write_text(TRAIN)
+        right, wrong = map(json.loads, self.run_python(text, other, json.dumps(flags)).stdout.splitlines())
+        self.assertEqual(right[0], 0, right[2])
+        self.assertEqual(json.loads(right[1])["hash"], expected["hash"])
+        self.assertEqual(wrong[0], 1)
+        self.assertRegex(wrong[2].splitlines()[-1], r"^gneiss_graph\._errors\.Error: cannot use the Ray cluster at ")
+
+    def test_without_ray_a_sentence_says_how_to_get_it(self):
+        text = ("import importlib.metadata as m, sys\n"
+                "def version(name):\n    raise m.PackageNotFoundError(name)\n"
+                "m.version = version\n" + TRAIN.lstrip())
+        flags = {**FLAGS, "dataset": str(self.at / "classes"), "out": str(self.at / "none"), "local": "1x1"}
+        done = self.run_python(text, "", json.dumps(flags), code=1)
+        self.assertEqual(done.stderr.splitlines()[-1].split(": ", 1)[1],
+                         "local and address need Ray, which drives the workers: pip install gneiss-graph[armada]")
+        self.assertFalse((self.at / "none").exists())
+        with self.assertRaisesRegex(AssertionError, r"error: --local and --address need Ray.*gneiss-graph\[armada\]"):
+            program("armada", "train", self.at / "classes", "--local", "1x1", "--out", self.at / "none")
+
+    def test_counts_that_are_none(self):
+        text = ("import gneiss_graph as gn, sys\n"
+                "gn.train(sys.argv[1], program='armada', local=sys.argv[2], quiet=True)\n")
+        for local in ("3", "x", "0x1", "1x", "2x2x2", "a x b"):
+            with self.subTest(local=local):
+                done = self.run_python(text, self.at / "classes", local, code=1)
+                self.assertRegex(done.stderr.splitlines()[-1], r"^ValueError: local .*: two numbers from 1 to 1024")
+
+    def test_the_command_of_the_package_trains_and_a_stopped_run_resumes(self):
+        command = "import sys\nfrom gneiss_graph._programs import main\nsys.argv[0] = 'gneiss-armada'\nmain()\n"
+        words = ["train", self.at / "classes", "--out", self.at / "command", "--local", "2x1"]
+        words += ["--layers", "sage:16,sage"] + [part for name, value in FLAGS.items() if value is not True
+                  for part in ("--" + name.replace("_", "-"), value)]
+        done = self.run_python(command, *words, "--quiet", "--json")
+        record = json.loads(done.stdout)
+        self.assertEqual(record["weights_sha256"], self.train()["hash"])
+        stop = TRAIN.replace("if len(seen) == 1 and role:", "if len(seen) == 2:").replace(
+            "os.kill(processes[role + \"-0\"], signal.SIGKILL)", "raise KeyboardInterrupt")
+        flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "local": "1x1",
+                 "out": str(self.at / "stopped")}
+        self.run_python(stop, "", json.dumps(flags), code=-signal.SIGINT)
+        resumed = self.train(out=str(self.at / "stopped"), resume=True, force=None, local="2x2")
+        self.assertEqual(resumed["hash"], record["weights_sha256"])
+
+
+if __name__ == "__main__":
+    unittest.main()
