@@ -144,7 +144,7 @@ class Cluster:
         self._pending = (0, [])            # statistics of the step in flight
         self._deaths = 0                   # since the last step
         self._own = not address
-        self._session = _Session(address, processes, self._object_store(in_flight, gradient_bytes, memory_bytes))
+        self._session = _Session(address, processes, self._threads, self._object_store(in_flight, gradient_bytes, memory_bytes))
         try:
             self._start()
         except BaseException:
@@ -340,13 +340,13 @@ class Cluster:
 class _Session:
     """A connection to Ray: a cluster of its own, or a running one."""
 
-    def __init__(self, address, processes, object_store):
+    def __init__(self, address, processes, threads, object_store):
         self._ready, self._leave = threading.Event(), threading.Event()
         self._failure = None
         self._started = set()
         self._folder = None
         self._saved = {}
-        self._address, self._processes, self._store = address, processes, object_store
+        self._address, self._processes, self._threads, self._store = address, processes, threads, object_store
         # Ray's processes end with the thread that started them, and only the main thread's handlers would be replaced.
         self._thread = threading.Thread(target=self._hold, name="gneiss-armada", daemon=True)
         self._thread.start()
@@ -413,6 +413,10 @@ class _Session:
         self._joined = not ray.is_initialized()
         if self._joined:
             ray.init(address=self._address, log_to_driver=False, logging_level="CRITICAL")
+        cpus, needed = ray.cluster_resources().get("CPU", 0), self._processes * self._threads
+        if cpus < needed:
+            raise Error(f"the Ray cluster at {self._address} has {cpus:.0f} CPUs, and {self._processes} processes of "
+                        f"{self._threads} threads need {needed}: --local BxC and --threads ask for fewer")
 
     def _stop(self):
         ray = getattr(self, "_ray", None)

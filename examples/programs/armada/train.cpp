@@ -247,6 +247,7 @@ public:
     run(const options& given, trainers::run_context&& context)
         : prepared_run(std::move(context)),
           elsewhere_(given.elsewhere() ? &engine_of_clusters() : nullptr),
+          threads_(given.threads),
           data_(*context_.data),
           config_(program, resolve(given, data_)),
           net_(config_.flags, data_),
@@ -303,7 +304,7 @@ private:
             .config = config_.command().to_toml(),
             .batch_workers = o.batch_workers,
             .replicas = o.replicas,
-            .threads = o.threads,
+            .threads = threads_,
             .graph_bytes = plan_.graph_bytes / o.batch_workers,
             .feature_bytes = plan_.feature_bytes / o.batch_workers,
             .in_flight = in_flight(o, plan_),
@@ -314,6 +315,7 @@ private:
     }
 
     const cluster_engine* elsewhere_; // null: all in this process
+    std::uint64_t threads_;           // as given; 0: not
     const gneiss::dataset& data_;
     trainers::configuration<options> config_;
     trainers::classifier net_;

@@ -131,13 +131,15 @@ if __name__ == "__main__":
     import shutil
     shutil.rmtree(os.environ["TMPDIR"] + "/r")
 """
-        flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "run")}
+        flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "run"),
+                 "threads": 1}
         expected = self.train()
         other = self.at / "trainer.py"
         other.write_text(TRAIN)
         right, wrong = map(json.loads, self.run_python(text, other, json.dumps(flags)).stdout.splitlines())
         self.assertEqual(right[0], 0, right[2])
         self.assertEqual(json.loads(right[1])["hash"], expected["hash"])
+        self.assertEqual(len(json.loads(right[1])["processes"]), 5) # as many as logical ones
         self.assertEqual(wrong[0], 1)
         self.assertRegex(wrong[2].splitlines()[-1], r"^gneiss_graph\._errors\.Error: cannot use the Ray cluster at ")
 
