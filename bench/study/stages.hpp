@@ -46,7 +46,7 @@ enum class ahead : std::uint8_t {
     reach, ///< nodes within the hops of the training nodes
     exact  ///< what batches draw
 };
-constexpr std::array ahead_modes{
+inline constexpr std::array ahead_modes{
     std::pair{ahead::off, "off"}, std::pair{ahead::reach, "reach"}, std::pair{ahead::exact, "exact"}};
 
 /// Counts the traffic of node classification by neighbor sampling, without training. All hops have one direction.
