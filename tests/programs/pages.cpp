@@ -226,6 +226,12 @@ struct page_workshop : gneiss::test::workshop {
                     {"shape.npy", gneiss::test::npy_of({std::int64_t{people}, 8}, "(2,)")}, {"format.npy", csr}},
                 true));
         write("numbers.tsv", pairs(numbers));
+        std::vector<std::int64_t> ends_of_edges;
+        for (const auto& part : numbers)
+            for (std::size_t i = 0; i + 2 < part.size(); i += 3)
+                if (part[i + 1] == 1) ends_of_edges.insert(ends_of_edges.end(), {part[i], part[i + 2]});
+        write(
+            "edges.npy", gneiss::test::npy_of(ends_of_edges, "(" + std::to_string(ends_of_edges.size() / 2) + ", 2)"));
         for (std::size_t part = 0; part < 3; ++part) {
             const std::string name = split_names[part];
             const std::size_t n = numbers[part].size() / 3;
@@ -382,9 +388,9 @@ private:
     std::map<std::string, std::set<std::string>> of_command_;
     std::map<std::string, std::set<std::string>> values_; ///< by flag
     std::set<std::string> open_;                          ///< flags that take other values in some command
-    /// Those of all commands and scripts, and of CMake, pkg-config and DGL.
+    /// Those of all commands and scripts, and of CMake, pkg-config, DGL and Ray.
     std::set<std::string> all_ = {"--preset", "--build", "--target", "--install", "--component", "--prefix", "--cflags",
-        "--libs", "--partitions-dir"};
+        "--libs", "--partitions-dir", "--object-store-memory", "--port"};
 };
 
 } // namespace

@@ -224,12 +224,17 @@ private:
         to.encoder_bytes = bounded ? std::min(bound.encoder, some_more(seen.encoder)) : 0;
         to.room_nodes = batch_nodes;
         const gneiss::memory_need encoder = bound.encoders(to.encoder_bytes);
-        const std::uint64_t sample = seen.batch_bytes * 9 / 8 + (std::uint64_t{1} << 20),
-                            bytes = (how_.in_flight + workers) * sample +
-            how_.in_flight * batch_nodes * columns * sizeof(float);
-        const std::uint64_t freed = bytes + encoder.bytes + to.macro_bytes,
+        const std::uint64_t sample = seen.batch_bytes * 9 / 8 + (std::uint64_t{1} << 20);
+        const std::uint64_t samples = (how_.in_flight + workers) * sample;
+        const std::uint64_t rows = how_.in_flight * batch_nodes * columns * sizeof(float);
+        const std::uint64_t freed = samples + rows + encoder.bytes + to.macro_bytes,
                             between = least_evaluation_ - std::min(least_evaluation_, freed);
-        plan.memory.reserve({"batches", bytes});
+        if (seen.large != 0 && rows != 0) { // the loop charges the rows
+            plan.memory.reserve({"samples", samples});
+            plan.memory.add({"batches", rows});
+        } else {
+            plan.memory.reserve({"batches", samples + rows});
+        }
         plan.memory.reserve(bound.samplers(workers));
         plan.memory.reserve(encoder);
         plan.memory.reserve({"evaluation", between});
