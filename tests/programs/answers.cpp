@@ -93,6 +93,37 @@ bool is_item(const std::string& name) { return name.starts_with("item"); }
 
 } // namespace
 
+TEST_CASE("eval says what its metrics are means over") {
+    const likes_workshop shop;
+    const auto edges = nlohmann::json::parse(shop.run("inspect data --json", "gneiss-data").out)["test_edges"];
+    const std::string all = edges.dump() + " of " + edges.dump() + " test edges";
+    CHECK(shop.run("eval a --eval-edges all").out.find("\nfiltered, " + all + "; epoch ") != std::string::npos);
+    const auto scope = [&](const std::string& flags) {
+        return nlohmann::json::parse(shop.run("eval a --json " + flags).out)["scope"];
+    };
+    CHECK(scope("--eval-edges 7") == "filtered, 7 of " + edges.dump() + " test edges");
+    CHECK(scope("--eval-edges all --candidates range") == "filtered, among nodes in range, " + all);
+    CHECK(scope("--eval-edges all --eval-negatives 30") == "30 sampled candidates, unfiltered, " + all);
+}
+
+TEST_CASE("an export prints the lines of pandas that join its rows with their names") {
+    const likes_workshop shop;
+    const std::string read = "pandas.read_csv(\"";
+    const std::string options = ", sep=\"\\t\", header=None, index_col=0, dtype={";
+    const auto arrays = shop.run("export a --out arrays");
+    CHECK(arrays.code == 0);
+    CHECK(arrays.out.find("names = " + read + "arrays/nodes.tsv\"" + options +
+              "1: str}, keep_default_na=False, quoting=3)[1]\n"
+              "rows = pandas.DataFrame(numpy.load(\"arrays/nodes.npy\"), index=names)\n") != std::string::npos);
+    const auto text = shop.run("export a --out text --format tsv");
+    CHECK(text.out.find(read + "text/nodes.tsv\"" + options + "0: str}") != std::string::npos);
+    const auto tensors = shop.run("export a --out tensors --format safetensors");
+    CHECK(tensors.out.find("load_file(\"tensors/model.safetensors\")[\"nodes\"], index=names)") != std::string::npos);
+    const auto json = shop.run("export a --out json --json");
+    CHECK(nlohmann::json::parse(json.out)["out"] == "json"); // the JSON alone
+    CHECK(json.err.empty());
+}
+
 TEST_CASE(
     "similar nodes equal those of comparing all exported embeddings, one by one and in batches, within little memory") {
     const likes_workshop shop;

@@ -28,7 +28,8 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
         !flags.candidates};
     trainers::warn_of_untrained_edges(*trained.data, *trained.buckets, flags.split, true, interrupts.token());
     trainers::report_metrics(program, flags, trained.state, flags.split,
-        evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges", trained.how.dataset);
+        evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges", evaluate.scope(flags.split),
+        trained.how.dataset);
     return programs::exit_code::done;
 }
 
@@ -71,8 +72,8 @@ programs::exit_code export_run(const export_flags& flags) {
         trained.state.add_to(result);
         programs::print_json(result);
     } else {
-        programs::print_text("{} nodes and {} relations of {} floats are in {} ({})\n", nodes, relations,
-            trained.rows->dim(), out.path().string(), trained.state.text());
+        programs::print_text("{} nodes and {} relations of {} floats are in {} ({})\n{}\n", nodes, relations,
+            trained.rows->dim(), out.path().string(), trained.state.text(), out.rows_by_name());
     }
     return programs::exit_code::done;
 }

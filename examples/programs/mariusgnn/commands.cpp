@@ -69,6 +69,7 @@ programs::exit_code eval(const eval_flags& flags) {
     const auto executor = flags.executor();
     const applied by = (resident ? apply_resident : apply)(trained, executor, memory, interrupts.token());
     programs::metric_values values;
+    std::string scope;
     nlohmann::ordered_json per_class;
     if (trained.how.links()) {
         trainers::warn_of_untrained_edges(
@@ -76,6 +77,7 @@ programs::exit_code eval(const eval_flags& flags) {
         const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
             trained.net->scorer(), executor, by.memory, interrupts.token(), flags.k, {}, !flags.candidates};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
+        scope = ranking.scope(flags.split);
     } else {
         const trainers::node_truth truth(trained.data());
         node_metrics metrics(trained.data().nodes_of(trainers::split_named(flags.split)), truth);
@@ -84,10 +86,11 @@ programs::exit_code eval(const eval_flags& flags) {
             for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
         });
         values = metrics.values();
+        scope = metrics.scope(flags.split);
         per_class = metrics.per_class(flags.split, trained.data());
     }
     trainers::report_metrics(program, flags, trained.state, flags.split, values,
-        trained.how.links() ? "edges" : "nodes", trained.how.dataset, per_class);
+        trained.how.links() ? "edges" : "nodes", scope, trained.how.dataset, per_class);
     return programs::exit_code::done;
 }
 
@@ -166,8 +169,8 @@ programs::exit_code export_run(const export_flags& flags) {
         trained.state.add_to(result);
         programs::print_json(result);
     } else {
-        programs::print_text("{} of {} nodes, {} floats each, are in {} ({})\n", flags.what, nodes, rows.dim(),
-            out.path().string(), trained.state.text());
+        programs::print_text("{} of {} nodes, {} floats each, are in {} ({})\n{}\n", flags.what, nodes, rows.dim(),
+            out.path().string(), trained.state.text(), out.rows_by_name());
     }
     return programs::exit_code::done;
 }

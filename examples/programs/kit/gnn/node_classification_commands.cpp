@@ -109,12 +109,14 @@ programs::exit_code eval_links(const node_classification_program& of, const spli
     const gneiss::bucket_store buckets = trained.data().buckets();
     warn_of_untrained_edges(trained.data(), buckets, flags.split, false, stop);
     programs::metric_values values;
+    std::string scope;
     trained.with_outputs(stop, [&](stoppable_rows rows, std::uint64_t memory) {
         const link_evaluation ranking{*trained.links, trained.how.seed, trained.data(), buckets, trained.net->scorer(),
             trained.on, memory, stop, flags.k, {}, !flags.candidates};
         values = ranking(flags.split, std::move(rows));
+        scope = ranking.scope(flags.split);
     });
-    report_metrics(of.program, flags, trained.state, flags.split, values, "edges", trained.how.dataset);
+    report_metrics(of.program, flags, trained.state, flags.split, values, "edges", scope, trained.how.dataset);
     return programs::exit_code::done;
 }
 
@@ -132,8 +134,8 @@ programs::exit_code eval(const node_classification_program& of, const split_flag
             for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
         },
         interrupts.token());
-    report_metrics(of.program, flags, trained.state, flags.split, metrics.values(), "nodes", trained.how.dataset,
-        metrics.per_class(flags.split, trained.data()));
+    report_metrics(of.program, flags, trained.state, flags.split, metrics.values(), "nodes", metrics.scope(flags.split),
+        trained.how.dataset, metrics.per_class(flags.split, trained.data()));
     return programs::exit_code::done;
 }
 
@@ -197,11 +199,11 @@ programs::exit_code export_run(const node_classification_program& of, const expo
         trained.state.add_to(result);
         programs::print_json(result);
     } else if (trained.links) {
-        programs::print_text("representations of {} nodes, {} floats each, are in {} ({})\n", nodes, dim,
-            out.path().string(), trained.state.text());
+        programs::print_text("representations of {} nodes, {} floats each, are in {} ({})\n{}\n", nodes, dim,
+            out.path().string(), trained.state.text(), out.rows_by_name());
     } else {
-        programs::print_text(
-            "predictions of {} nodes are in {} ({})\n", nodes, out.path().string(), trained.state.text());
+        programs::print_text("predictions of {} nodes are in {} ({})\n{}\n", nodes, out.path().string(),
+            trained.state.text(), out.rows_by_name());
     }
     return programs::exit_code::done;
 }

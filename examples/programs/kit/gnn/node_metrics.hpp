@@ -46,6 +46,10 @@ public:
     /// Returns those values of `metrics_of` that exist (ROC-AUC needs positives and negatives, R² two nodes); those of
     /// rankings only if scores of all nodes take at most 64 MiB. Empty without nodes.
     [[nodiscard]] programs::metric_values values() const;
+    /// Returns which nodes the values are of, as in "2400 test nodes".
+    [[nodiscard]] std::string scope(const std::string& split) const {
+        return std::to_string(nodes_.size()) + " " + split + " nodes";
+    }
     /// Returns the metrics of each class or target that exist, named as in `names`; for one class per node also the
     /// confusion matrix of up to `most_shown` classes, else the most frequent confusions. Null without nodes.
     [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split, const gneiss::dataset& names) const;

@@ -22,6 +22,7 @@
 #include "kit/cli/terminal.hpp"
 #include "kit/report/run_directory.hpp"
 #include "kit/run/checkpoint.hpp"
+#include "kit/run/weight_tensors.hpp"
 
 namespace trainers {
 
@@ -181,7 +182,7 @@ std::filesystem::path scratch_of(const std::filesystem::path& run) {
 }
 
 void report_metrics(const std::string& program, const run_flags& flags, const run_state& state,
-    const std::string& split, const programs::metric_values& metrics, const std::string& what,
+    const std::string& split, const programs::metric_values& metrics, const std::string& what, const std::string& scope,
     const std::filesystem::path& dataset, const nlohmann::ordered_json& per_class) {
     if (metrics.empty())
         throw gneiss::error(gneiss::errc::not_found, "the dataset has no " + split + " " + what, {.path = dataset});
@@ -189,14 +190,14 @@ void report_metrics(const std::string& program, const run_flags& flags, const ru
         nlohmann::ordered_json values;
         for (const auto& [name, value] : metrics) values[name] = value;
         nlohmann::ordered_json result{
-            {"program", program}, {"run", flags.run.string()}, {"metrics", {{split, values}}}};
+            {"program", program}, {"run", flags.run.string()}, {"metrics", {{split, values}}}, {"scope", scope}};
         if (!per_class.is_null()) result["metrics"]["per_class"] = per_class;
         state.add_to(result);
         programs::print_json(result);
     } else {
         programs::table table({{"metric", programs::align::left}, {split}});
         for (const auto& [name, value] : metrics) table.add({name, fmt::format("{:.6g}", value)});
-        programs::print_text("{}{}\n", table.str(), state.text());
+        programs::print_text("{}{}; {}\n", table.str(), scope, state.text());
         if (per_class.is_null()) return;
         std::vector<programs::table::column> columns;
         const std::vector<std::string> keys = programs::keys_of(per_class.at("classes"));
@@ -251,6 +252,26 @@ const std::filesystem::path& export_directory::begin() { return begun_.emplace(b
 void export_directory::finish() {
     gneiss::sync_directory(beside_);
     begun_->replace(out_);
+}
+
+std::string export_directory::rows_by_name() const {
+    const auto has = [&](std::string_view name) { return std::filesystem::exists(out_ / name); };
+    const auto path = [&](std::string_view name) { return nlohmann::json((out_ / name).string()).dump(); };
+    const auto table = [&](std::string_view name, int names) {
+        return fmt::format("pandas.read_csv({}, sep=\"\\t\", header=None, index_col=0, dtype={{{}: str}}, "
+                           "keep_default_na=False, quoting=3)",
+            path(name), names);
+    };
+    if (has("predictions.tsv")) return table("predictions.tsv", 0);
+    std::string rows;
+    if (has(tensors_name))
+        rows = fmt::format("safetensors.numpy.load_file({})[\"{}\"]", path(tensors_name),
+            has("classes.tsv") ? "predictions" : "nodes");
+    else if (has("predictions.npy") || has("nodes.npy"))
+        rows = fmt::format("numpy.load({})", path(has("nodes.npy") ? "nodes.npy" : "predictions.npy"));
+    else
+        return table("nodes.tsv", 0);
+    return fmt::format("names = {}[1]\nrows = pandas.DataFrame({}, index=names)", table("nodes.tsv", 1), rows);
 }
 
 void write_row(text_file& file, std::string_view name, std::span<const float> row) {

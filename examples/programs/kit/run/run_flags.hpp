@@ -99,10 +99,10 @@ void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& 
 /// not writable.
 [[nodiscard]] std::filesystem::path scratch_of(const std::filesystem::path& run);
 
-/// Prints the metrics of a split, and by class if there are some, as tables or as JSON. Throws errc::not_found if there
-/// are none.
+/// Prints the metrics of a split with their scope, what they are means over, and by class if there are some, as tables
+/// or as JSON. Throws errc::not_found if there are none.
 void report_metrics(const std::string& program, const run_flags& flags, const run_state& state,
-    const std::string& split, const programs::metric_values& metrics, const std::string& what,
+    const std::string& split, const programs::metric_values& metrics, const std::string& what, const std::string& scope,
     const std::filesystem::path& dataset, const nlohmann::ordered_json& per_class = nullptr);
 
 /// A run, its dataset, and its flags.
@@ -165,6 +165,9 @@ public:
     const std::filesystem::path& begin();
     /// Renames the directory to `out`.
     void finish();
+    /// Returns the lines of pandas that read the finished export with the names of its rows: a name "NA" stays a text,
+    /// and quotes are kept.
+    [[nodiscard]] std::string rows_by_name() const;
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return out_; }
 
 private:
