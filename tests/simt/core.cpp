@@ -121,10 +121,10 @@ TEST_CASE("a grid beyond the limits in y or z is refused with its size, before i
 TEST_CASE("warps have their own numbers beyond 2^27") {
     for (const unsigned threads : {64U, 256U, 1024U}) {
         const unsigned blocks = (1U << 27) / (threads / 32) + 2;
-        std::vector<std::uint32_t> warps(threads / 32);
+        std::vector<std::uint32_t> warps(threads); // of each thread
         simt::block::current().run(uint3{blocks - 1, 0, 0}, dim3(blocks), dim3(threads), 0, 0,
-            [&] { warps[threadIdx.x / 32] = gneiss::cuda::detail::grid_warp(); });
-        for (std::uint32_t w = 0; w < warps.size(); ++w) CHECK(warps[w] == (blocks - 1) * (threads / 32) + w);
+            [&] { warps[threadIdx.x] = gneiss::cuda::detail::grid_warp(); });
+        for (std::uint32_t t = 0; t < threads; ++t) CHECK(warps[t] == (blocks - 1) * (threads / 32) + t / 32);
     }
 }
 
