@@ -31,8 +31,8 @@ struct tf32_parts {
     /// large part only, so that its products with finite numbers other than 0 are what floats make of them, where inf −
     /// inf or inf · 0 would make NaN. Its product with another of its kind is NaN.
     [[nodiscard]] GNEISS_HD static tf32_parts of(float x) noexcept {
-        const std::uint32_t large = tf32_bits(x);
-        if ((large & 0x7f800000U) == 0x7f800000U) return {0, large};
+        std::uint32_t large = tf32_bits(x);
+        if ((large & 0x7f800000U) == 0x7f800000U) large = 0; // one select: products have no register to spare
         return {large, tf32_bits(x - __builtin_bit_cast(float, large))};
     }
 };
