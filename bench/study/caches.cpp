@@ -172,7 +172,7 @@ plot::line_chart chart_of_sizes(const comparison& seen) {
         .lines = {}};
     for (const policy_name& p : policies) {
         plot::series line{.name = p.title};
-        if (p.is == policy::belady_afresh) line.style = plot::line_style::dashed, line.color = 0;
+        if (p.is == policy::belady_afresh) line.style = plot::line_style::dotted, line.color = 0;
         for (const result& r : seen.by_size)
             if (r.of == p.is) line.points.push_back({seen.share(r.slots), r.reads_per_access});
         chart.lines.push_back(std::move(line));
@@ -188,7 +188,7 @@ plot::line_chart chart_of_superbatches(const comparison& seen) {
         .lines = {}};
     for (const policy_name& p : policies) {
         plot::series line{.name = p.title};
-        if (p.is == policy::belady_afresh) line.style = plot::line_style::dashed, line.color = 0;
+        if (p.is == policy::belady_afresh) line.style = plot::line_style::dotted, line.color = 0;
         for (const result& r : seen.by_superbatch) {
             if (r.of != p.is) continue;
             if (uses_superbatches(p.is))

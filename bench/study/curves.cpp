@@ -123,7 +123,7 @@ void add_curves(programs::command_line& to) {
     command.option("x-label", flags->x_label, "label of X").value_name("TEXT");
     command.option("title", flags->title, "title of the chart").value_name("TEXT");
     command.option("log-x", flags->log_x, "logarithmic x axis; X must be above 0");
-    command.option("out", flags->out, "chart to write").value_name("FILE.svg");
+    command.option("out", flags->out, "chart to write, its values beside it as CSV").value_name("FILE.svg");
     command.example("gneiss-study curves runs.jsonl --y seconds --out seconds.svg");
 }
 

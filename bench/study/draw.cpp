@@ -203,7 +203,9 @@ void add_draw(programs::command_line& to) {
         "time.",
         [flags](programs::command&) { return draw(*flags); });
     command.positional("run", flags->runs, "run directories, which name the lines");
-    command.option("out", flags->out, "output directory of the figures").value_name("DIR").default_text("here");
+    command.option("out", flags->out, "output directory of the figures, SVG and CSV")
+        .value_name("DIR")
+        .default_text("here");
     command.option("metric", flags->metric, "validation metric in valid.svg").default_text("each run's first");
     command.option("json", flags->json, "print the table as one JSON object");
     command.example("gneiss-study draw runs/memory runs/disk --out figures");

@@ -83,11 +83,11 @@ programs::exit_code grem(const grem_flags& flags) {
     const std::vector<gneiss::partition_id16> whole =
         gneiss::multilevel_partition(gneiss::make_weighted_graph(stream), {.parts = parts}, executor);
     std::vector<curve> curves{
-        {.name = "all edges: multilevel", .key = "multilevel", .style = plot::line_style::dashed}};
+        {.name = "all edges: multilevel", .key = "multilevel", .style = plot::line_style::dotted}};
     curves[0].cut.assign(flags.chunks.size(), cut_of(whole));
 #ifdef GNEISS_HAS_METIS
     const auto by_metis = gneiss::metis_partition(gneiss::make_weighted_graph(stream), {.parts = parts});
-    curves.push_back({"all edges: METIS", "metis", plot::line_style::dashed,
+    curves.push_back({"all edges: METIS", "metis", plot::line_style::dotted,
         std::vector<double>(flags.chunks.size(), cut_of(by_metis))});
 #endif
     const auto greedy = [&](const char* name, const char* key, double older, std::uint32_t passes) {
@@ -111,7 +111,7 @@ programs::exit_code grem(const grem_flags& flags) {
     if (parts == 2)
         for (const auto& [name, key, times] : {std::tuple("theory: fixed", "theory-fixed", 1.0),
                  std::tuple("theory: refined", "theory-refined", gneiss::effective_chunks(.5, 1000))}) {
-            curve result{name, key, plot::line_style::dashed};
+            curve result{name, key, plot::line_style::dotted};
             for (const double chunk : flags.chunks)
                 result.cut.push_back(
                     gneiss::expected_greedy_cut(stream, whole, std::min(1.0, times * chunk), gneiss::greedy_tie::even));
@@ -166,7 +166,7 @@ void add_grem(programs::command_line& to) {
     command.option("partitions", flags->parts, "partitions; theory is for 2").range(2, 4096);
     command.option("seeds", flags->seeds, "runs per setting; reports means").range(1, 1000);
     command.option("threads", flags->threads, "worker threads").range(0, 1024).default_text("all CPUs");
-    command.option("out", flags->out, "chart to write").value_name("FILE.svg");
+    command.option("out", flags->out, "chart to write, its values beside it as CSV").value_name("FILE.svg");
     command.option("json", flags->json, "print the result as one JSON object");
     command.option("quiet", flags->quiet, "no progress");
     command.example("gneiss-study grem data/mine --out grem.svg");

@@ -340,7 +340,9 @@ void add_macro(programs::command_line& to) {
     command.option("by", flags->by, "other assignments for comparison: integers [nodes], .npy or one per line")
         .value_name("FILES");
     command.group("Resources and output");
-    command.option("out", flags->out, "chart of working sets to write").value_name("FILE.svg").default_text("none");
+    command.option("out", flags->out, "chart of working sets to write, its values beside it as CSV")
+        .value_name("FILE.svg")
+        .default_text("none");
     command.option("memory", flags->memory, "memory budget").default_text("half of the free memory");
     command.option("threads", flags->threads, "worker threads").default_text("all CPUs").range(1, 1024);
     command.option("seed", flags->seed, "random seed");

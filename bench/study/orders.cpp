@@ -192,7 +192,8 @@ void add_orders(programs::command_line& to) {
         .range(1);
     command.option("epochs", flags->epochs, "epochs; reports means").range(1, 1000);
     command.option("seed", flags->seed, "random seed of the orders");
-    command.option("out", flags->out, "chart of the edge permutation bias B to write").value_name("FILE.svg");
+    command.option("out", flags->out, "chart of the edge permutation bias B to write, its values beside it as CSV")
+        .value_name("FILE.svg");
     command.option("json", flags->json, "print the result as one JSON object");
     command.option("quiet", flags->quiet, "no progress");
     command.example("gneiss-study orders data/mine --order beta comet --partitions 16 32");

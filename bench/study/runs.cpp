@@ -385,8 +385,11 @@ void add_runs(programs::command_line& to) {
     command.option("work", flags->work, "directory of the runs; each is removed afterwards")
         .value_name("DIR")
         .default_text("a temporary one");
-    command.option("out", flags->out, "chart of the stages to write").value_name("FILE.svg");
-    command.option("differences", flags->differences, "chart of differences and intervals to write")
+    command.option("out", flags->out, "chart of the stages to write, its values beside it as CSV")
+        .value_name("FILE.svg");
+    command
+        .option("differences", flags->differences,
+            "chart of differences and intervals to write, its values beside it as CSV")
         .value_name("FILE.svg");
     command.option("json", flags->json, "print the result as one JSON object");
     command.option("quiet", flags->quiet, "no progress");

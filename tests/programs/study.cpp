@@ -39,6 +39,7 @@ TEST_CASE("runs are drawn in one chart, each named after its directory; a direct
         CHECK(svg.starts_with("<svg"));
         CHECK(svg.find("first") != std::string::npos);
         CHECK(svg.find("second") != std::string::npos);
+        CHECK(shop.read("figures/" + std::string(name) + ".csv").find(",first") != std::string::npos);
     }
     const auto report = nlohmann::json::parse(drawn.out)["runs"];
     CHECK_FALSE(report[0].contains("metric")); // never validated
@@ -305,6 +306,7 @@ TEST_CASE("curves: cases 'LINE @ X' of a study's log become means over seeds, ot
     CHECK(report.out.find("other") == std::string::npos);
     CHECK(report.out.find("0.5000") < report.out.find("0.3500")); // ascending X
     CHECK(shop.read("figures/mrr.svg").find("staleness") != std::string::npos);
+    CHECK(shop.read("figures/mrr.csv").starts_with("staleness,"));
     CHECK(shop.run("curves study.jsonl --y rate").out.find("250") != std::string::npos);
     CHECK(shop.run("curves study.jsonl --y moved").out.find("40 B") != std::string::npos);
     shop.refuses(1, "curves study.jsonl --metric accuracy", {"LINE @ X"});

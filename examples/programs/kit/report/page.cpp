@@ -53,15 +53,51 @@ tr:first-child th,table.plain tr:first-child td{border-top:0}th{color:var(--soft
 th:first-child,td:first-child{text-align:left}th:last-child,td:last-child{padding-right:0}
 td.words{white-space:normal;overflow-wrap:anywhere;min-width:9em}
 .key{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:8px}
+a{color:inherit}.save{margin:0 10px 4px;text-align:right;font-size:12px;color:var(--soft)}.save a{margin-left:10px}
 footer{margin-top:34px;color:var(--soft);font-size:13px}
 @media (max-width:600px){main{padding:0 12px 40px}header{padding:22px 0 14px}h1{font-size:21px}.cards,.grid{gap:8px}
 .card{padding:9px 12px;min-width:140px}.card b{font-size:20px}.box{padding:6px 5px 2px}.box.table{padding:10px 12px}
 h2{margin:26px 0 9px}th,td{padding-right:10px}.box:not(.tall) th,.box:not(.tall) td:first-child{white-space:normal}}
-@media print{body{background:#fff}.box,.card{break-inside:avoid}.tall{max-height:none}}
+@media print{body{background:#fff}.box,.card{break-inside:avoid}.tall{max-height:none}.save{display:none}}
 )";
 }
 
+/// Returns a URL with the text in it.
+std::string data_url(std::string_view type, std::string_view text) {
+    std::string url = fmt::format("data:{};charset=utf-8,", type);
+    for (const char c : text) {
+        const bool plain = static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7f &&
+            std::string_view("%#\"<>&'`").find(c) == std::string_view::npos;
+        if (plain)
+            url += c;
+        else
+            url += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+    return url;
+}
+
 } // namespace
+
+std::string save_links(const std::string& title, const std::string& svg, const std::string& csv) {
+    std::string name;
+    for (const char c : title) {
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (letter)
+            name += c;
+        else if (!name.empty() && name.back() != '-')
+            name += '-';
+    }
+    while (name.ends_with('-')) name.pop_back();
+    if (name.empty()) name = "plot";
+    const auto link = [&](const char* kind, const char* end, const char* type, const std::string& text) {
+        return fmt::format("<a download=\"{0}.{1}\" aria-label=\"{2} as {3}\" href=\"{4}\">{3}</a>", name, end,
+            escaped(title), kind, data_url(type, text));
+    };
+    return "<p class=\"save\">" + link("SVG", "svg", "image/svg+xml", svg) + link("CSV", "csv", "text/csv", csv) +
+        "</p>\n";
+}
+
+std::string file_link(std::string_view name) { return fmt::format("<a href=\"{0}\">{0}</a>", escaped(name)); }
 
 std::string table(const std::vector<std::string>& titles, const std::vector<std::vector<cell>>& rows) {
     std::string html = titles.empty() ? "<table class=\"plain\">\n" : "<table>\n";
@@ -129,7 +165,7 @@ std::string document(const header& of, const std::string& body, const std::strin
     for (const auto& band : bands)
         html += fmt::format(
             "<i style=\"flex:{};background:{}\"></i>", band[1], plot::color(static_cast<std::size_t>(band[0])));
-    return html + "</div>\n" + body + "<footer>" + escaped(footer) + "</footer>\n</main></body></html>\n";
+    return html + "</div>\n" + body + "<footer>" + footer + "</footer>\n</main></body></html>\n";
 }
 
 } // namespace programs::page

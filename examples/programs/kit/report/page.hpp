@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kit/report/plot.hpp"
@@ -29,12 +30,17 @@ struct card {
 /// A place in a section's grid: one column, or all of them.
 enum class span { column, all };
 
-/// Returns a box with a plot that fits the box's width.
+/// Returns links that save a plot as SVG and CSV, which the page contains.
+[[nodiscard]] std::string save_links(const std::string& title, const std::string& svg, const std::string& csv);
+
+/// Returns a box with a plot that fits the box's width, and with links that save it.
 template <class Chart>
 [[nodiscard]] std::string plot_box(const Chart& chart, span over = span::column) {
     return std::string("<div class=\"box") + (over == span::all ? " all" : "") + "\">" + plot::responsive(chart) +
-        "</div>\n";
+        save_links(chart.title, plot::svg(chart, plot::use::standalone), plot::csv(chart)) + "</div>\n";
 }
+/// Returns a link to a file next to the page.
+[[nodiscard]] std::string file_link(std::string_view name);
 /// Returns a box with a table. A table that is wider than the box scrolls inside it.
 /// \param tall  the table may have many rows, and scrolls
 [[nodiscard]] std::string table_box(
@@ -52,7 +58,7 @@ struct header {
     std::vector<std::string> lines{}; ///< below the heading, as HTML
     std::string head{};               ///< further HTML elements of the page's head
 };
-/// Returns a page. O(body).
+/// Returns a page; `footer` is HTML. O(body).
 [[nodiscard]] std::string document(const header& of, const std::string& body, const std::string& footer);
 
 } // namespace programs::page

@@ -12,6 +12,7 @@
 
 #include "kit/cli/terminal.hpp"
 #include "kit/cli/units.hpp"
+#include "kit/report/file_names.hpp"
 #include "kit/report/page.hpp"
 #include "kit/report/plot.hpp"
 
@@ -194,19 +195,27 @@ page::card progress_card(const run_progress& now) {
     return {fmt::format("Epoch {} of {}", now.epoch, now.epochs), human_percent(now.done), note, now.done};
 }
 
+plot::better better_of(const std::string& metric) {
+    return metric_order::better(metric, 1, 0) ? plot::better::higher : plot::better::lower;
+}
+
 std::string learning(const run_record& run) {
-    std::string html = line_plot("Loss", epoch_axis(), {.label = "mean loss per example"},
-        {per_epoch("loss", run, member(&epoch_record::loss))});
+    plot::series loss = per_epoch("loss", run, member(&epoch_record::loss));
+    loss.best = plot::better::lower;
+    std::string html = line_plot("Loss", epoch_axis(), {.label = "mean loss per example"}, {std::move(loss)});
     std::vector<plot::series> metrics;
     const std::vector<std::string> validated = names_in(run, &epoch_record::valid),
                                    trained = names_in(run, &epoch_record::train);
-    for (const std::string& name : validated)
+    for (const std::string& name : validated) {
         metrics.push_back(
             per_epoch(metric_title(name), run, [&](const epoch_record& e) { return value_of(e.valid, name); }));
+        metrics.back().best = better_of(name);
+    }
     for (const std::string& name : trained) {
         metrics.push_back(per_epoch(
             metric_title(name) + " in training", run, [&](const epoch_record& e) { return value_of(e.train, name); }));
-        metrics.back().style = plot::line_style::dashed;
+        metrics.back().style = plot::line_style::dotted;
+        metrics.back().best = better_of(name);
         if (const auto same = std::ranges::find(validated, name); same != validated.end())
             metrics.back().color = static_cast<std::size_t>(same - validated.begin());
     }
@@ -333,7 +342,7 @@ std::string memory_over_time(const report_data& data) {
             label += " of a budget of " + gneiss::format_bytes(*data.run.plan.budget_bytes);
         else
             memory.push_back({"budget", {{memory[0].points.front().x, budget}, {memory[0].points.back().x, budget}},
-                plot::line_style::dashed});
+                plot::line_style::dotted});
     }
     return line_plot(
         "Memory over time", time_axis(), {.label = label, .of = quantity::memory, .from_zero = true}, memory);
@@ -350,7 +359,7 @@ std::string moving_bytes(const report_data& data) {
         const auto first = static_cast<double>(run.epochs.front().epoch),
                    last = static_cast<double>(run.epochs.back().epoch);
         const auto y = static_cast<double>(*value);
-        bytes.push_back({name, {{first, y}, {last, y}}, plot::line_style::dashed, like});
+        bytes.push_back({name, {{first, y}, {last, y}}, plot::line_style::dotted, like});
     };
     planned("read, planned", run.plan.read_bytes, 0);
     planned("written, planned", run.plan.write_bytes, 1);
@@ -723,9 +732,12 @@ std::string report_html(const report_data& data) {
     body += section("Preprocessing", preprocessing_table(run));
     body += section("Epochs", epoch_table(run));
     body += section("Settings", setting_tables(data));
+    const std::string metrics = page::file_link(metrics_name), result = page::file_link(result_name);
     return page::document(head, body,
-        fmt::format("Made by {} {}. All numbers are in {} next to this page.", run.program, run.version,
-            data.progress ? "metrics.jsonl, and at the end in run.json," : "run.json and metrics.jsonl"));
+        fmt::format("Made by {} {}. Numbers are in {} next to this page, flags in {}.", escaped(run.program),
+            escaped(run.version),
+            run.status == run_status::running ? metrics + ", and at the end in run.json," : result + " and " + metrics,
+            page::file_link(config_name)));
 }
 
 std::string summary_text(const run_record& run) {
