@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <sstream>
@@ -111,6 +112,28 @@ TEST_CASE(
         CHECK(warnings.find(row.get("warning")) != std::string::npos);
         check_dataset(shop, row, result);
     }
+}
+
+TEST_CASE("the command that the refusal of Parquet names imports the file, a batch of rows at a time") {
+    const workshop shop;
+    const auto refused = shop.run("import pandas/edges.parquet --out data");
+    CHECK(refused.code == 1);
+    const std::size_t begin = refused.err.find("python3 -c"), end = refused.err.find("DATASET", begin);
+    REQUIRE(begin != std::string::npos);
+    REQUIRE(end != std::string::npos);
+    const std::string command = refused.err.substr(begin, end - begin);
+    CAPTURE(command);
+    CHECK(command.find("f.iter_batches()]\" | gneiss-data import - ") != std::string::npos);
+    if (std::system("python3 -c 'import pyarrow.csv, pyarrow.parquet' 2>'/dev/null'") != 0) {
+        MESSAGE("skipped: running it, python3 has no pyarrow");
+        return;
+    }
+    shop.write("command.sh",
+        "set -e -o pipefail\ncd '" + shop.path().string() + "'\nPATH=\"" GNEISS_PROGRAMS_DIR ":$PATH\"\n" + command +
+            "data --quiet\n");
+    REQUIRE(std::system(("bash '" + (shop / "command.sh").string() + "'").c_str()) == 0);
+    REQUIRE(shop.run("export data --out exported --quiet").code == 0);
+    CHECK(shop.edges("train") == "ann > bob | ann > dan | bob > cid | cid > ann");
 }
 
 } // namespace test_programs_writers

@@ -730,9 +730,11 @@ TEST_CASE("formats that are not read are named, with the command that converts t
         return workshop().file(name, bytes + std::string(100, 'x')).complaint();
     };
     CHECK(complaint("a.parquet", "PAR1\x15\x04\x15")
-              .find("a.parquet: is in the format Parquet: convert it first, by python3 -c \"import pandas; "
-                    "pandas.read_parquet('a.parquet').to_csv('a.parquet.csv', index=False)\", or import it from Python "
-                    "without a copy, by python3 -c \"import duckdb, gneiss_graph as gn; "
+              .find("a.parquet: is in the format Parquet: convert it first, by python3 -c \"import sys, pyarrow.csv as "
+                    "c, pyarrow.parquet as p; f = p.ParquetFile('a.parquet'); w = c.CSVWriter(sys.stdout.buffer, "
+                    "f.schema_arrow); [w.write(b) for b in f.iter_batches()]\" | gneiss-data import - --format csv "
+                    "--header --out DATASET (a table of nodes: > 'a.parquet.csv'), or import it from Python without a "
+                    "copy, by python3 -c \"import duckdb, gneiss_graph as gn; "
                     "gn.import_edges(duckdb.read_parquet('a.parquet'), out='DATASET')\"") == 0);
     CHECK(complaint("a.tsv.xz", std::string("\xfd\x37\x7a\x58\x5a\x00", 6)) ==
         "a.tsv.xz: is in the format xz: convert it first, by xz -dk 'a.tsv.xz'");

@@ -35,7 +35,9 @@ inline constexpr std::string_view excel_command =
 
 inline constexpr foreign_format binary_formats[] = {
     {"PAR1\x15", "is in the format Parquet",
-        "python3 -c \"import pandas; pandas.read_parquet('{}').to_csv('{}.csv', index=False)\", or import it from "
+        "python3 -c \"import sys, pyarrow.csv as c, pyarrow.parquet as p; f = p.ParquetFile('{}'); "
+        "w = c.CSVWriter(sys.stdout.buffer, f.schema_arrow); [w.write(b) for b in f.iter_batches()]\" | "
+        "gneiss-data import - --format csv --header --out DATASET (a table of nodes: > '{}.csv'), or import it from "
         "Python without a copy, by python3 -c \"import duckdb, gneiss_graph as gn; "
         "gn.import_edges(duckdb.read_parquet('{}'), out='DATASET')\""},
     {{"ARROW1\0", 7}, "is in the format Arrow (Feather)",
