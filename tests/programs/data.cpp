@@ -106,6 +106,16 @@ TEST_CASE("command line errors are reported, exit 2") {
     CHECK(shop.run("--help").out.find("import") != std::string::npos);
 }
 
+TEST_CASE("a dataset that does not exist is answered by the commands that make one, by every trainer") {
+    for (const char* program :
+        {"gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi", "gneiss-joestar", "gneiss-armada"}) {
+        const gneiss::test::workshop shop(program);
+        shop.refuses(1, "train nowhere --quiet --out new",
+            {"nowhere: No such file or directory", "gneiss-data import", "gneiss-data get"});
+    }
+    workshop().refuses(1, "inspect nowhere", {"nowhere: No such file or directory", "gneiss-data import"});
+}
+
 TEST_CASE("input errors are reported with their place, exit 1, and leave no output") {
     const workshop shop;
     shop.write("short.tsv", "a\tr\tb\na\tr\n");

@@ -18,11 +18,15 @@ inline constexpr std::string_view lists_prefix = "csc-";
 inline constexpr std::string_view device_profile_name = "device.profile";
 
 /// Throws errc::not_found unless `path` is a directory with a dataset's manifest. The message explains the likely
-/// mistake, such as a mistyped name. `advice` ends the message.
+/// mistake, such as a mistyped name. `advice` ends the message; without it, that of an absent path says what makes a
+/// dataset.
 inline void check_dataset(const std::filesystem::path& path, const std::string& advice = "") {
     std::error_code failed;
     if (std::filesystem::exists(path / "manifest.json", failed) || failed) return;
-    const char* const what = !std::filesystem::exists(path, failed) ? "No such file or directory"
+    const char* const what = !std::filesystem::exists(path, failed) ? advice.empty()
+            ? "No such file or directory: gneiss-data import makes a dataset of your edges, gneiss-data "
+              "get one of a published graph"
+            : "No such file or directory"
         : std::filesystem::exists(path / config_name, failed)       ? "is a run, not a dataset"
         : std::filesystem::is_directory(path, failed)
         ? "is not a dataset: it has no manifest.json"
