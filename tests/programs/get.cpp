@@ -97,7 +97,136 @@ std::vector<std::int64_t> ids(const std::function<std::int64_t(std::int64_t)>& o
     return values;
 }
 
+/// Pickles as Python 2 writes them, in its protocols 1 and 2.
+struct python2 {
+    int protocol = 2;
+
+    [[nodiscard]] std::string file(const std::string& object) const {
+        return (protocol == 2 ? "\x80\x02" : "") + object + ".";
+    }
+    static std::string number(std::uint64_t value) { return "J" + gneiss::test::pickled::number(value, 4); }
+    static std::string text(const std::string& bytes) {
+        return "T" + gneiss::test::pickled::number(bytes.size(), 4) + bytes;
+    }
+    static std::string global(const std::string& name) { return "c" + name + "\n"; }
+    static std::string tuple(const std::string& items) { return "(" + items + "t"; }
+
+    template <class T>
+    [[nodiscard]] std::string array(
+        const std::string& type, const std::vector<T>& values, const std::vector<std::uint64_t>& shape) const {
+        std::string extents;
+        for (const std::uint64_t extent : shape) extents += number(extent);
+        const std::string none = "NNN" + number(~std::uint64_t{0}) + number(~std::uint64_t{0}) + number(0);
+        return global("numpy.core.multiarray\n_reconstruct") +
+            tuple(global("numpy\nndarray") + tuple(number(0)) + text("b")) + "R" +
+            tuple(number(1) + tuple(extents) + global("numpy\ndtype") + tuple(text(type) + number(0) + number(1)) +
+                "R" + tuple(number(3) + text("<") + none) + "b" + (protocol == 2 ? "\x89" : "I00\n") +
+                text(std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)))) +
+            "b";
+    }
+    /// A matrix of scipy.sparse whose row i has the value of `value` in the columns i % 5 and 5 + i % 3.
+    [[nodiscard]] std::string matrix(std::int64_t first, std::int64_t rows, float value) const {
+        std::vector<std::int32_t> begins{0}, indices;
+        for (std::int64_t i = first; i < first + rows; ++i) {
+            indices.push_back(static_cast<std::int32_t>(i % 5));
+            indices.push_back(static_cast<std::int32_t>(5 + i % 3));
+            begins.push_back(static_cast<std::int32_t>(indices.size()));
+        }
+        const std::vector<float> values(indices.size(), value);
+        const std::string created = protocol == 2 ? global("scipy.sparse.csr\ncsr_matrix") + ")\x81"
+                                                  : global("copy_reg\n_reconstructor") +
+                tuple(global("scipy.sparse.csr\ncsr_matrix") + global("__builtin__\nobject") + "N") + "R";
+        const auto count = static_cast<std::uint64_t>(rows);
+        return file(created + "}(" + text("_shape") + tuple(number(count) + number(8)) + text("maxprint") + number(50) +
+            text("indices") + array("i4", indices, {indices.size()}) + text("indptr") +
+            array("i4", begins, {count + 1}) + text("data") + array("f4", values, {values.size()}) + "ub");
+    }
+    /// Labels of nodes by the rest of their number by 3, a column each.
+    [[nodiscard]] std::string labels(std::int64_t first, std::int64_t rows) const {
+        std::vector<std::int32_t> indicators(static_cast<std::size_t>(3 * rows));
+        for (std::int64_t i = 0; i < rows; ++i) indicators[static_cast<std::size_t>(3 * i + (first + i) % 3)] = 1;
+        return file(array("i4", indicators, {static_cast<std::uint64_t>(rows), 3}));
+    }
+};
+
+/// Returns the files of a graph in the layout of Planetoid: of 520 nodes in a ring, 6 train, 500 validate, 8 test, and
+/// 516 to 517 have no attributes.
+std::map<std::string, std::string> planetoid_files(const std::string& name, const python2& pickle) {
+    std::string lists;
+    for (std::int64_t v = 0; v < 520; ++v) {
+        const auto neighbor = [](std::int64_t other) { return python2::number(static_cast<std::uint64_t>(other)); };
+        lists += neighbor(v) + "](" + neighbor((v + 1) % 520) + neighbor((v + 519) % 520) +
+            neighbor(v % 10 == 0 ? v : (v + 1) % 520) + "e";
+    }
+    const std::string at = "/ind." + name + ".";
+    std::string tests; // not in order
+    for (const std::int64_t v : {519, 518, 515, 514, 513, 512, 511, 510}) tests += std::to_string(v) + "\n";
+    return {{at + "tx", pickle.matrix(0, 8, .25F)}, {at + "allx", pickle.matrix(0, 510, 1)},
+        {at + "y", pickle.labels(0, 6)}, {at + "ty", pickle.labels(0, 8)}, {at + "ally", pickle.labels(0, 510)},
+        {at + "graph",
+            pickle.file(python2::global("collections\ndefaultdict") +
+                python2::tuple(python2::global("__builtin__\nlist")) + "R(" + lists + "u")},
+        {at + "test.index", tests}};
+}
+
 } // namespace
+
+TEST_CASE("graphs of Planetoid have their edges both ways, words, topics and the public split") {
+    const workshop shop;
+    for (const int protocol : {1, 2}) {
+        CAPTURE(protocol);
+        http_server server(planetoid_files("cora", {protocol}));
+        const auto result = shop.get("cora --no-verify --mirror " + server.url());
+        CHECK(result["nodes"] == 520);
+        CHECK(result["edges"] == 1040); // loops and repetitions are left out
+        CHECK(result["features"] == 8);
+        CHECK(result["classes"] == 3);
+        CHECK(result["train_nodes"] == 6);
+        CHECK(result["valid_nodes"] == 500);
+        CHECK(result["test_nodes"] == 8);
+        const auto edges = shop.exported("train.tsv");
+        CHECK(std::ranges::count(edges, "0\t519") == 1);
+        CHECK(std::ranges::count(edges, "519\t0") == 1);
+        CHECK(std::ranges::count(edges, "0\t0") == 0);
+        const auto labels = shop.exported("labels.tsv"); // row i of ty is of the i-th node of test.index
+        for (const char* line : {"5\t2\ttrain", "6\t0\tvalid", "506\t2\tunused", "519\t0\ttest", "518\t1\ttest",
+                 "515\t2\ttest", "510\t1\ttest"})
+            CHECK(std::ranges::count(labels, line) == 1);
+    }
+    for (const std::string name : {"citeseer", "pubmed"}) {
+        http_server server(planetoid_files(name, {}));
+        CHECK(shop.get(name + " --no-verify --mirror " + server.url())["edges"] == 1040);
+        CHECK(nlohmann::json::parse(shop.run("inspect data --json").out)["name"] == name);
+    }
+    shop.trains("gneiss-mariusgnn", "");
+}
+
+TEST_CASE("nothing of the pickles of Planetoid is executed, and what is no graph is refused with its file") {
+    const workshop shop;
+    const auto refuses = [&](const std::string& part, const std::string& bytes, const std::string& why) {
+        auto files = planetoid_files("cora", {});
+        files["/ind.cora." + part] = bytes;
+        http_server server(files);
+        shop.refuses(1, "get cora --no-verify --out new --mirror " + server.url(), {"ind.cora." + part, why});
+        std::filesystem::remove_all(shop / "new.download");
+    };
+    const python2 pickle;
+    refuses("graph", "cos\nsystem\n(S'touch executed'\ntR.", "which dictionaries of arrays do not need");
+    refuses("graph", pickle.file(python2::global("os\nsystem") + python2::tuple(python2::text("touch executed")) + "R"),
+        "is not a dictionary of lists of nodes");
+    CHECK_FALSE(fs::exists(shop / "executed"));
+    refuses("graph", pickle.file("}(" + python2::number(0) + "](" + python2::number(520) + "eu"), "number below 520");
+    refuses("allx", pickle.labels(0, 510), "is not a matrix of scipy.sparse");
+    refuses("tx", pickle.matrix(0, 7, 1), "does not have the rows of ty and test.index");
+    refuses("ally", pickle.labels(0, 509), "does not have as many rows as allx");
+    refuses("test.index", "510\n511\n512\n513\n514\n515\n516\n7\n", "names the node 7");
+    refuses("test.index", "510\nx\n", "line 2 is not the number of a node");
+    auto files = planetoid_files("cora", {});
+    http_server server(files);
+    shop.refuses(1, "get cora --out new --mirror " + server.url(), {"ind.cora.tx", "its SHA-256 is"});
+    shop.write("mine", "");
+    shop.refuses(2, "get cora --out new --from mine", {"holds ind.cora.tx, ind.cora.allx", "and ind.cora.test.index"});
+}
 
 TEST_CASE("triples in three files keep their split, and train") {
     const std::string train = lines([](std::int64_t v) {

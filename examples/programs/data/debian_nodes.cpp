@@ -181,15 +181,14 @@ std::string edges_of(archive& all) {
     return text;
 }
 
-/// Writes a file, unless it already has this content: a resumed import identifies its files by their time.
+} // namespace
+
 std::filesystem::path kept(const std::filesystem::path& path, const std::string& text) {
     std::ifstream there(path, std::ios::binary);
     if (!there || std::string(std::istreambuf_iterator<char>(there), {}) != text)
         gneiss::atomic_write_file(path, std::as_bytes(std::span(text)));
     return path;
 }
-
-} // namespace
 
 gneiss::import_options debian_nodes(const std::filesystem::path& state, std::string& note) {
     archive all;

@@ -29,6 +29,7 @@ using programs::published_file;
 enum class layout {
     splits,      ///< train, valid and test edges as text
     edges,       ///< a text file of edges
+    planetoid,   ///< the pickled files of a graph of Planetoid
     zip_members, ///< a zip archive; `members` are the edges
     ogb_nodes,   ///< a zip archive of OGB for node classification: FOLDER/raw and FOLDER/split
     ogb_links    ///< the same for link prediction: edges are in FOLDER/split/time/{train,valid,test}.pt
@@ -57,6 +58,17 @@ std::vector<published_file> triple_files(const std::string& name, std::array<pub
         known[i].url =
             "https://github.com/DeepGraphLearning/KnowledgeGraphEmbedding/raw/master/data/" + name + "/" + files[i];
     return {known.begin(), known.end()};
+}
+
+/// Files of the repository planetoid, in the order of `planetoid_graph`.
+std::vector<published_file> planetoid_files(const std::string& name, const std::array<const char*, 7>& sha256) {
+    static constexpr const char* parts[] = {"tx", "allx", "y", "ty", "ally", "graph", "test.index"};
+    std::vector<published_file> files;
+    for (std::size_t i = 0; i < sha256.size(); ++i)
+        files.push_back({.url = "https://github.com/kimiyoung/planetoid/raw/master/data/ind." + name + "." + parts[i],
+            .sha256 = sha256[i],
+            .most_bytes = std::uint64_t{256} << 20});
+    return files;
 }
 
 std::vector<std::pair<std::string, edge_split>> splits_in(const std::string& folder) {
@@ -103,6 +115,45 @@ const std::vector<published_graph>& published_graphs() {
             .nodes = 40943,
             .edges = 93003,
             .relations = 11},
+        {.name = "cora",
+            .files_are = layout::planetoid,
+            .files = planetoid_files("cora",
+                {"b9afbaa4a400df991f6f02ef677e1e44da55ffc04801fd02f9e673987829226a",
+                    "9419ba2f26f5c35243db64aba110e0f35a04851609e0dc5433450676ca6b8543",
+                    "94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1",
+                    "41f5ac76596a1699cc33f53084a2419e92961c42bb75f36fc38e616d348532ad",
+                    "2b998f5cc7fedc86e7f97ca2498f47a1ffc1462c29e2d578b23bf3f62b6e7d71",
+                    "58f13302f39dde8852dad6fe6d15b89b077b6d7f837626bce671ef80344b383d",
+                    "297ce89af2b51a6a194181c7dbe1796c6a1cf9cd9349a88383b1b1e227867875"}),
+            .nodes = 2708,
+            .edges = 10556,
+            .features = true},
+        {.name = "citeseer",
+            .files_are = layout::planetoid,
+            .files = planetoid_files("citeseer",
+                {"539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21",
+                    "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
+                    "8ba87e515d8e3ee3cf52f6d2c5b86aa73f11ecad825a808455209ec26cd54924",
+                    "55e5bd1ba1e733a04598753ad1a8d57957f4b8f89e74519f41f4f4938767e4ce",
+                    "f704b2d986dde6c2669934de1f3ae5696a6cf9455c0f6b2646a2d135ea0a1c95",
+                    "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7",
+                    "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4"}),
+            .nodes = 3327,
+            .edges = 9104,
+            .features = true},
+        {.name = "pubmed",
+            .files_are = layout::planetoid,
+            .files = planetoid_files("pubmed",
+                {"4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d",
+                    "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e",
+                    "e6c807633307a07ed659249006536a147c7999c797f11a2560752990181b41b3",
+                    "ee2e0d4819d9fbcc403689c3bf2e49face401b605932f093bc58ab6461130fdd",
+                    "0c37bbe3b5014ec365e9d393cf4791925e5ed94fb194305d74f064a8d7b50f0e",
+                    "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9",
+                    "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5"}),
+            .nodes = 19717,
+            .edges = 88648,
+            .features = true},
         {.name = "livejournal",
             .files_are = layout::edges,
             .files = {{.url = "https://snap.stanford.edu/data/soc-LiveJournal1.txt.gz",
@@ -183,7 +234,8 @@ const published_graph& graph_of(const std::string& name) {
 }
 
 bool is_archive(const published_graph& graph) {
-    return graph.files_are != layout::splits && graph.files_are != layout::edges;
+    return graph.files_are != layout::splits && graph.files_are != layout::edges &&
+        graph.files_are != layout::planetoid;
 }
 
 std::string fingerprint_of(const std::filesystem::path& file) {
@@ -267,7 +319,9 @@ std::vector<std::string> downloadable_graphs() {
 }
 
 gneiss::dataset_task published_task(const std::string& name) {
-    return graph_of(name).files_are == layout::ogb_nodes ? gneiss::dataset_task::node : gneiss::dataset_task::link;
+    const layout files = graph_of(name).files_are;
+    return files == layout::ogb_nodes || files == layout::planetoid ? gneiss::dataset_task::node
+                                                                    : gneiss::dataset_task::link;
 }
 
 bool has_published_checksums(const std::string& name) {
@@ -284,16 +338,21 @@ gneiss::import_options downloaded_graph(const std::string& name, const std::file
     if (is_archive(graph) && !programs::has_program("unzip"))
         throw error(errc::unsupported, "unpacking " + graph.files[0].url + " needs unzip: install it first");
     std::error_code failed;
-    if (graph.files.size() > 1 && !options.from.empty() && !std::filesystem::is_directory(options.from, failed))
+    if (graph.files.size() > 1 && !options.from.empty() && !std::filesystem::is_directory(options.from, failed)) {
+        std::vector<std::string> names;
+        for (const published_file& file : graph.files) names.push_back(file.name());
+        const std::string last = names.back();
+        names.pop_back();
         throw error(errc::invalid_argument,
-            fmt::format("--from: {} consists of several files: name a directory that holds {}, {} and {}", name,
-                graph.files[0].name(), graph.files[1].name(), graph.files[2].name()));
+            fmt::format("--from: {} consists of several files: name a directory that holds {} and {}", name,
+                fmt::join(names, ", "), last));
+    }
     gneiss::import_options graph_options;
-    graph_options.provenance = "get " + name;
+    std::string provenance = "get " + name;
     std::vector<std::filesystem::path> files;
     for (const published_file& file : graph.files) {
         const programs::obtained_file found = programs::obtain(file, state, options);
-        graph_options.provenance += fmt::format("\n{}: {} bytes, SHA-256 {}", file.url, found.bytes, found.sha256);
+        provenance += fmt::format("\n{}: {} bytes, SHA-256 {}", file.url, found.bytes, found.sha256);
         files.push_back(found.path);
     }
     switch (graph.files_are) {
@@ -302,23 +361,25 @@ gneiss::import_options downloaded_graph(const std::string& name, const std::file
             graph_options.sources.push_back({.path = files[i], .split = static_cast<edge_split>(i)});
         break;
     case layout::edges: graph_options.sources.push_back({.path = files[0]}); break;
+    case layout::planetoid: graph_options = planetoid_graph(files, state); break;
     case layout::zip_members: add_members(graph_options, graph, files[0], state, options.stop); break;
     case layout::ogb_nodes:
     case layout::ogb_links: add_ogb(graph_options, graph, files[0], state, candidates, options.stop); break;
     }
-    if (graph.folder.empty()) {
+    if (graph.folder.empty() && graph.files_are != layout::planetoid) {
         graph_options.format = graph.format;
         graph_options.ids = graph.ids;
         graph_options.columns = graph.columns;
     }
     if (graph.fractions) graph_options.fractions = {0.9, 0.05, 0.05};
-    graph_options.undirected = graph.undirected;
+    graph_options.undirected = graph_options.undirected || graph.undirected;
     if (options.verify) {
         graph_options.expected_nodes = graph.nodes;
         graph_options.expected_edges = graph.edges;
         graph_options.expected_relations = graph.relations;
     }
     graph_options.name = name;
+    graph_options.provenance = std::move(provenance);
     return graph_options;
 }
 

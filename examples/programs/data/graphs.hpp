@@ -31,6 +31,17 @@ namespace data_tool {
 [[nodiscard]] gneiss::import_options debian_files_graph(
     const std::filesystem::path& state, std::uint64_t memory, std::uint64_t& held);
 
+/// Returns a graph of Planetoid: citations both ways without loops and repetitions, words of the papers as sparse
+/// features, topics as labels, and the public split: the nodes of `y` train, the next 500 validate, those of test.index
+/// test. Nothing of the pickled files is executed.
+/// \param files  tx, allx, y, ty, ally, graph, test.index, as published
+/// Throws errc::invalid_format, errc::unsupported with the path.
+[[nodiscard]] gneiss::import_options planetoid_graph(
+    const std::vector<std::filesystem::path>& files, const std::filesystem::path& state);
+
+/// Writes a file, unless it already has this content: a resumed import identifies its files by their time.
+std::filesystem::path kept(const std::filesystem::path& path, const std::string& text);
+
 /// Returns the names of the graphs for download.
 [[nodiscard]] std::vector<std::string> downloadable_graphs();
 

@@ -5,10 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
-#include <deque>
-#include <map>
 #include <string_view>
 #include <utility>
 
@@ -24,268 +20,9 @@ namespace programs {
 using gneiss::errc;
 using gneiss::error;
 
-/// A range of a file, read forwards through a buffer.
-class torch_range {
-public:
-    torch_range(const gneiss::plain_file& file, std::uint64_t begin, std::uint64_t length, std::size_t buffer)
-        : file_(&file),
-          at_(begin),
-          end_(begin + length),
-          buffer_(buffer) {}
-
-    [[nodiscard]] std::uint64_t position() const noexcept { return at_; }
-    [[nodiscard]] std::uint64_t left() const noexcept { return end_ - at_; }
-
-    void read(std::span<std::byte> out) {
-        if (out.size() > left()) fail("ends too early");
-        while (!out.empty()) {
-            if (at_ < first_ || at_ >= first_ + filled_) {
-                first_ = at_;
-                filled_ = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size(), left()));
-                file_->read_at(first_, std::span(buffer_).first(filled_));
-            }
-            const auto from = static_cast<std::size_t>(at_ - first_);
-            const std::size_t count = std::min(out.size(), filled_ - from);
-            std::memcpy(out.data(), buffer_.data() + from, count);
-            out = out.subspan(count);
-            at_ += count;
-        }
-    }
-    void skip(std::uint64_t count) {
-        if (count > left()) fail("ends too early");
-        at_ += count;
-    }
-    [[noreturn]] void fail(const std::string& what, errc code = errc::invalid_format) const {
-        throw error(code, what, {.path = file_->path(), .offset = at_, .length = 1});
-    }
-
-private:
-    const gneiss::plain_file* file_;
-    std::uint64_t at_, end_, first_ = 0;
-    std::size_t filled_ = 0;
-    std::vector<std::byte> buffer_;
-};
-
 namespace {
 
-/// Object of a pickle. Text and bytes stay in the file.
-struct value {
-    enum kind_type { other, number, data, sequence, dictionary, global, call, storage } kind = other;
-    std::int64_t integer = 0;
-    std::string text{};                   ///< of short data; a global's "module name"
-    std::uint64_t offset = 0, length = 0; ///< data: place in the file
-    bool escaped = false;                 ///< data are text, in UTF-8
-    std::vector<value*> items{};          ///< dictionary: key, value, key, value, …; call: callee, arguments
-    value* state = nullptr;               ///< call: the argument of BUILD
-};
-
-/// Reads the opcodes of Python's pickle, protocols 2 to 4, that dictionaries of arrays consist of. Calls and references
-/// are recorded, never executed.
-class pickle_reader {
-public:
-    explicit pickle_reader(torch_range& from) : from_(&from) {}
-
-    /// Returns the next pickled object. It lives as long as this.
-    const value& read() {
-        stack_.clear();
-        marks_.clear();
-        memo_.clear();
-        for (;;) {
-            // Dictionaries of arrays need a few hundred.
-            if (++steps_ > 10000) from_->fail("is not a dictionary of a few arrays", errc::unsupported);
-            const auto code = number<std::uint8_t>();
-            if (code == '.') return pop();
-            execute(code);
-        }
-    }
-
-private:
-    static constexpr std::uint64_t longest_text = 4096;
-
-    template <class T>
-    T number() {
-        T result{};
-        from_->read(std::as_writable_bytes(std::span(&result, 1)));
-        return result;
-    }
-    value& add(value::kind_type kind) {
-        values_.emplace_back().kind = kind;
-        return values_.back();
-    }
-    value& push(value& what) {
-        stack_.push_back(&what);
-        return what;
-    }
-    value& pop() {
-        if (stack_.empty() || (!marks_.empty() && marks_.back() == stack_.size())) from_->fail("is not a pickle");
-        value& top = *stack_.back();
-        stack_.pop_back();
-        return top;
-    }
-    value& top(value::kind_type kind) {
-        if (stack_.empty() || stack_.back()->kind != kind) from_->fail("is not a pickle");
-        return *stack_.back();
-    }
-    std::vector<value*> pop_mark() {
-        if (marks_.empty()) from_->fail("is not a pickle");
-        const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
-        std::vector<value*> items(first, stack_.end());
-        stack_.erase(first, stack_.end());
-        marks_.pop_back();
-        return items;
-    }
-    void tuple(std::size_t count) {
-        std::vector<value*> items(count);
-        for (std::size_t i = count; i-- > 0;) items[i] = &pop();
-        push(add(value::sequence)).items = std::move(items);
-    }
-    void push_data(std::uint64_t length, bool text) {
-        value& what = push(add(value::data));
-        what.offset = from_->position();
-        what.length = length;
-        what.escaped = text;
-        if (length > longest_text) return from_->skip(length);
-        what.text.resize(static_cast<std::size_t>(length));
-        from_->read(std::as_writable_bytes(std::span(what.text)));
-    }
-    void push_number(std::int64_t integer) { push(add(value::number)).integer = integer; }
-    void push_long(std::uint8_t bytes) {
-        std::uint64_t integer = 0;
-        for (unsigned i = 0; i < bytes; ++i) {
-            const std::uint64_t byte = number<std::uint8_t>();
-            if (i < 8) integer |= byte << (8 * i);
-            if (i + 1 == bytes && i < 7 && byte >= 0x80) integer |= ~std::uint64_t{0} << (8 * (i + 1));
-        }
-        push_number(std::bit_cast<std::int64_t>(integer));
-    }
-    void push_global() {
-        std::string text;
-        for (int lines = 0; lines < 2;) {
-            const char c = static_cast<char>(number<std::uint8_t>());
-            if (c == '\n' && ++lines == 2) break;
-            text += c == '\n' ? ' ' : c;
-            if (text.size() > longest_text) from_->fail("is not a pickle");
-        }
-        push(add(value::global)).text = std::move(text);
-    }
-    void call() {
-        value& arguments = pop();
-        value& callee = pop();
-        push(add(value::call)).items = {&callee, &arguments};
-    }
-    void append(std::vector<value*>& to, const std::vector<value*>& items) {
-        to.insert(to.end(), items.begin(), items.end());
-    }
-    void get(std::uint32_t key) {
-        const auto found = memo_.find(key);
-        if (found == memo_.end()) from_->fail("is not a pickle");
-        stack_.push_back(found->second);
-    }
-    void put(std::uint32_t key) {
-        if (stack_.empty()) from_->fail("is not a pickle");
-        memo_[key] = stack_.back();
-    }
-
-    void execute(std::uint8_t code) {
-        switch (code) {
-        case 0x80: from_->skip(1); break;                            // PROTO
-        case 0x95: from_->skip(8); break;                            // FRAME
-        case '(': marks_.push_back(stack_.size()); break;            // MARK
-        case '0': (void)pop(); break;                                // POP
-        case '1': (void)pop_mark(); break;                           // POP_MARK
-        case 'N': push(add(value::other)); break;                    // NONE
-        case 'G': from_->skip(8), push(add(value::other)); break;    // BINFLOAT
-        case 0x88: push_number(1); break;                            // NEWTRUE
-        case 0x89: push_number(0); break;                            // NEWFALSE
-        case 'J': push_number(number<std::int32_t>()); break;        // BININT
-        case 'K': push_number(number<std::uint8_t>()); break;        // BININT1
-        case 'M': push_number(number<std::uint16_t>()); break;       // BININT2
-        case 0x8a: push_long(number<std::uint8_t>()); break;         // LONG1
-        case 'X': push_data(number<std::uint32_t>(), true); break;   // BINUNICODE
-        case 0x8c: push_data(number<std::uint8_t>(), true); break;   // SHORT_BINUNICODE
-        case 0x8d: push_data(number<std::uint64_t>(), true); break;  // BINUNICODE8
-        case 'U':                                                    // SHORT_BINSTRING
-        case 'C': push_data(number<std::uint8_t>(), false); break;   // SHORT_BINBYTES
-        case 'T':                                                    // BINSTRING
-        case 'B': push_data(number<std::uint32_t>(), false); break;  // BINBYTES
-        case 0x8e: push_data(number<std::uint64_t>(), false); break; // BINBYTES8
-        case ')': tuple(0); break;                                   // EMPTY_TUPLE
-        case 0x85: tuple(1); break;                                  // TUPLE1
-        case 0x86: tuple(2); break;                                  // TUPLE2
-        case 0x87: tuple(3); break;                                  // TUPLE3
-        case 't': {                                                  // TUPLE
-            auto items = pop_mark();
-            push(add(value::sequence)).items = std::move(items);
-            break;
-        }
-        case ']': push(add(value::sequence)); break; // EMPTY_LIST
-        case 'a': {                                  // APPEND
-            value& item = pop();
-            top(value::sequence).items.push_back(&item);
-            break;
-        }
-        case 'e': { // APPENDS
-            const auto items = pop_mark();
-            append(top(value::sequence).items, items);
-            break;
-        }
-        case '}': push(add(value::dictionary)); break; // EMPTY_DICT
-        case 's': {                                    // SETITEM
-            value& item = pop();
-            value& key = pop();
-            if (!stack_.empty() && stack_.back()->kind == value::dictionary)
-                append(stack_.back()->items, {&key, &item});
-            break; // of another object, as an OrderedDict: not an array
-        }
-        case 'u': { // SETITEMS
-            const auto items = pop_mark();
-            if (!stack_.empty() && stack_.back()->kind == value::dictionary) append(stack_.back()->items, items);
-            break;
-        }
-        case 'q': put(number<std::uint8_t>()); break;                    // BINPUT
-        case 'r': put(number<std::uint32_t>()); break;                   // LONG_BINPUT
-        case 0x94: put(static_cast<std::uint32_t>(memo_.size())); break; // MEMOIZE
-        case 'h': get(number<std::uint8_t>()); break;                    // BINGET
-        case 'j': get(number<std::uint32_t>()); break;                   // LONG_BINGET
-        case 'c': push_global(); break;                                  // GLOBAL
-        case 0x93: {                                                     // STACK_GLOBAL
-            const value& name = pop();
-            const value& module = pop();
-            if (module.text.size() + name.text.size() > longest_text)
-                from_->fail("is not a pickle"); // it would double each time
-            push(add(value::global)).text = module.text + " " + name.text;
-            break;
-        }
-        case 0x81:               // NEWOBJ
-        case 'R': call(); break; // REDUCE
-        case 'b': {              // BUILD
-            value& state = pop();
-            if (!stack_.empty()) stack_.back()->state = &state;
-            break;
-        }
-        case 'Q': { // BINPERSID
-            value& id = pop();
-            push(add(value::storage)).items = {&id};
-            break;
-        }
-        default:
-            from_->fail(fmt::format("has the pickle opcode {:#04x}, which dictionaries of arrays do not need", code),
-                errc::unsupported);
-        }
-    }
-
-    torch_range* from_;
-    std::deque<value> values_; ///< owns all objects: references may form circles
-    std::vector<value*> stack_;
-    std::vector<std::size_t> marks_;
-    std::map<std::uint32_t, value*> memo_;
-    std::uint64_t steps_ = 0;
-};
-
-bool calls(const value& what, std::string_view callee) {
-    return what.kind == value::call && what.items[0]->kind == value::global && what.items[0]->text == callee &&
-        what.items[1]->kind == value::sequence;
-}
+using value = pickle_value;
 
 /// Converts the objects of one file to arrays.
 class array_maker {
@@ -299,17 +36,20 @@ public:
     [[nodiscard]] std::vector<torch_file::array> arrays_of(const value& what) const {
         if (what.kind != value::dictionary) fail("is not a dictionary of arrays");
         std::vector<torch_file::array> arrays;
-        for (std::size_t i = 0; i + 1 < what.items.size(); i += 2) {
-            const value& key = *what.items[i];
-            const value& item = *what.items[i + 1];
+        for (std::size_t i = 0; i + 1 < what.entries.size(); i += 2) {
+            const value& key = *what.entries[i];
+            const value& item = *what.entries[i + 1];
             if (key.kind != value::data || item.kind != value::call) continue; // lists of names, numbers
-            torch_file::array one{.name = key.text, .shape = {}};
-            if (calls(item, "numpy.core.multiarray _reconstruct") || calls(item, "numpy._core.multiarray _reconstruct"))
-                fill_numpy(one, item);
-            else if (calls(item, "torch._utils _rebuild_tensor_v2"))
+            torch_file::array one{{}, key.text};
+            if (item.calls("torch._utils _rebuild_tensor_v2"))
                 fill_tensor(one, item);
+            else if (item.calls("numpy.core.multiarray _reconstruct") ||
+                item.calls("numpy._core.multiarray _reconstruct"))
+                static_cast<pickled_array&>(one) = numpy_array(item, file_->path(), one.name);
             else
                 continue;
+            if (one.type == 'f')
+                fail(fmt::format("has elements of type 'f{}', integers are needed", one.width), one.name);
             arrays.push_back(std::move(one));
         }
         return arrays;
@@ -318,54 +58,6 @@ public:
 private:
     [[noreturn]] void fail(const std::string& what, const std::string& name = "", errc code = errc::unsupported) const {
         throw error(code, what, {.path = file_->path(), .field = name});
-    }
-
-    [[nodiscard]] std::vector<std::uint64_t> shape_of(const value& what, const std::string& name) const {
-        constexpr std::uint64_t most = std::uint64_t{1} << 48; // elements
-        std::vector<std::uint64_t> shape;
-        std::uint64_t elements = 1;
-        if (what.kind != value::sequence) fail("has no shape", name);
-        for (const value* extent : what.items) {
-            const auto count = static_cast<std::uint64_t>(extent->integer); // negative: too large
-            if (extent->kind != value::number || shape.size() == 2 || (count != 0 && count > most / elements))
-                fail("has a shape that is not read", name);
-            if (count != 0) elements *= count;
-            shape.push_back(count);
-        }
-        return shape;
-    }
-    /// Checks that `stored` bytes can hold the elements; escaped ones take up to twice as many.
-    void check_length(const torch_file::array& one, std::uint64_t stored) const {
-        const std::uint64_t least = one.elements() * one.width;
-        if (one.escaped ? stored < least || stored > 2 * least : stored != least)
-            fail(fmt::format("has {} bytes for {} elements", stored, one.elements()), one.name, errc::corrupt);
-    }
-
-    /// State of a NumPy array: version, shape, type, columns first, data.
-    void fill_numpy(torch_file::array& one, const value& from) const {
-        const value* const state = from.state;
-        if (state == nullptr || state->kind != value::sequence || state->items.size() != 5)
-            fail("is not a NumPy array", one.name);
-        one.shape = shape_of(*state->items[1], one.name);
-        const value& type = *state->items[2];
-        const std::string code =
-            calls(type, "numpy dtype") && !type.items[1]->items.empty() ? type.items[1]->items[0]->text : "";
-        const bool big_endian =
-            type.state != nullptr && type.state->items.size() > 1 && type.state->items[1]->text == ">";
-        static constexpr std::string_view codes[] = {"i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"};
-        if (std::ranges::find(codes, code) == std::end(codes) || big_endian)
-            fail("has elements of type '" + code + "', integers are needed", one.name);
-        one.is_signed = code[0] == 'i';
-        one.width = static_cast<unsigned>(code[1] - '0');
-        if (state->items[3]->integer != 0 && one.shape.size() > 1) fail("is stored by columns", one.name);
-        const value* data = state->items[4];
-        if (calls(*data, "_codecs encode") && !data->items[1]->items.empty()) data = data->items[1]->items[0];
-        const bool empty = calls(*data, "__builtin__ bytes") || calls(*data, "builtins bytes");
-        if (data->kind != value::data && !empty) fail("has no data", one.name);
-        one.offset = data->offset;
-        one.length = data->length;
-        one.escaped = data->escaped;
-        check_length(one, one.length);
     }
 
     /// Arguments of a tensor: storage, offset, shape, strides. A storage: ("storage", type, key, device, elements).
@@ -383,8 +75,8 @@ private:
         if (type == std::end(types))
             fail("has elements of type '" + storage[1]->text + "', integers are needed", one.name);
         one.width = type->second;
-        one.is_signed = type->first != "torch ByteStorage";
-        one.shape = shape_of(*arguments[2], one.name);
+        one.type = type->first == "torch ByteStorage" ? 'u' : 'i';
+        one.shape = pickled_shape(*arguments[2], file_->path(), one.name);
         std::uint64_t stride = 1;
         const auto& strides = arguments[3]->items;
         for (std::size_t i = one.shape.size(); i-- > 0; stride *= one.shape[i])
@@ -395,7 +87,7 @@ private:
         if (skipped > length / one.width) fail("begins after the end of its storage", one.name, errc::corrupt);
         one.offset = begin + skipped * one.width;
         one.length = std::min(length - skipped * one.width, one.elements() * one.width);
-        check_length(one, one.length);
+        one.check_length(file_->path(), one.name);
     }
 
     const gneiss::plain_file* file_;
@@ -474,12 +166,6 @@ private:
 
 } // namespace
 
-std::uint64_t torch_file::array::elements() const noexcept {
-    std::uint64_t count = 1;
-    for (const std::uint64_t extent : shape) count *= extent;
-    return count;
-}
-
 torch_file::torch_file(const std::filesystem::path& path) : file_(gneiss::plain_file::open(path)) {
     constexpr std::size_t buffer = std::size_t{64} << 10;
     const std::uint64_t size = file_.size();
@@ -490,7 +176,7 @@ torch_file::torch_file(const std::filesystem::path& path) : file_(gneiss::plain_
         for (const std::string& name : archive.names()) {
             if (!name.ends_with("/data.pkl")) continue;
             const auto [begin, length] = archive.stored(name);
-            torch_range bytes(file_, begin, length, buffer);
+            file_range bytes(file_, begin, length, buffer);
             pickle_reader pickle(bytes);
             arrays_ = array_maker(file_, &archive, name.substr(0, name.size() - std::string_view("data.pkl").size()))
                           .arrays_of(pickle.read());
@@ -500,7 +186,7 @@ torch_file::torch_file(const std::filesystem::path& path) : file_(gneiss::plain_
             errc::invalid_format, "is a zip archive without data.pkl: not a file of torch.save", {.path = path});
     }
     // The older format: a magic number, a version and the properties of the machine come first, each pickled alone.
-    torch_range bytes(file_, 0, size, buffer);
+    file_range bytes(file_, 0, size, buffer);
     pickle_reader pickle(bytes);
     const value* object = &pickle.read();
     if (object->kind == value::number)
@@ -517,46 +203,6 @@ const torch_file::array& torch_file::at(std::string_view name) const {
         fmt::format(
             "has no array {}; it has {}", name, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))),
         {.path = path()});
-}
-
-struct torch_file::reader::state {
-    torch_range from;
-    array what;
-    std::vector<std::byte> bytes{};
-
-    /// Reads bytes as they were before protocol 2 stored them as text.
-    void read_bytes(std::span<std::byte> out) {
-        if (!what.escaped) return from.read(out);
-        for (std::byte& byte : out) {
-            from.read({&byte, 1});
-            if (byte < std::byte{0x80}) continue;
-            std::byte next{};
-            from.read({&next, 1});
-            if ((byte & std::byte{0xfe}) != std::byte{0xc2} || (next & std::byte{0xc0}) != std::byte{0x80})
-                from.fail("is not the text of bytes", errc::corrupt);
-            byte = (byte << 6) | (next & std::byte{0x3f});
-        }
-    }
-};
-
-torch_file::reader::reader(const torch_file& file, const array& from)
-    : state_(new state{.from = {file.file_, from.offset, from.length, std::size_t{256} << 10}, .what = from}) {}
-torch_file::reader::reader(reader&&) noexcept = default;
-torch_file::reader::~reader() = default;
-
-void torch_file::reader::read(std::span<std::int64_t> out) {
-    const unsigned width = state_->what.width;
-    state_->bytes.resize(out.size() * width);
-    state_->read_bytes(state_->bytes);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        std::uint64_t bits = 0;
-        std::memcpy(&bits, state_->bytes.data() + i * width, width);
-        const unsigned unused = 64 - 8 * width;
-        if (!state_->what.is_signed && width == 8 && bits >> 63 != 0)
-            state_->from.fail("is too large for a signed integer", errc::out_of_range);
-        out[i] = state_->what.is_signed ? std::bit_cast<std::int64_t>(bits << unused) >> unused
-                                        : static_cast<std::int64_t>(bits);
-    }
 }
 
 void write_columns(const torch_file& from, std::span<const std::string> names, const std::filesystem::path& to) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gneiss/storage/io/plain_file.hpp>
+
+#include "kit/graph/pickle.hpp"
 
 /// Arrays of integers that torch.save wrote, such as the splits of OGB's graphs for link prediction.
 namespace programs {
@@ -22,15 +22,8 @@ namespace programs {
 /// Errors: `gneiss::io_error`; errc::invalid_format and errc::unsupported with path and offset.
 class torch_file {
 public:
-    struct array {
+    struct array : pickled_array {
         std::string name;
-        std::vector<std::uint64_t> shape;
-        std::uint64_t offset = 0, length = 0; ///< place in the file [bytes]
-        unsigned width = 8;                   ///< of an element [bytes]
-        bool is_signed = true;
-        bool escaped = false; ///< bytes from 0x80 on are two bytes of UTF-8 each, as protocol 2 stores them
-
-        [[nodiscard]] std::uint64_t elements() const noexcept;
     };
 
     explicit torch_file(const std::filesystem::path& path);
@@ -40,18 +33,9 @@ public:
     /// Throws errc::not_found, naming the arrays that are there.
     [[nodiscard]] const array& at(std::string_view name) const;
 
-    /// Reads an array from its first element on. Outlived by its file.
-    class reader {
-    public:
-        reader(const torch_file& file, const array& from);
-        reader(reader&&) noexcept;
-        ~reader();
-        /// Reads the next elements as 64-bit integers. Throws errc::corrupt where the data end early or do not fit.
-        void read(std::span<std::int64_t> out);
-
-    private:
-        struct state;
-        std::unique_ptr<state> state_;
+    /// Reads an array. Outlived by its file.
+    struct reader : pickled_array_reader {
+        reader(const torch_file& file, const array& from) : pickled_array_reader(file.file_, from) {}
     };
 
 private:
