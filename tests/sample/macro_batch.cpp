@@ -169,6 +169,65 @@ TEST_CASE("batches drawn from complete lists are the samples of the whole graph,
     }
 }
 
+TEST_CASE("the lists of one hop are drawn from, hop by hop, not sliced") {
+    const csr_graph<> of = graph();
+    made m(of, parse_fanout("all"), second_stage::lists, serial_executor{}, every(1));
+    CHECK(!m.macro.sliced());
+    mini_batch_arena arena, other;
+    const neighbor_options hops{.fanout = parse_fanout("4,3"), .relations = true};
+    second_stage_sampler second(hops, 23);
+    neighbor_sampler<> whole(hops, 23);
+    const auto found = second.sample(key, m.macro, every(15), serial_executor{}, arena);
+    const auto expected = whole.sample(key, of, std::span<const node_id>(every(15)), serial_executor{}, other);
+    CHECK(std::ranges::equal(found.nodes, expected.nodes));
+    CHECK(std::ranges::equal(found.neighbors, expected.neighbors));
+}
+
+TEST_CASE("batches that were drawn ahead are the samples of the graph, whoever copied the macro-batch") {
+    const csr_graph<> of = graph();
+    const neighbor_options hops{.fanout = parse_fanout("4,3"), .relations = true};
+    neighbor_sampler<> whole(hops, 23);
+    mini_batch_arena arena, other;
+    macro_batch_builder builder;
+    builder.begin_drawn();
+    const auto seeds_of = [](std::uint64_t k) { return every(static_cast<node_id>(20 + k)); };
+    const auto key_of = [](std::uint64_t k) { return batch_key{3, {1, 0, k}}; };
+    std::uint64_t edges = 0;
+    for (std::uint64_t k = 0; k < 3; ++k) {
+        const auto seeds = seeds_of(k);
+        const auto drawn = whole.sample(key_of(k), of, std::span<const node_id>(seeds), tbb_executor(2), other);
+        builder.add_drawn(drawn, tbb_executor(2));
+        edges += drawn.edges();
+    }
+    const mini_batch block = builder.end_drawn(large_key, arena);
+    aligned_buffer<std::byte, mini_batch::alignment> elsewhere(block.bytes().size());
+    std::memcpy(elsewhere.data(), block.bytes().data(), elsewhere.size());
+    const macro_batch macro(mini_batch::attach(std::span<const std::byte>(elsewhere.data(), elsewhere.size())));
+    CHECK(macro.drawn() == 3);
+    CHECK(macro.edges() == edges);
+    CHECK(builder.in_last_hop().size() == macro.nodes());
+    second_stage_sampler second(hops, 99);
+    for (std::uint64_t k = 0; k < 3; ++k) {
+        const auto seeds = seeds_of(k);
+        const auto found = second.sample(key_of(k), macro, seeds, serial_executor{}, arena);
+        const auto expected = whole.sample(key_of(k), of, std::span<const node_id>(seeds), serial_executor{}, other);
+        CHECK(std::ranges::equal(found.nodes, expected.nodes));
+        CHECK(std::ranges::equal(found.node_counts, expected.node_counts));
+        CHECK(std::ranges::equal(found.offsets, expected.offsets));
+        CHECK(std::ranges::equal(found.neighbors, expected.neighbors));
+        CHECK(std::ranges::equal(found.relations, expected.relations));
+        for (std::size_t v = 0; v < found.nodes.size(); ++v) CHECK(macro.ids()[found.numbers[v]] == found.nodes[v]);
+    }
+    CHECK_THROWS_WITH_AS((void)second.sample(key_of(3), macro, seeds_of(3), serial_executor{}, arena),
+        doctest::Contains("batch 3 was not drawn ahead"), error);
+    CHECK_THROWS_WITH_AS((void)second.sample(key_of(1), macro, seeds_of(2), serial_executor{}, arena),
+        doctest::Contains("for other seeds"), error);
+    std::vector<std::uint32_t> degrees(1);
+    CHECK_THROWS_AS(macro.degrees(std::vector<node_id>{0}, neighbor_direction::in, degrees), error);
+    builder.begin_drawn(); // a macro-batch that trains nothing
+    CHECK(macro_batch(builder.end_drawn(large_key, arena)).nodes() == 0);
+}
+
 TEST_CASE("macro-batches do not depend on the executor") {
     const csr_graph<> of = graph();
     for (const second_stage form : {second_stage::hops, second_stage::lists}) {

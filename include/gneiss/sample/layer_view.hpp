@@ -92,6 +92,32 @@ public:
         });
     }
 
+    /// Removes the edges from some sources of layer i, as if they had not been sampled; lists by source too, if they
+    /// were built. O(edges). Precondition, not checked: i < size().
+    /// \param absent  [sources of the layer] not 0: its edges are removed
+    void drop_edges(std::size_t i, std::span<const std::uint8_t> absent) {
+        layer_view& view = views_[i];
+        buffers& to = memory_[i];
+        const bool both = !view.by_source_offsets.empty();
+        std::vector<std::uint32_t>&offsets = to.kept_offsets, &neighbors = to.kept_neighbors,
+        &relations = to.kept_relations;
+        offsets.assign(1, 0);
+        neighbors.clear();
+        relations.clear();
+        for (std::size_t t = 0; t < view.targets; ++t) {
+            for (std::uint32_t e = view.offsets[t]; e < view.offsets[t + 1]; ++e) {
+                if (absent[view.neighbors[e]] != 0) continue;
+                neighbors.push_back(view.neighbors[e]);
+                if (!view.relations.empty()) relations.push_back(view.relations[e]);
+            }
+            offsets.push_back(static_cast<std::uint32_t>(neighbors.size()));
+        }
+        view.offsets = offsets;
+        view.neighbors = neighbors;
+        view.relations = relations;
+        if (both) transpose(view, to);
+    }
+
     /// Returns the number of layers.
     [[nodiscard]] std::size_t size() const noexcept { return views_.size(); }
     /// Returns layer i, from 0. Precondition, not checked: i < size().
@@ -100,8 +126,8 @@ public:
     [[nodiscard]] std::size_t memory_bytes() const noexcept {
         std::size_t sum = 0;
         for (const buffers& b : memory_)
-            for (const auto* list :
-                {&b.offsets, &b.neighbors, &b.by_source_offsets, &b.by_source_edges, &b.edge_target})
+            for (const auto* list : {&b.offsets, &b.neighbors, &b.by_source_offsets, &b.by_source_edges, &b.edge_target,
+                     &b.kept_offsets, &b.kept_neighbors, &b.kept_relations})
                 sum += list->size() * sizeof(std::uint32_t);
         return sum;
     }
@@ -111,6 +137,7 @@ public:
 private:
     struct buffers {
         std::vector<std::uint32_t> offsets, neighbors, by_source_offsets, by_source_edges, edge_target;
+        std::vector<std::uint32_t> kept_offsets, kept_neighbors, kept_relations; // of `drop_edges`
     };
 
     /// Builds the transposed lists by a counting sort of the edges by source.

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/sample/detail/layered_arrays.hpp>
+#include <gneiss/sample/detail/node_numbering.hpp>
 #include <gneiss/sample/excluded_edge.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/mini_batch.hpp>
@@ -26,12 +29,14 @@ namespace gneiss {
 
 /// The lists of a macro-batch, from which its batches are sampled.
 enum class second_stage : std::uint8_t {
-    hops, ///< each hop's own, as drawn: a batch is a slice, with as many neighbors as sampling in one stage
-    lists ///< one per node, the union of those that the hops drew: batches draw from it, as in the thesis
+    hops,  ///< each hop's own, as drawn: a batch is a slice, with as many neighbors as sampling in one stage
+    lists, ///< one per node, the union of those that the hops drew: batches draw from it, as in the thesis
+    drawn  ///< those of each batch, drawn ahead: nothing is left to draw
 };
 
 /// The sampled neighborhood of a large batch as a graph in numbers of its own, from 0: the large batch's nodes first,
-/// ascending by id. A view of one block of memory without pointers, which may be copied to another device.
+/// ascending by id; with `second_stage::drawn` the samples of its batches, and their nodes in any order. A view of one
+/// block of memory without pointers, which may be copied to another device.
 ///
 /// With `second_stage::lists` it is a `neighbor_source`: nodes have one list, ascending by (id, relation), whatever
 /// direction is asked for; those drawn by the last hop alone have none. `id_of` is the id in the dataset.
@@ -52,13 +57,22 @@ public:
           offsets_(block.get<const std::uint32_t>("offsets")),
           neighbors_(block.get<const std::uint32_t>("neighbors")),
           relations_(block.get<const relation_id>("edge_relations")) {
+        bool drawn = false, lists = false;
+        block.for_each_array([&](std::string_view name, std::size_t, auto) {
+            drawn = drawn || name == "starts";
+            lists = lists || name == "lists";
+        });
+        if (drawn) {
+            view_drawn(block);
+            return;
+        }
         std::size_t offsets = 0;
         for (std::size_t h = 0; h + 1 < node_counts_.size(); ++h) offsets += node_counts_[h] + std::size_t{1};
-        sliced_ = edge_counts_.size() == node_counts_.size();
-        if (!sliced_) offsets = node_counts_.size() < 2 ? 0 : node_counts_[node_counts_.size() - 2] + std::size_t{1};
-        if (node_counts_.empty() || (!sliced_ && edge_counts_.size() != 2) || offsets_.size() != offsets ||
-            edge_counts_.back() != neighbors_.size() || node_counts_.back() != ids_.size() ||
-            (!relations_.empty() && relations_.size() != neighbors_.size()))
+        sliced_ = !lists;
+        if (lists) offsets = node_counts_.size() < 2 ? 0 : node_counts_[node_counts_.size() - 2] + std::size_t{1};
+        if (node_counts_.empty() || edge_counts_.size() != (lists ? 2 : node_counts_.size()) ||
+            offsets_.size() != offsets || edge_counts_.back() != neighbors_.size() ||
+            node_counts_.back() != ids_.size() || (!relations_.empty() && relations_.size() != neighbors_.size()))
             throw error(errc::invalid_argument, "these arrays are not a macro-batch: their sizes differ");
     }
 
@@ -71,12 +85,28 @@ public:
     /// Returns the id of each node.
     [[nodiscard]] std::span<const node_id> ids() const noexcept { return ids_; }
     /// Returns the ids of the large batch, ascending: numbers 0, 1, ….
-    [[nodiscard]] std::span<const node_id> large_batch() const noexcept { return ids_.first(node_counts_.front()); }
+    [[nodiscard]] std::span<const node_id> large_batch() const noexcept {
+        return ids_.first(node_counts_.empty() ? 0 : node_counts_.front());
+    }
     [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return ids_[v]; }
     /// Returns the number of hops of the lists.
     [[nodiscard]] std::size_t hops() const noexcept { return node_counts_.size() - 1; }
     /// True if each hop has lists of its own.
     [[nodiscard]] bool sliced() const noexcept { return sliced_; }
+    /// Returns the number of batches that are drawn already.
+    [[nodiscard]] std::size_t drawn() const noexcept { return starts_.empty() ? 0 : starts_.size() / 3 - 1; }
+    /// Returns the sample of batch `i` of those, with ids that are numbers in the macro-batch. Precondition, not
+    /// checked: i < drawn().
+    [[nodiscard]] neighbor_sample<> batch(const batch_key& key, std::size_t i) const {
+        const auto part = [&](auto all, std::size_t array) {
+            return all.subspan(static_cast<std::size_t>(starts_[3 * i + array]),
+                static_cast<std::size_t>(starts_[3 * (i + 1) + array] - starts_[3 * i + array]));
+        };
+        const std::size_t counts = node_counts_.size() / drawn();
+        return {key, part(numbers_, 0), node_counts_.subspan(i * counts, counts),
+            edge_counts_.subspan(i * counts, counts), part(offsets_, 1), part(neighbors_, 2),
+            relations_.empty() ? relations_ : part(relations_, 2), {}};
+    }
     /// True if edges have relations.
     [[nodiscard]] bool relations() const noexcept { return !relations_.empty(); }
 
@@ -137,8 +167,21 @@ public:
     }
 
 private:
+    void view_drawn(const mini_batch& block) {
+        numbers_ = block.get<const std::uint32_t>("numbers");
+        starts_ = block.get<const std::uint64_t>("starts");
+        const auto ends = [&](std::size_t array, std::size_t size) {
+            return starts_[array] == 0 && starts_[starts_.size() - 3 + array] == size;
+        };
+        if (starts_.size() < 3 || starts_.size() % 3 != 0 || !ends(0, numbers_.size()) || !ends(1, offsets_.size()) ||
+            !ends(2, neighbors_.size()) || node_counts_.size() != edge_counts_.size() ||
+            (drawn() == 0 ? !node_counts_.empty() : node_counts_.size() % drawn() != 0) ||
+            (!relations_.empty() && relations_.size() != neighbors_.size()))
+            throw error(
+                errc::invalid_argument, "these arrays are not the batches of a macro-batch: their sizes differ");
+    }
     void check_lists() const {
-        if (sliced_)
+        if (sliced_ || !starts_.empty())
             throw error(errc::invalid_argument, "a macro-batch with the lists of each hop is sliced, not sampled");
     }
 
@@ -147,6 +190,8 @@ private:
     std::span<const std::uint32_t> node_counts_, edge_counts_, offsets_, neighbors_;
     std::span<const relation_id> relations_;
     bool sliced_ = false;
+    std::span<const std::uint32_t> numbers_; // of drawn batches' nodes
+    std::span<const std::uint64_t> starts_;  // of each batch and past the last: its first number, offset, neighbor
 };
 static_assert(neighbor_source<macro_batch> && sizeof(node_id) == sizeof(std::uint32_t));
 
@@ -175,6 +220,7 @@ public:
                                    bytes(drawn.node_counts.size(), 4) + bytes(counts, 4) + bytes(offsets.size(), 4) +
                                    bytes(edges, 4) + bytes(drawn.relations.empty() ? 0 : edges, sizeof(relation_id))),
                 drawn.key);
+        if (lists) to.add<std::byte>("lists", 0);
         std::ranges::copy(drawn.nodes, to.add<node_id>("sample_nodes", drawn.nodes.size()).begin());
         std::ranges::copy(drawn.node_counts, to.add<std::uint32_t>("node_counts", drawn.node_counts.size()).begin());
         const auto edge_counts = to.add<std::uint32_t>("edge_counts", counts);
@@ -201,6 +247,57 @@ public:
         });
         return to;
     }
+
+    /// Starts a macro-batch of batches that are drawn ahead.
+    void begin_drawn() {
+        numbering_.begin(1024, numbering_.most_ids);
+        node_counts_.clear(), edge_counts_.clear(), numbers_.clear(), drawn_offsets_.clear(), neighbors_.clear();
+        relations_.clear();
+        last_hop_.clear();
+        batch_starts_.assign(3, 0);
+    }
+    /// Adds the sample of the next batch. Cost: O(sample).
+    template <executor E>
+    void add_drawn(const neighbor_sample<>& batch, const E& executor) {
+        const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+        const std::size_t first = numbers_.size();
+        numbers_.resize(first + batch.nodes.size());
+        numbering_.number(batch.nodes, std::span(numbers_).subspan(first), executor);
+        append(node_counts_, batch.node_counts);
+        append(edge_counts_, batch.edge_counts);
+        append(drawn_offsets_, batch.offsets);
+        append(neighbors_, batch.neighbors);
+        append(relations_, batch.relations);
+        for (const std::size_t end : {numbers_.size(), drawn_offsets_.size(), neighbors_.size()})
+            batch_starts_.push_back(end);
+        last_hop_.resize(numbering_.nodes().size(), false);
+        if (batch.hops() == 0) return;
+        for (std::size_t e = batch.edge_counts[batch.hops() - 1]; e < batch.edges(); ++e)
+            last_hop_[numbers_[first + batch.neighbors[e]]] = true;
+    }
+    /// Makes the block of the batches added.
+    mini_batch end_drawn(const batch_key& key, mini_batch_arena& arena) {
+        const auto bytes = [](const auto& all) { return mini_batch::array_bytes(all.size(), sizeof(*all.data())); };
+        mini_batch to =
+            mini_batch::format(arena.reserve(mini_batch::header_bytes() + bytes(numbering_.nodes()) +
+                                   bytes(node_counts_) + bytes(edge_counts_) + bytes(drawn_offsets_) +
+                                   bytes(neighbors_) + bytes(relations_) + bytes(numbers_) + bytes(batch_starts_)),
+                key);
+        const auto write = [&](const char* name, const auto& all) {
+            std::ranges::copy(all, to.add<std::remove_cvref_t<decltype(*all.data())>>(name, all.size()).begin());
+        };
+        write("sample_nodes", numbering_.nodes());
+        write("node_counts", node_counts_);
+        write("edge_counts", edge_counts_);
+        write("offsets", drawn_offsets_);
+        write("neighbors", neighbors_);
+        write("edge_relations", relations_);
+        write("numbers", numbers_);
+        write("starts", batch_starts_);
+        return to;
+    }
+    /// Returns, for each node of those batches, true if a batch drew it in its last hop.
+    [[nodiscard]] const std::vector<bool>& in_last_hop() const noexcept { return last_hop_; }
 
 private:
     static constexpr std::size_t grain = 1024;
@@ -256,6 +353,12 @@ private:
     std::vector<std::size_t> starts_;
     std::vector<std::uint32_t> offsets_;
     std::vector<neighbor> united_;
+
+    detail::node_numbering<node_id> numbering_; // of drawn batches, with the members below
+    std::vector<std::uint32_t> node_counts_, edge_counts_, numbers_, drawn_offsets_, neighbors_;
+    std::vector<relation_id> relations_;
+    std::vector<std::uint64_t> batch_starts_;
+    std::vector<bool> last_hop_;
 };
 
 /// Sample of a batch within a macro-batch: `nodes` are ids of the dataset.
@@ -269,9 +372,9 @@ struct macro_batch_sample : neighbor_sample<> {
 ///     second_stage_sampler sampler({.fanout = parse_fanout("10,10")}, seed);
 ///     const macro_batch_sample sample = sampler.sample(key, macro, seeds, executor, arena);
 ///
-/// A slice is the sample that the first stage drew of each node, hop by hop. A batch drawn from complete lists is the
-/// sample of a `neighbor_sampler` in the whole graph.
-/// Cost: O(sampled edges). Scratch is kept: one sampler per thread. Source: Joestar, thesis, §5.2.1.
+/// A batch that was drawn ahead is copied. A slice is the sample that the first stage drew of each node, hop by hop. A
+/// batch drawn from complete lists is the sample of a `neighbor_sampler` in the whole graph. Cost: O(sampled edges).
+/// Scratch is kept: one sampler per thread. Source: Joestar, thesis, §5.2.1.
 class second_stage_sampler {
 public:
     /// \param drawn  of each hop, from the only lists; a slice takes all neighbors, and relations if `drawn` has them
@@ -289,6 +392,7 @@ public:
     macro_batch_sample sample(const batch_key& key, const macro_batch& from, std::span<const node_id> seeds,
         const E& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded = {}) {
         if (!excluded.empty()) throw error(errc::invalid_argument, "batches of a macro-batch exclude no edges");
+        if (from.drawn() != 0) return copy(key, from, seeds, arena);
         from.numbers_of(seeds, numbers_);
         const std::span<const node_id> numbers(numbers_);
         if (!from.sliced()) {
@@ -304,6 +408,37 @@ public:
     }
 
 private:
+    [[nodiscard]] macro_batch_sample copy(
+        const batch_key& key, const macro_batch& from, std::span<const node_id> seeds, mini_batch_arena& arena) const {
+        if (key.number.index >= from.drawn()) throw error(errc::out_of_range, to_string(key) + " was not drawn ahead");
+        const neighbor_sample<> drawn = from.batch(key, static_cast<std::size_t>(key.number.index));
+        if (relations_ && drawn.relations.empty() && drawn.edges() != 0)
+            throw error(errc::invalid_argument, "the macro-batch has no relations");
+        if (!std::ranges::equal(
+                seeds, drawn.nodes.first(drawn.seeds()), {}, {}, [&](node_id v) { return from.ids()[v]; }))
+            throw error(errc::invalid_argument, to_string(key) + " was drawn ahead for other seeds");
+        const auto bytes = [](const auto& all) { return mini_batch::array_bytes(all.size(), sizeof(*all.data())); };
+        const std::span<const relation_id> relations = relations_ ? drawn.relations : std::span<const relation_id>();
+        mini_batch to = mini_batch::format(
+            arena.reserve(mini_batch::header_bytes() + 2 * bytes(drawn.nodes) + bytes(drawn.node_counts) +
+                bytes(drawn.edge_counts) + bytes(drawn.offsets) + bytes(drawn.neighbors) + bytes(relations)),
+            key);
+        const auto write = [&](const char* name, const auto& all) {
+            const auto at = to.add<std::remove_cvref_t<decltype(*all.data())>>(name, all.size());
+            std::ranges::copy(all, at.begin());
+            return at;
+        };
+        for (node_id& v : write("sample_nodes", drawn.nodes)) v = from.ids()[v];
+        write("node_counts", drawn.node_counts);
+        write("edge_counts", drawn.edge_counts);
+        write("offsets", drawn.offsets);
+        write("neighbors", drawn.neighbors);
+        write("edge_relations", relations);
+        to.add<edge_index>("edge_ids", 0);
+        const std::span<const std::uint32_t> numbers = write("numbers", drawn.nodes);
+        return {neighbor_sample<>::of(to), numbers};
+    }
+
     template <executor E>
     void slice(const macro_batch& from, std::size_t hop, const E& executor) {
         const std::span<const node_id> known = slice_.nodes();
