@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -209,6 +210,8 @@ static_assert(train_backend<cpu_embedding_backend<link_head>>);
 struct cpu_encoder_backend_options {
     memory_charge encoder{}; ///< holds the charge of the encoder's memory
     bool frozen = false;     ///< leaves the weights as they are
+    /// called with each batch before its forward pass; returns the callbacks of that pass
+    std::function<encoder_hook<float>(training_batch&)> hook{};
 };
 
 /// Computes batches of an encoder on the CPU: forward, the head's loss, backward, a step of the weights.
@@ -253,7 +256,10 @@ public:
 
     void differentiate(training_batch& b) {
         const matrix_view<float> outputs = encode_.forward(weights_, b.layers, b.in,
-            {.training = dropout_key(seed_, b.key), .sources = {.ids = b.nodes}, .hook = {}, .coverage = b.coverage},
+            {.training = dropout_key(seed_, b.key),
+                .sources = {.ids = b.nodes},
+                .hook = options_.hook ? options_.hook(b) : encoder_hook<float>{},
+                .coverage = b.coverage},
             executor_);
         matrix_view<float> gradients = outputs; // in place, unless the backward pass of the last activation reads them
         const layer_surround& last = encode_.factories().back().around();

@@ -199,12 +199,14 @@ public:
         : node_task(settings, {}, 0, std::move(partitioning), std::move(nodes)) {}
 
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
-    /// Throws errc::out_of_range for a training node that is not resident.
+    /// Throws errc::out_of_range for a training node that is not resident; in one partition, all are.
     [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& start, std::uint32_t i) const {
         std::vector<node_id> nodes;
         nodes_(i, nodes);
         for (const node_id v : nodes)
-            if (v >= partitioning_.nodes || !std::ranges::binary_search(start.states[i].resident, partitioning_.of(v)))
+            if (v >= partitioning_.nodes ||
+                (partitioning_.partitions != 1 &&
+                    !std::ranges::binary_search(start.states[i].resident, partitioning_.of(v))))
                 throw error(errc::out_of_range,
                     "node " + std::to_string(v) + " trains in state " + std::to_string(i) +
                         ", where it is not resident");

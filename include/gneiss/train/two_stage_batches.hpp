@@ -25,8 +25,10 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/trace_recorder.hpp>
+#include <gneiss/order/plan.hpp>
 #include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/macro_batch.hpp>
+#include <gneiss/sample/node_batches.hpp>
 #include <gneiss/storage/detail/state_prefetcher.hpp>
 #include <gneiss/storage/feature/sparse_rows.hpp>
 #include <gneiss/train/features.hpp>
@@ -35,8 +37,10 @@
 
 namespace gneiss {
 
-/// Appends the nodes of large batch `index` of an epoch, ascending: a pure function, called by the loading thread.
-using nodes_of_large_batch = std::function<void(std::uint64_t epoch, std::uint64_t index, std::vector<node_id>& nodes)>;
+/// Writes the nodes of macro-batch `index` of an epoch, whose plan has `state` there, ascending: a pure function,
+/// called by the loading thread just before these nodes are sampled.
+using nodes_of_large_batch = std::function<void(
+    std::uint64_t epoch, std::uint64_t index, const buffer_state& state, std::vector<node_id>& nodes)>;
 
 /// Options of macro-batches.
 struct macro_batch_options {
@@ -46,6 +50,13 @@ struct macro_batch_options {
     std::uint64_t bytes = 0;
     bool delta = true;               ///< rows that the macro-batch before holds stay, and are not read again
     trace_recorder* trace = nullptr; ///< gets a track of the loading thread; outlives the buffer
+    /// true for nodes of a macro-batch outside of its partitions; none: all are inside. Called by the loading thread.
+    std::function<bool(node_id)> outside{};
+    /// called by the loading thread with each macro-batch, before it is acquired
+    std::function<void(std::uint64_t epoch, std::uint64_t index, const macro_batch&)> made{};
+    bool halo_features = false; ///< features of nodes outside are moved, if a batch may read them; else they are zeros
+    std::uint64_t batch = 0;    ///< `second_stage::drawn`: most nodes of a batch
+    std::uint64_t seed = 0;     ///< `second_stage::drawn`: of the order of nodes
 };
 
 /// Macro-batches so far, and what was moved for them.
@@ -87,7 +98,9 @@ private:
 /// large batch, and the features of its nodes, moved from the tier that holds everything into a small, fast one.
 ///
 ///     macro_batch_buffer buffer(make_sampler(graph, sampler_kind::neighbor, hops, seed), features,
-///         [&](auto epoch, auto m, auto& nodes) { large_batches(training, 100'000, seed, epoch).choose(m, nodes); },
+///         [&](auto epoch, auto m, auto&, auto& nodes) {
+///             large_batches(training, 100'000, seed, epoch).choose(m, nodes);
+///         },
 ///         {.rows = 4'000'000}, executor, budget);
 ///
 /// The rows of two macro-batches, that in training and the next one, share one table of slots: a row that both hold is
@@ -113,8 +126,8 @@ public:
           held_(~std::uint64_t{0}, sparse() ? 0 : static_cast<std::size_t>(options.rows), slot_table_kind::hashed) {
         if (const auto* rows = std::get_if<feature_rows>(&features); rows != nullptr && rows->cache != nullptr)
             throw error(errc::invalid_argument, "macro-batches hold their rows: the source needs no cache");
-        loader_.emplace([this](const buffer_state& s) { return make(s.resident.front()); },
-            [](const buffer_state&) { return true; }, open_track(options.trace, "first stage"), "make macro-batch");
+        loader_.emplace([this](const buffer_state& s) { return make(s); }, [](const buffer_state&) { return true; },
+            open_track(options.trace, "first stage"), "make macro-batch");
     }
 
     /// Returns the memory: rows with their slots, and two macro-batches.
@@ -139,14 +152,15 @@ public:
         return detail::columns_of(resident().sparse(), resident().columns());
     }
 
-    /// Starts an epoch of `macro_batches` at number `first`; the first ones are made at once, or when no macro-batch of
-    /// an earlier epoch is held.
-    void begin_epoch(std::uint64_t epoch, std::uint32_t macro_batches, std::uint32_t first) {
+    /// Starts an epoch of a macro-batch for each state, at number `first`; the first ones are made at once, or when no
+    /// macro-batch of an earlier epoch is held.
+    void begin_epoch(std::uint64_t epoch, const epoch_plan& states, std::uint32_t first) {
         loader_->begin(
-            macro_batches,
-            [this, epoch](std::uint64_t index) { // called by the loading thread, before `make`
+            states.size(),
+            [this, epoch, plan = states](std::uint64_t index) { // called by the loading thread, before `make`
                 epoch_ = epoch;
-                return buffer_state{.resident = {static_cast<partition_id>(index)}, .edge_buckets = {}};
+                index_ = index;
+                return plan[static_cast<std::size_t>(index)];
             },
             first);
     }
@@ -163,6 +177,7 @@ public:
         loader_->forget([this] {
             rows_ = {};
             scratch_ = {};
+            builder_ = {};
             forget_rows();
         });
     }
@@ -173,6 +188,10 @@ public:
         const auto bytes = static_cast<std::size_t>(row_bytes());
         parallel_for(executor_, nodes.size(), 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
+                if (from.slots()[nodes[i]] == no_slot) {
+                    std::ranges::fill(to[i], 0.0F);
+                    continue;
+                }
                 const std::byte* const row = rows_.data() + from.slots()[nodes[i]] * bytes;
                 decode_row(encoded != nullptr ? encoded->type : feature_type::f32, row, to[i]);
                 if (encoded != nullptr && encoded->normalized) normalize_row(to[i]);
@@ -213,15 +232,13 @@ private:
 
     // The functions below are called by the loading thread.
 
-    [[nodiscard]] std::unique_ptr<staged_macro_batch> make(std::uint64_t index) {
+    [[nodiscard]] std::unique_ptr<staged_macro_batch> make(const buffer_state& state) {
         auto made = std::make_unique<staged_macro_batch>();
-        nodes_(epoch_, index, large_);
+        const std::uint64_t index = index_;
+        nodes_(epoch_, index, state, large_);
         const batch_key key{epoch_, {static_cast<std::uint32_t>(index), 0, ~std::uint64_t{0}}}; // of no batch
-        const bool slices = options_.form == second_stage::hops;
         made->arena_.limit(static_cast<std::size_t>(options_.bytes));
-        mini_batch drawn = sampler_.sample(key, large_, executor_, slices ? made->arena_ : scratch_);
-        if (!slices) drawn = builder_.build(neighbor_sample<>::of(drawn), options_.form, executor_, made->arena_);
-        made->graph_ = macro_batch(drawn);
+        made->graph_ = macro_batch(sample(key, made->arena_));
         macro_batch_counts count{.macro_batches = 1, .edges = made->graph_.edges(), .bytes = made->graph_.bytes()};
         if (columns().total() != 0) {
             if (sparse())
@@ -229,20 +246,60 @@ private:
             else
                 stage_dense(index, *made, count);
         }
+        if (options_.made) options_.made(epoch_, index, made->graph_);
         loader_->moved(count.bytes);
         const std::scoped_lock lock(mutex_);
         counts_ += count;
         return made;
     }
 
+    /// Samples the macro-batch of the nodes of `large_`.
+    [[nodiscard]] mini_batch sample(const batch_key& key, mini_batch_arena& to) {
+        if (options_.form == second_stage::hops) return sampler_.sample(key, large_, executor_, to);
+        if (options_.form == second_stage::lists)
+            return builder_.build(
+                neighbor_sample<>::of(sampler_.sample(key, large_, executor_, scratch_)), options_.form, executor_, to);
+        builder_.begin_drawn();
+        if (large_.empty()) return builder_.end_drawn(key, to);
+        const node_batches batches(large_, options_.batch, options_.seed, key.epoch, key.number.state);
+        for (std::uint64_t k = 0; k < batches.size(); ++k) {
+            batches.choose(k, seeds_);
+            const batch_key of{key.epoch, {key.number.state, 0, k}};
+            builder_.add_drawn(neighbor_sample<>::of(sampler_.sample(of, seeds_, executor_, scratch_)), executor_);
+        }
+        return builder_.end_drawn(key, to);
+    }
+    /// Returns true for node `v` of a macro-batch if its features are not moved.
+    [[nodiscard]] bool without(const macro_batch& graph, std::size_t v) const {
+        if (!options_.outside || !options_.outside(graph.ids()[v])) return false;
+        return !options_.halo_features || (graph.drawn() != 0 && !builder_.in_last_hop()[v]);
+    }
     void stage_sparse(std::uint64_t index, staged_macro_batch& to, macro_batch_counts& count) {
-        resident().gather(executor_, to.graph_.ids(), to.sparse_);
+        std::uint64_t rows = to.graph_.nodes();
+        if (options_.outside)
+            rows = stage_some_sparse(to.graph_, to.sparse_);
+        else
+            resident().gather(executor_, to.graph_.ids(), to.sparse_);
         const std::uint64_t bytes =
             8 * to.sparse_.offsets.size() + 4 * to.sparse_.columns.size() + 4 * to.sparse_.values.size();
         if (options_.bytes != 0 && to.graph_.bytes() + bytes > options_.bytes)
             throw over_budget(options_.bytes, {{name(index), to.graph_.bytes() + bytes}});
-        count.rows += to.graph_.nodes();
+        count.rows += rows;
         count.bytes += bytes;
+    }
+    /// Reads the sparse features of the nodes that have them; returns their number.
+    [[nodiscard]] std::uint64_t stage_some_sparse(const macro_batch& graph, sparse_feature_rows& to) {
+        const std::span<const node_id> ids = graph.ids();
+        fresh_.clear();
+        for (std::size_t v = 0; v < ids.size(); ++v)
+            if (!without(graph, v)) fresh_.push_back(ids[v]);
+        resident().gather(executor_, fresh_, to);
+        auto offsets = std::exchange(to.offsets, {});
+        to.offsets.resize(ids.size() + 1);
+        to.offsets[0] = 0;
+        for (std::size_t v = 0, next = 0; v < ids.size(); ++v)
+            to.offsets[v + 1] = offsets[without(graph, v) ? next : ++next];
+        return fresh_.size();
     }
     void stage_dense(std::uint64_t index, staged_macro_batch& to, macro_batch_counts& count) {
         const std::span<const node_id> ids = to.graph_.ids();
@@ -256,7 +313,12 @@ private:
             held_.find(ids, to.slots_);
         else
             std::ranges::fill(to.slots_, no_slot);
-        const auto fresh = static_cast<std::size_t>(std::ranges::count(to.slots_, no_slot));
+        std::size_t fresh = 0;
+        for (std::size_t v = 0; v < ids.size(); ++v) {
+            const bool none = without(to.graph_, v);
+            if (none) to.slots_[v] = no_slot;
+            fresh += to.slots_[v] == no_slot && !none;
+        }
         if (fresh > free_.size())
             throw over_budget(options_.rows * bytes,
                 {{name(index) + (held_ids_.empty() ? "" : " and the one before it"),
@@ -264,7 +326,7 @@ private:
         fresh_.clear();
         places_.clear();
         for (std::size_t v = 0; v < ids.size(); ++v) {
-            if (to.slots_[v] != no_slot) continue;
+            if (to.slots_[v] != no_slot || without(to.graph_, v)) continue;
             to.slots_[v] = free_.back();
             free_.pop_back();
             fresh_.push_back(ids[v]);
@@ -274,12 +336,17 @@ private:
         // Rows of the macro-batch before that this one does not have: its batches read them until it is dropped, and no
         // other macro-batch is made before that.
         if (options_.delta)
-            for (const cache_slot slot : to.slots_) kept_.insert(slot);
+            for (const cache_slot slot : to.slots_)
+                if (slot != no_slot) kept_.insert(slot);
         for (const node_id id : held_ids_)
             if (const cache_slot slot = held_.erase(id); !kept_.take(slot)) free_.push_back(slot);
         kept_.clear();
-        held_ids_.assign(ids.begin(), ids.end());
-        for (std::size_t v = 0; v < ids.size(); ++v) held_.insert(ids[v], to.slots_[v]);
+        held_ids_.clear();
+        for (std::size_t v = 0; v < ids.size(); ++v) {
+            if (to.slots_[v] == no_slot) continue;
+            held_ids_.push_back(ids[v]);
+            held_.insert(ids[v], to.slots_[v]);
+        }
         count.rows += fresh_.size();
         count.bytes += fresh_.size() * bytes;
     }
@@ -342,14 +409,14 @@ private:
     mutable std::mutex mutex_;
     macro_batch_counts counts_;
 
-    std::uint64_t epoch_ = 0; // loading thread only, with the members below
+    std::uint64_t epoch_ = 0, index_ = 0; // loading thread only, with the members below
     macro_batch_builder builder_;
     mini_batch_arena scratch_;
     aligned_buffer<std::byte, 64> rows_; // [rows, row_bytes()], read by `gather` too
     std::vector<cache_slot> free_, places_;
     slot_table held_;               // rows of the macro-batch made last
     std::vector<node_id> held_ids_; // its nodes
-    std::vector<node_id> large_, fresh_;
+    std::vector<node_id> large_, fresh_, seeds_;
     slot_set kept_;
 
     std::optional<detail::state_prefetcher<staged_macro_batch>> loader_; // last: its thread uses the rest
@@ -365,7 +432,8 @@ public:
 
     void begin_epoch(const epoch_start& start) {
         epoch_ = start.epoch;
-        buffer_.begin_epoch(start.epoch, static_cast<std::uint32_t>(start.states.size()), start.from.state);
+        states_ = start.states;
+        buffer_.begin_epoch(start.epoch, start.states, start.from.state);
     }
     [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& /*start*/, std::uint32_t i) {
         staged_ = {}; // of the state before
@@ -379,12 +447,15 @@ public:
     }
     /// Returns the number of the epoch.
     [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
+    /// Returns the states of the epoch.
+    [[nodiscard]] const epoch_plan& states() const noexcept { return states_; }
     /// Returns the macro-batch acquired last, while it is held.
     [[nodiscard]] std::shared_ptr<const staged_macro_batch> staged() const { return staged_.lock(); }
 
 private:
     macro_batch_buffer& buffer_;
     std::uint64_t epoch_ = 0;
+    epoch_plan states_;
     std::weak_ptr<const staged_macro_batch> staged_;
 };
 static_assert(topology<staged_topology>);

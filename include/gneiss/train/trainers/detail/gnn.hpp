@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -77,11 +78,12 @@ void check_task(const Parts& parts) {
     need(on_cpu || !parts.frozen.any(), "frozen parts are for the CPU: a device steps all of them");
     need(!parts.frozen.relations || links != nullptr, "frozen relations are for link prediction");
 }
-/// Returns the backend of the parts: theirs, or the CPU's for their task.
+/// Returns the backend of the parts: theirs, or the CPU's for their task, with `hook`.
 template <class Parts>
-[[nodiscard]] any_backend backend_of(const Parts& parts, std::uint64_t seed, executor_ref executor) {
+[[nodiscard]] any_backend backend_of(const Parts& parts, std::uint64_t seed, executor_ref executor,
+    std::function<encoder_hook<float>(training_batch&)> hook = {}) {
     if (parts.backend != nullptr) return *parts.backend;
-    cpu_encoder_backend_options frozen{.frozen = parts.frozen.weights};
+    cpu_encoder_backend_options frozen{.frozen = parts.frozen.weights, .hook = std::move(hook)};
     if (const auto* links = std::get_if<predicted_links>(&parts.task))
         return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, parts.encode, parts.weights,
             link_head(links->model, links->relations, {.frozen = parts.frozen.relations}), seed, executor,

@@ -18,21 +18,23 @@ namespace detail {
 
 struct joestar_slots {
     joestar_slots(const joestar_options& o, const joestar_parts& parts, executor_ref executor, memory_budget& budget)
-        : large(o, parts),
+        : source(o, parts),
           buffer(
               parts.first_stage, parts.features,
-              [this](std::uint64_t epoch, std::uint64_t i, std::vector<node_id>& to) { large.choose(epoch, i, to); },
-              staging_of(o, large.all_nodes), executor, budget),
+              [this](std::uint64_t epoch, std::uint64_t i, const buffer_state& state, std::vector<node_id>& to) {
+                  source.begin(epoch, i, state, to);
+              },
+              staging_of(o, parts, source.all_nodes), executor, budget),
           topology(buffer),
           task(node_task_of(
-              {o.batch, o.seed}, large.task_of(parts.task, topology), parts.encode.outputs(), {large.all_nodes, 1})),
+              {o.batch, o.seed}, source.task_of(parts.task, topology), parts.encode.outputs(), {source.all_nodes, 1})),
           batches(
               task, topology, [hops = o.second, seed = o.seed] { return second_stage_sampler(hops, seed); }, executor),
           features(buffer, topology),
-          backend(backend_of(parts, o.seed, executor)),
+          backend(backend_of(parts, o.seed, executor, hook_of(parts, topology))),
           reducer(o.replicas.make_reducer()) {}
 
-    large_batch_source large;
+    macro_batch_source source;
     macro_batch_buffer buffer;
     staged_topology topology;
     node_task task;
@@ -48,6 +50,7 @@ struct joestar_slots {
 GNEISS_INLINE joestar_trainer make_joestar(
     const joestar_options& options, const joestar_parts& parts, executor_ref executor, memory_budget& budget) {
     detail::check_task(parts);
+    detail::check_partitions(options, parts);
     auto slots = std::make_shared<detail::joestar_slots>(options, parts, executor, budget);
     const input_columns columns = slots->features.columns();
     if (parts.encode.inputs().total() != columns.total())

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -25,40 +28,107 @@ auto with_nodes(Task& task, std::uint64_t nodes, Use&& use) {
     return use(labels->nodes, labels->labels.empty() ? nodes : std::uint64_t{labels->labels.size()});
 }
 
-/// The large batches of a task's training nodes.
-struct large_batch_source {
-    large_batch_source(const joestar_options& options, const joestar_parts& parts)
-        : most(options.large_batch),
+/// Throws errc::invalid_argument for partitions without histories, on a device, or with lists of each hop.
+inline void check_partitions(const joestar_options& options, const joestar_parts& parts) {
+    const auto need = [](bool holds, const char* what) {
+        if (!holds) throw error(errc::invalid_argument, what);
+    };
+    need((parts.border == nullptr) == (parts.past == nullptr), "a border and histories need each other");
+    if (!parts.border) return;
+    need(parts.backend == nullptr, "histories are read by batches on the CPU, not by another backend");
+    need(options.macro_batches.form ==
+            (options.ahead == sampled_ahead::exact ? second_stage::drawn : second_stage::lists),
+        "batches of partitions are drawn from whole lists of neighbors, second_stage::lists, or exactly ahead, "
+        "second_stage::drawn");
+}
+
+/// The training nodes of macro-batches: large batches, or those of partitions.
+struct macro_batch_source {
+    macro_batch_source(const joestar_options& options, const joestar_parts& parts)
+        : border(parts.border),
+          all_inside(options.ahead == sampled_ahead::off),
+          most(options.large_batch),
           seed(options.seed),
           all_nodes(with_nodes(parts.task, parts.nodes, [&](const auto& nodes, std::uint64_t all) {
               nodes(0, training);
               return all;
           })) {
         if (training.empty()) throw error(errc::invalid_argument, "the list of training nodes is empty");
-        if (most < options.batch)
+        if (border && border->nodes() != all_nodes)
+            throw error(errc::invalid_argument,
+                "partitions of " + std::to_string(border->nodes()) + " nodes for a graph of " +
+                    std::to_string(all_nodes));
+        if (!border && most < options.batch)
             throw error(errc::invalid_argument,
                 "a large batch of " + std::to_string(most) + " nodes is less than a batch of " +
                     std::to_string(options.batch));
     }
-    void choose(std::uint64_t epoch, std::uint64_t index, std::vector<node_id>& to) const {
-        large_batches(training, most, seed, epoch).choose(index, to);
+    /// Writes the training nodes of a macro-batch, ascending.
+    void choose(std::uint64_t epoch, std::uint64_t index, const buffer_state& state, std::vector<node_id>& to) const {
+        if (!border) return large_batches(training, most, seed, epoch).choose(index, to);
+        macro_batch_border inside = *border; // several threads choose
+        inside.enter(state.resident);
+        to.clear();
+        std::ranges::copy_if(training, std::back_inserter(to), [&](node_id v) { return inside[v]; });
+        std::ranges::sort(to);
     }
-    /// Returns the task whose states are large batches, in the epoch that `graph` is in.
+    /// Writes the nodes whose sample is the macro-batch, ascending; none if it trains none. Called by the thread that
+    /// samples within the border.
+    void begin(std::uint64_t epoch, std::uint64_t index, const buffer_state& state, std::vector<node_id>& to) const {
+        choose(epoch, index, state, to);
+        if (!border) return;
+        border->enter(state.resident);
+        if (!all_inside || to.empty()) return;
+        to.clear();
+        for (std::uint64_t v = 0; v < all_nodes; ++v)
+            if ((*border)[static_cast<std::size_t>(v)]) to.push_back(static_cast<node_id>(v));
+    }
+    /// Returns the task whose states are macro-batches, in the epoch that `graph` is in.
     [[nodiscard]] gnn_task task_of(const gnn_task& task, const staged_topology& graph) const {
         gnn_task result = task;
         with_nodes(result, 0, [&](node_task::nodes_of_state& nodes, std::uint64_t /*all*/) {
-            nodes = [this, &graph](std::uint32_t state, std::vector<node_id>& to) { choose(graph.epoch(), state, to); };
+            nodes = [this, &graph](std::uint32_t state, std::vector<node_id>& to) {
+                choose(graph.epoch(), state, graph.states().at(state), to);
+            };
             return 0;
         });
         return result;
     }
 
     std::vector<node_id> training{};
+    std::shared_ptr<macro_batch_border> border;
+    bool all_inside;
     std::uint64_t most, seed, all_nodes;
 };
 
-[[nodiscard]] inline macro_batch_options staging_of(const joestar_options& options, std::uint64_t all_nodes) {
+/// Returns the callbacks of batches that read histories, in the states of `graph`; none without partitions.
+[[nodiscard]] inline std::function<encoder_hook<float>(training_batch&)> hook_of(
+    const joestar_parts& parts, const staged_topology& graph) {
+    if (!parts.border) return {};
+    return [&graph, past = parts.past, inside = macro_batch_border(*parts.border),
+               now = std::pair(~std::uint64_t{0}, std::uint32_t{0})](training_batch& b) mutable {
+        const std::pair at(b.key.epoch, b.key.number.state);
+        if (std::exchange(now, at) != at) inside.enter(graph.states().at(at.second).resident);
+        return past->begin(b, inside, at.first * graph.states().size() + at.second);
+    };
+}
+
+[[nodiscard]] inline macro_batch_options staging_of(
+    const joestar_options& options, const joestar_parts& parts, std::uint64_t all_nodes) {
     macro_batch_options result = options.macro_batches;
+    if (parts.border) {
+        result.outside = [border = parts.border](node_id v) { return !(*border)[v]; };
+        result.halo_features = parts.past->options().halo_features;
+        if (parts.past->on_disk())
+            result.made = [border = parts.border, past = parts.past](
+                              std::uint64_t epoch, std::uint64_t index, const macro_batch& graph) {
+                std::vector<node_id> halo;
+                std::ranges::copy_if(graph.ids(), std::back_inserter(halo), [&](node_id v) { return !(*border)[v]; });
+                past->expect(epoch, static_cast<std::uint32_t>(index), std::move(halo));
+            };
+    }
+    result.batch = options.batch;
+    result.seed = options.seed;
     if (result.rows == 0) result.rows = (result.delta ? 1 : 2) * all_nodes;
     if (result.trace == nullptr) result.trace = options.trace;
     return result;

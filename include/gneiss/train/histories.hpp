@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+// Historical activations: the rows that layers above the first read of nodes outside of a macro-batch.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/checksum.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/model/encoder.hpp>
+#include <gneiss/sample/layer_view.hpp>
+#include <gneiss/sample/macro_batch_border.hpp>
+#include <gneiss/storage/embedding/history_file.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
+#include <gneiss/storage/io/detail/file_checksum.hpp>
+#include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/io_stats.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
+#include <gneiss/train/staleness.hpp>
+#include <gneiss/train/training_batch.hpp>
+
+namespace gneiss {
+
+/// Input of a layer above the first that reads neighbors.
+struct hidden_rows {
+    std::size_t layer = 0;   ///< number of the layer in its encoder
+    std::size_t columns = 0; ///< of its input rows
+
+    friend bool operator==(const hidden_rows&, const hidden_rows&) = default;
+};
+
+/// Returns the layers of an encoder that read neighbors, but the first of them.
+template <class Encoder>
+[[nodiscard]] std::vector<hidden_rows> hidden_rows_of(const Encoder& encode) {
+    std::vector<hidden_rows> result;
+    bool above = false;
+    for (std::size_t i = 0; i < encode.layers(); ++i) {
+        if (!encode.factories()[i].takes_hop()) continue;
+        if (above) result.push_back({i, encode.factories()[i - 1].outputs()});
+        above = true;
+    }
+    return result;
+}
+
+/// Options of histories.
+struct history_options {
+    /// oldest row that is read, in macro-batches since it was pushed: 1 is the one before; 0: none is read, and nothing
+    /// is kept
+    std::uint64_t most_age = std::numeric_limits<std::uint64_t>::max();
+    feature_type type = feature_type::f32; ///< encoding of the rows: f32 or f16
+    bool halo_features = false;            ///< the first layer reads the features of the halo
+};
+
+/// File of histories that exceed memory, with the records of the partitions of macro-batches.
+struct history_store {
+    std::filesystem::path path{};           ///< of the file
+    std::span<const std::uint16_t> parts{}; ///< [nodes] partition of each; outlives the histories
+    std::uint32_t partitions = 0;           ///< their number
+    std::uint64_t most_inside = 0;          ///< most nodes of a macro-batch's partitions
+    std::uint64_t most_halo = 0;            ///< most nodes of its halo
+    std::optional<std::string> versions{};  ///< as `histories::flush` returned; none: a new file
+};
+
+/// Counts of rows that batches read, left out and wrote. Merges by addition.
+struct history_counts {
+    std::uint64_t pulled = 0; ///< rows read by batches, a node and layer each
+    std::uint64_t absent = 0; ///< rows that batches left out: never pushed, or too old
+    std::uint64_t pushed = 0; ///< rows written
+    staleness_histogram ages; ///< of the rows read [macro-batches]
+
+    history_counts& operator+=(const history_counts& other) noexcept {
+        pulled += other.pulled;
+        absent += other.absent;
+        pushed += other.pushed;
+        ages += other.ages;
+        return *this;
+    }
+};
+
+/// The last activations of all nodes: a row for each layer above the first that reads neighbors, in memory or in a
+/// file.
+///
+///     histories past(hidden_rows_of(encode), graph.nodes(), {.most_age = 20}, executor, budget);
+///     cpu_encoder_backend backend(encode, weights, head, seed, executor,
+///         {.hook = [&](training_batch& b) { return past.begin(b, border, macro_batch); }});
+///
+/// A batch pushes the rows that it computes of nodes inside of its macro-batch, and reads those of its halo, as earlier
+/// macro-batches pushed them last: a macro-batch never pushes its own halo. No gradient passes them. A row that was
+/// never pushed, or is older than `most_age`, is absent: its edges are removed, so it is neither 0 nor in a mean. In
+/// the first layer the edges from the halo are removed, or with `halo_features` read its features.
+///
+/// With a file, memory has the partitions of the macro-batch that trains, and its halo: between two macro-batches the
+/// one is written, the other is read, and so are the rows of its halo, which `expect` named. Both stores give the same
+/// bits.
+///
+/// Memory: `need`, charged to the budget. Cost of a batch: O(its edges) and one copy of its rows for each layer.
+/// Results do not depend on the executor. Thread-safety: `begin` and its callbacks by the compute stage; `expect` by
+/// any thread; the rest between epochs or at checkpoints, when no batch is computed. Errors of `begin` with a file:
+/// those of `history_file`; over_budget for a macro-batch of more nodes than the store allows. Source: Joestar, thesis,
+/// §5.2.2; Fey et al., GNNAutoScale, ICML 2021.
+class histories {
+public:
+    /// Starts without rows, in memory. Throws errc::invalid_argument for another type than f32 and f16; over_budget.
+    histories(const std::vector<hidden_rows>& layers, std::uint64_t nodes, const history_options& options,
+        executor_ref executor, memory_budget& budget)
+        : histories(options, executor, budget.charge(need(layers, nodes, options)), 0, nodes, layers) {
+        if (keeps()) rows_ = aligned_buffer<std::byte, 64>(static_cast<std::size_t>(nodes) * record_);
+        std::ranges::fill(std::span(rows_.data(), rows_.size()), std::byte{0});
+    }
+    /// Starts with a new file, or the versions of a checkpoint. Errors in addition: those of `history_file`.
+    histories(const std::vector<hidden_rows>& layers, const history_store& store, const history_options& options,
+        executor_ref executor, memory_budget& budget)
+        : histories(options, executor, budget.charge(need(layers, store, options)), history_file::checksum_bytes,
+              store.parts.size(), layers) {
+        if (!keeps()) return;
+        store_ = store;
+        places_.resize(store.parts.size());
+        std::vector<std::uint64_t> sizes(store.partitions, 0);
+        for (std::size_t v = 0; v < places_.size(); ++v)
+            places_[v] = static_cast<std::uint32_t>(sizes.at(store.parts[v])++);
+        if (store.versions)
+            file_.emplace(store.path, sizes, record_, *store.versions);
+        else
+            file_.emplace(store.path, sizes, record_);
+        sizes_ = std::move(sizes);
+        starts_.assign(store.partitions, 0);
+        rows_ = aligned_buffer<std::byte, 64>(static_cast<std::size_t>(store.most_inside) * record_);
+        halo_rows_ = aligned_buffer<std::byte, 64>(static_cast<std::size_t>(store.most_halo) * record_);
+    }
+
+    /// Returns the memory of rows in memory.
+    [[nodiscard]] static memory_need need(
+        std::span<const hidden_rows> layers, std::uint64_t nodes, const history_options& options) {
+        return {"histories", options.most_age == 0 ? 0 : nodes * record_bytes(layers, options.type, 0)};
+    }
+    /// Returns the memory of rows in a file.
+    [[nodiscard]] static memory_need need(
+        std::span<const hidden_rows> layers, const history_store& store, const history_options& options) {
+        if (options.most_age == 0) return {"histories"};
+        return {"histories",
+            (store.most_inside + store.most_halo) * record_bytes(layers, options.type, history_file::checksum_bytes) +
+                store.parts.size() * sizeof(std::uint32_t) + 4 * store.most_halo * sizeof(node_id)};
+    }
+    /// Returns the disk space of that file.
+    [[nodiscard]] static std::uint64_t file_bytes(
+        std::span<const hidden_rows> layers, std::uint64_t nodes, const history_options& options) {
+        return options.most_age == 0
+            ? 0
+            : history_file::bytes(nodes, record_bytes(layers, options.type, history_file::checksum_bytes));
+    }
+
+    [[nodiscard]] const history_options& options() const noexcept { return options_; }
+    /// Returns the counts of all batches so far. Any thread.
+    [[nodiscard]] history_counts counts() const {
+        const std::scoped_lock lock(mutex_);
+        return counts_;
+    }
+
+    /// Removes the edges of a batch from rows that are absent, and returns the callbacks of its forward and backward
+    /// pass, valid until the next call.
+    /// \param inside       of the batch's macro-batch; outlives the passes
+    /// \param macro_batch  its number, counted over all epochs
+    [[nodiscard]] encoder_hook<float> begin(
+        training_batch& b, const macro_batch_border& inside, std::uint64_t macro_batch) {
+        if (file_ && entered_ != macro_batch) enter(inside, macro_batch, {b.key.epoch, b.key.number.state});
+        nodes_of_batch_ = b.nodes;
+        now_ = static_cast<std::uint32_t>(macro_batch);
+        outside_.assign(b.nodes.size(), 0);
+        halo_.clear();
+        for (std::size_t v = 0; v < b.nodes.size(); ++v)
+            if (!inside[b.nodes[v]]) {
+                outside_[v] = 1;
+                halo_.push_back(static_cast<std::uint32_t>(v));
+            }
+        history_counts seen;
+        for (std::size_t hop = 0; hop < b.layers.size() && !halo_.empty(); ++hop) find_absent(b.layers, hop, seen);
+        {
+            const std::scoped_lock lock(mutex_);
+            counts_ += seen;
+        }
+        return {.rows = [this](std::size_t layer, matrix_view<float> rows) { exchange(layer, rows); },
+            .gradients =
+                [this](std::size_t layer, matrix_view<float> gradients) {
+                    if (std::ranges::find(layers_, layer, &hidden_rows::layer) == layers_.end()) return;
+                    for (const std::uint32_t v : halo_of(gradients.rows())) std::ranges::fill(gradients[v], 0.0F);
+                }};
+    }
+
+    /// With a file: names the nodes of the halo of a macro-batch, by epoch and state, before its batches are computed.
+    void expect(std::uint64_t epoch, std::uint32_t state, std::vector<node_id> halo) {
+        if (!file_) return;
+        std::ranges::sort(halo);
+        const std::scoped_lock lock(mutex_);
+        expected_[{epoch, state}] = std::move(halo);
+    }
+    /// True if the rows are in a file.
+    [[nodiscard]] bool on_disk() const noexcept { return file_.has_value(); }
+    /// With a file: makes all rows durable, and returns the versions that a checkpoint keeps; it is durable before the
+    /// next batch is computed.
+    [[nodiscard]] std::string flush() {
+        write_back();
+        return file_->flush();
+    }
+    /// Returns the I/O of the file, up to the macro-batch in memory. Any thread.
+    [[nodiscard]] io_stats io() const {
+        const std::scoped_lock lock(mutex_);
+        return io_;
+    }
+
+    /// Writes rows in memory to a file, durably and in one step. Errors: io_error.
+    void save(const std::filesystem::path& to) const {
+        atomic_write_file(to, [&](sequential_writer& out) {
+            checksum_stream sum(magic);
+            const std::vector<std::uint64_t> begin = head();
+            for (const std::span<const std::byte> part :
+                {std::as_bytes(std::span(begin)), std::span<const std::byte>(rows_.data(), rows_.size())}) {
+                sum.update(part);
+                out.append(part);
+            }
+            const std::uint64_t value = sum.value();
+            out.append(std::as_bytes(std::span(&value, 1)));
+        });
+    }
+    /// Reads rows that `save` wrote. Throws errc::corrupt, naming the file, for one that is cut or damaged, or of other
+    /// layers; io_error. After an error before the last read the rows are as before.
+    void load(const std::filesystem::path& from) {
+        const plain_file file = plain_file::open(from);
+        const std::vector<std::uint64_t> expected = head();
+        const std::uint64_t first = expected.size() * sizeof(std::uint64_t), bytes = first + rows_.size();
+        if (file.size() != bytes + sizeof(std::uint64_t))
+            throw error(errc::corrupt,
+                "has " + std::to_string(file.size()) + " bytes, histories of this run have " +
+                    std::to_string(bytes + sizeof(std::uint64_t)),
+                {.path = from});
+        std::uint64_t stored = 0;
+        file.read_at(bytes, std::as_writable_bytes(std::span(&stored, 1)));
+        if (stored != detail::file_checksum(file, 0, bytes, magic))
+            throw error(errc::corrupt, "does not match its checksum: the file is damaged", {.path = from});
+        std::vector<std::uint64_t> found(expected.size());
+        file.read_at(0, std::as_writable_bytes(std::span(found)));
+        if (found != expected) throw error(errc::corrupt, "holds histories of other layers", {.path = from});
+        file.read_at(first, std::span(rows_.data(), rows_.size()));
+    }
+
+private:
+    static constexpr std::uint64_t magic = 0x5453494853494e47ULL; // "GNISHIST"
+    using number = std::uint32_t;                                 // macro-batch of the last push, from 1; 0: none
+
+    histories(const history_options& options, executor_ref executor, memory_charge charge, std::size_t lead,
+        std::uint64_t nodes, std::span<const hidden_rows> layers)
+        : layers_(layers.begin(), layers.end()),
+          nodes_(nodes),
+          options_(options),
+          executor_(executor),
+          charge_(std::move(charge)),
+          record_(record_bytes(layers_, options.type, lead)) {
+        if (options.type != feature_type::f32 && options.type != feature_type::f16)
+            throw error(errc::invalid_argument, "histories are f32 or f16");
+        for (const hidden_rows& of : layers_) {
+            offsets_.push_back(lead);
+            lead += sizeof(number) + static_cast<std::size_t>(row_bytes(options.type, of.columns));
+        }
+    }
+    /// Returns the bytes of a node's record: `lead`, then for each layer the last push and the row.
+    [[nodiscard]] static std::size_t record_bytes(
+        std::span<const hidden_rows> layers, feature_type type, std::size_t lead) {
+        for (const hidden_rows& of : layers)
+            lead += sizeof(number) + static_cast<std::size_t>(row_bytes(type, of.columns));
+        return lead;
+    }
+    [[nodiscard]] bool keeps() const noexcept { return options_.most_age != 0 && !layers_.empty(); }
+    /// Returns the shape of the rows, which begins their file.
+    [[nodiscard]] std::vector<std::uint64_t> head() const {
+        std::vector<std::uint64_t> result{magic, nodes_, static_cast<std::uint64_t>(options_.type), rows_.size()};
+        for (const hidden_rows& of : layers_) result.push_back(of.columns);
+        return result;
+    }
+
+    /// Writes the partitions that were pushed to.
+    void write_back() {
+        for (const partition_id p : resident_)
+            if (pushed_[p]) file_->write(p, std::span(rows_.data() + starts_[p] * record_, sizes_[p] * record_));
+        pushed_.assign(sizes_.size(), false);
+    }
+    /// Exchanges the partitions and the halo in memory.
+    void enter(const macro_batch_border& inside, std::uint64_t macro_batch,
+        const std::pair<std::uint64_t, std::uint32_t>& key) {
+        write_back();
+        resident_.clear();
+        std::uint64_t count = 0;
+        for (partition_id p = 0; p < sizes_.size(); ++p) {
+            if (!inside.inside(p)) continue;
+            resident_.push_back(p);
+            starts_[p] = count;
+            count += sizes_[p];
+        }
+        {
+            const std::scoped_lock lock(mutex_);
+            const auto found = expected_.find(key);
+            if (found == expected_.end())
+                throw error(errc::invalid_argument, "the halo of a macro-batch is not known to its histories");
+            halo_ids_ = std::move(found->second);
+            expected_.erase(expected_.begin(), std::next(found));
+        }
+        if (count > store_.most_inside || halo_ids_.size() > store_.most_halo)
+            throw over_budget((store_.most_inside + store_.most_halo) * record_,
+                {{"histories of macro-batch " + std::to_string(key.second), (count + halo_ids_.size()) * record_}});
+        for (const partition_id p : resident_)
+            file_->read(p, std::span(rows_.data() + starts_[p] * record_, sizes_[p] * record_));
+        read_halo();
+        entered_ = macro_batch;
+        const std::scoped_lock lock(mutex_);
+        io_ = file_->statistics();
+    }
+    /// Reads the records of the halo, partition by partition.
+    void read_halo() {
+        std::vector<std::vector<std::uint32_t>> by_partition(sizes_.size()); // numbers in the halo
+        for (std::size_t i = 0; i < halo_ids_.size(); ++i)
+            by_partition[store_.parts[halo_ids_[i]]].push_back(static_cast<std::uint32_t>(i));
+        std::vector<std::uint32_t> some;
+        std::vector<std::byte> records;
+        constexpr std::size_t at_once = 256;
+        for (partition_id p = 0; p < sizes_.size(); ++p) {
+            const std::vector<std::uint32_t>& all = by_partition[p]; // ids ascend, and so do places
+            for (std::size_t first = 0; first < all.size(); first += at_once) {
+                const auto part = std::span(all).subspan(first, std::min(at_once, all.size() - first));
+                some.clear();
+                for (const std::uint32_t i : part) some.push_back(places_[halo_ids_[i]]);
+                records.resize(part.size() * record_);
+                file_->read(p, some, records);
+                for (std::size_t k = 0; k < part.size(); ++k)
+                    std::memcpy(halo_rows_.data() + part[k] * record_, records.data() + k * record_, record_);
+            }
+        }
+    }
+    /// Returns the record of a node of the batch.
+    [[nodiscard]] std::byte* record(node_id v, bool outside) {
+        if (!file_) return rows_.data() + v * record_;
+        if (!outside) return rows_.data() + (starts_[store_.parts[v]] + places_[v]) * record_;
+        const auto found = std::ranges::lower_bound(halo_ids_, v);
+        if (found == halo_ids_.end() || *found != v)
+            throw error(errc::invalid_argument, "node " + std::to_string(v) + " is not in the halo of its macro-batch");
+        return halo_rows_.data() + static_cast<std::size_t>(found - halo_ids_.begin()) * record_;
+    }
+
+    /// Returns the halo's rows of the first `count`.
+    [[nodiscard]] std::span<const std::uint32_t> halo_of(std::size_t count) const {
+        const auto end = std::ranges::lower_bound(halo_, count, {}, [](std::uint32_t v) { return std::size_t{v}; });
+        return {halo_.begin(), end};
+    }
+    /// Returns the age of a row in macro-batches; 0: there is none, or it is too old.
+    [[nodiscard]] std::uint64_t age(const std::byte* of, std::size_t table) const noexcept {
+        number pushed = 0;
+        std::memcpy(&pushed, of + offsets_[table], sizeof pushed);
+        const std::uint64_t result = pushed == 0 ? 0 : now_ + std::uint64_t{1} - pushed;
+        return result <= options_.most_age ? result : 0;
+    }
+
+    void find_absent(layer_stack& layers, std::size_t hop, history_counts& seen) {
+        const std::span<const std::uint32_t> halo = halo_of(layers[hop].sources);
+        if (hop == 0 && options_.halo_features) return;
+        absent_.assign(layers[hop].sources, 0);
+        std::uint64_t absent = 0;
+        for (const std::uint32_t v : halo) {
+            const std::uint64_t old = hop != 0 && keeps() ? age(record(nodes_of_batch_[v], true), hop - 1) : 0;
+            absent_[v] = old == 0 ? 1 : 0;
+            absent += old == 0;
+            if (old != 0) seen.ages.add(old);
+        }
+        if (hop != 0) {
+            seen.absent += absent;
+            seen.pulled += halo.size() - absent;
+        }
+        if (absent != 0) layers.drop_edges(hop, absent_);
+    }
+    /// Pushes the rows of nodes inside, and reads those of the halo; 0 for one that is absent, which no edge reads.
+    void exchange(std::size_t layer, matrix_view<float> rows) {
+        const auto found = std::ranges::find(layers_, layer, &hidden_rows::layer);
+        if (found == layers_.end()) return;
+        if (!keeps()) {
+            for (const std::uint32_t v : halo_of(rows.rows())) std::ranges::fill(rows[v], 0.0F);
+            return;
+        }
+        const auto table = static_cast<std::size_t>(found - layers_.begin());
+        {
+            const std::scoped_lock lock(mutex_);
+            counts_.pushed += rows.rows() - halo_of(rows.rows()).size();
+        }
+        if (file_)
+            for (std::size_t v = 0; v < rows.rows(); ++v)
+                if (outside_[v] == 0) pushed_[store_.parts[nodes_of_batch_[v]]] = true;
+        parallel_for(executor_, rows.rows(), 256, [&](std::size_t v, std::size_t end) {
+            for (; v < end; ++v) {
+                std::byte* const of = record(nodes_of_batch_[v], outside_[v] != 0);
+                std::byte* const row = of + offsets_[table] + sizeof(number);
+                if (outside_[v] == 0) {
+                    const bool fits = encode_row(rows[v], options_.type, row) == rows.columns();
+                    const number pushed = fits ? now_ + 1 : 0; // beyond f16: absent
+                    std::memcpy(of + offsets_[table], &pushed, sizeof pushed);
+                } else if (age(of, table) != 0) {
+                    decode_row(options_.type, row, rows[v]);
+                } else {
+                    std::ranges::fill(rows[v], 0.0F);
+                }
+            }
+        });
+    }
+
+    std::vector<hidden_rows> layers_;
+    std::uint64_t nodes_;
+    history_options options_;
+    executor_ref executor_;
+    memory_charge charge_;
+    std::size_t record_;                 // bytes
+    std::vector<std::size_t> offsets_;   // [layers] of the last push in a record, which the row follows
+    aligned_buffer<std::byte, 64> rows_; // records of all nodes, or of the partitions in memory
+
+    history_store store_; // with a file, with the members below
+    std::optional<history_file> file_;
+    std::vector<std::uint32_t> places_;         // [nodes] in their partition
+    std::vector<std::uint64_t> sizes_, starts_; // [partitions] nodes; first record in memory
+    std::vector<partition_id> resident_;
+    std::vector<bool> pushed_;      // [partitions] since they were read
+    std::vector<node_id> halo_ids_; // ascending
+    aligned_buffer<std::byte, 64> halo_rows_;
+    std::uint64_t entered_ = ~std::uint64_t{0}; // macro-batch in memory
+    mutable std::mutex mutex_;                  // guards the members below
+    history_counts counts_;
+    io_stats io_;
+    std::map<std::pair<std::uint64_t, std::uint32_t>, std::vector<node_id>> expected_;
+
+    std::span<const node_id> nodes_of_batch_; // of the batch that is computed, with the members below
+    std::uint32_t now_ = 0;
+    std::vector<std::uint8_t> outside_, absent_;
+    std::vector<std::uint32_t> halo_; // its numbers in the batch, ascending
+};
+
+} // namespace gneiss
