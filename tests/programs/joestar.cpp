@@ -107,6 +107,144 @@ TEST_CASE("a run that is killed resumes to the same bits, within a macro-batch, 
     }
 }
 
+TEST_CASE("macro-batches of partitions: GAP makes them, histories are counted, and all at once are one stage") {
+    const joestar_workshop shop;
+    const auto run = shop.train("--out a --epochs 15 --batch 20 --first-stage pbs --partitions 8 --macro 2 "
+                                "--layers sage:16,sage --fanout 5,5 --memory 256MiB");
+    CHECK(run["config"]["macro"] == "2");
+    CHECK(run["config"]["partitions"] == 8);
+    CHECK(run["config"]["halo"] == "drop");
+    const auto& epoch = run["epochs"][2];
+    CHECK(epoch["macro_batches"] == 4);
+    CHECK(epoch["history_rows"] > 0);
+    CHECK(epoch["history_pushes"] > 0);
+    std::uint64_t ages = 0;
+    for (const auto& [key, rows] : epoch.items())
+        if (key.starts_with("history_age_")) ages += rows.get<std::uint64_t>();
+    CHECK(ages == epoch["history_rows"]);
+    CHECK(run["plan"]["parts"]["histories"] == 600 * (16 * 4 + 4));
+    CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
+    CHECK(fs::exists(shop / "a/checkpoint/parts.npy"));
+    const auto half = shop.train("--out b --epochs 1 --batch 20 --first-stage pbs --partitions 8 --macro 25% "
+                                 "--layers sage:16,sage --fanout 5,5 --history f16 --memory 256MiB");
+    CHECK(half["plan"]["parts"]["histories"] == 600 * (16 * 2 + 4));
+    CHECK(half["config"]["macro"] == "2");
+    CHECK(half["config"]["history-store"] == "memory");
+
+    (void)shop.train(task + "--first-stage single --out single");
+    for (const std::string more : {"--ahead off", "--ahead reach --halo feature --history f16", "--history-age 0"}) {
+        (void)shop.train(task + "--first-stage pbs --partitions 8 --macro 100% --out whole " + more);
+        CHECK(shop.predictions("whole") == shop.predictions("single"));
+    }
+}
+
+TEST_CASE("partitions of a file: any threads, stores and engines give the bits, killed runs resume to them") {
+    const joestar_workshop shop;
+    std::string parts;
+    for (int v = 0; v < 600; ++v) parts += std::to_string(v * 7 % 10) + "\n";
+    shop.write("parts.txt", parts);
+    const std::string start = task + "--first-stage pbs --assignment parts.txt --macro 3 --out run ";
+    const auto first = shop.train(start + "--threads 1");
+    const std::string expected = shop.predictions("run");
+    CHECK(first["epochs"][1]["macro_batches"] == 4);
+    for (const std::string options : {"--threads 2", "--topology disk --feature-cache none --io-engine threads",
+             "--device-memory 1MiB", "--batches-in-flight 4", "--no-delta", "--history-store disk",
+             "--history-store disk --ahead off --threads 2"}) {
+        CAPTURE(options);
+        (void)shop.train(start + options);
+        CHECK(shop.predictions("run") == expected);
+    }
+    std::uint64_t rows = first["epochs"][1]["transferred_rows"];
+    for (const std::string ahead : {"reach", "off"}) {
+        const auto run = shop.train(start + "--ahead " + ahead);
+        CHECK(shop.predictions("run") == expected);
+        CHECK(run["epochs"][1]["transferred_rows"] >= rows);
+        rows = run["epochs"][1]["transferred_rows"];
+    }
+    for (const std::string options : {"--halo feature", "--history f16", "--history-age 0", "--macro 4"}) {
+        CAPTURE(options);
+        (void)shop.train(start + options);
+        CHECK(shop.predictions("run") != expected);
+    }
+    const std::string killed = "train data " + task + "--epochs 8 --first-stage pbs --assignment parts.txt --macro 3 ";
+    shop.succeed(killed + "--quiet --out whole");
+    for (const std::string store : {"memory", "disk"})
+        for (const std::string after : {"0.15", "0.3", "0.6"}) {
+            CAPTURE(store);
+            CAPTURE(after);
+            fs::remove_all(shop / "cut");
+            const std::string like = killed + "--history-store " + store + " --quiet --out cut ";
+            (void)shop.run(like + "--checkpoint-every 0.05s", "", "timeout -s KILL " + after);
+            shop.succeed(like + "--resume");
+            CHECK(shop.predictions("cut") == shop.predictions("whole"));
+        }
+}
+
+TEST_CASE("gneiss-joestar --first-stage pbs: bad input") {
+    const joestar_workshop shop;
+    const std::string pbs = "train data --first-stage pbs ";
+    shop.refuses(2, pbs + "--partitions 8 --macro 9", {"--macro 9", "8 partitions"});
+    shop.refuses(2, pbs + "--second-stage hops", {"--second-stage", "pbs"});
+    shop.refuses(2, pbs + "--macro-fanout 9,9", {"--macro-fanout", "pbs"});
+    shop.refuses(2, pbs + "--sampler dense", {"--sampler neighbor"});
+    shop.refuses(2, pbs + "--fanout 3+3,3+3", {"one list"});
+    shop.refuses(2, pbs + "--fanout 0,3", {"fan-out"});
+    shop.refuses(2, pbs + "--partitions 400", {"--partitions 400", "half"});
+    shop.refuses(2, "train data --halo drop", {"--halo", "--first-stage pbs"});
+    shop.refuses(2, "train data --history-age 3", {"--history-age", "--first-stage pbs"});
+    shop.refuses(3, pbs + "--partitions 8 --memory 8MiB", {"--memory", "histories"});
+    shop.refuses(3, pbs + "--partitions 8 --memory 256MiB --device-memory 4KiB", {"macro-batches", "--device-memory"});
+    std::string parts;
+    for (int v = 0; v < 600; ++v) parts += std::to_string(v == 17 ? -1 : v % 4) + "\n";
+    shop.write("hole.txt", parts);
+    shop.refuses(1, pbs + "--assignment hole.txt", {"hole.txt"}); // a node in no partition
+    shop.write("short.txt", "0\n1\n");
+    shop.refuses(1, pbs + "--assignment short.txt", {"short.txt", "600"});
+    shop.refuses(2, pbs + "--assignment short.txt --partitions 4", {"--partitions", "--assignment"});
+    shop.write("four.txt", [] {
+        std::string text;
+        for (int v = 0; v < 600; ++v) text += std::to_string(v % 4) + "\n";
+        return text;
+    }());
+    shop.refuses(2, pbs + "--assignment four.txt --macro 5", {"--macro 5", "4 partitions"});
+    // Histories that a checkpoint names, cut short.
+    shop.succeed(pbs + task + "--assignment four.txt --macro 1 --quiet --out cut");
+    (void)shop.run(
+        pbs + task + "--assignment four.txt --macro 1 --epochs 4000 --checkpoint-every 0.02s --quiet --out torn", "",
+        "timeout -s INT 0.5");
+    for (const auto& entry : fs::directory_iterator(shop / "torn/checkpoint"))
+        if (entry.path().filename().string().starts_with("histories-"))
+            fs::resize_file(entry.path(), fs::file_size(entry.path()) - 1);
+    shop.refuses(1, pbs + task + "--assignment four.txt --macro 1 --epochs 4000 --quiet --out torn --resume",
+        {"histories-", "bytes"});
+    const std::string disk = pbs + task + "--assignment four.txt --macro 1 --epochs 4000 --history-store disk --quiet ";
+    (void)shop.run(disk + "--checkpoint-every 0.02s --out short", "", "timeout -s INT 0.5");
+    fs::resize_file(shop / "short/checkpoint/histories", 100);
+    shop.refuses(1, disk + "--out short --resume", {"checkpoint/histories"});
+}
+
+TEST_CASE("numbers of nodes are learned with partitions of a file, since GAP needs classes") {
+    const joestar_workshop shop;
+    std::string edges, parts, numbers;
+    for (int v = 0; v < 200; ++v) {
+        for (const int step : {1, 9}) edges += std::to_string(v) + "\t" + std::to_string((v + step) % 200) + "\n";
+        numbers += std::to_string(v) + "\t" + std::to_string(v % 10) + ".5\n";
+        parts += std::to_string(v / 50) + "\n";
+    }
+    shop.write("e.tsv", edges);
+    shop.write("numbers.tsv", numbers);
+    shop.write("parts.txt", parts);
+    std::vector<std::int64_t> features(400);
+    for (std::size_t i = 0; i < features.size(); ++i)
+        features[i] = static_cast<std::int64_t>(i / 2 % (i % 2 == 0 ? 10 : 7));
+    shop.write("x.npy", gneiss::test::npy_of(features, "(200, 2)"));
+    shop.succeed("import e.tsv --ids int --undirected --features x.npy --labels numbers.tsv --node-task regression "
+                 "--fractions .5,.2,.3 --task node --out numbers --quiet",
+        "gneiss-data");
+    shop.refuses(2, "train numbers --first-stage pbs", {"gap", "classes", "--assignment"});
+    shop.succeed("train numbers " + task + "--first-stage pbs --assignment parts.txt --macro 1 --quiet --out run");
+}
+
 TEST_CASE("sparse features are those of macro-batches, too") {
     const joestar_workshop shop;
     std::string edges;
@@ -132,6 +270,10 @@ TEST_CASE("sparse features are those of macro-batches, too") {
     const std::string single = trained("--first-stage single");
     CHECK(trained("--macro 100% --macro-fanout all") == single);
     CHECK(trained("--macro 30") != single);
+    CHECK(trained("--first-stage pbs --partitions 6 --macro 6") == single);
+    const std::string drop = trained("--first-stage pbs --partitions 6 --macro 2");
+    CHECK(trained("--first-stage pbs --partitions 6 --macro 2 --halo feature") != drop);
+    CHECK(trained("--first-stage pbs --partitions 6 --macro 2 --ahead off") == drop);
     shop.refuses(2, "train sparse --feature-cache none", {"the features are sparse", "--project"});
 }
 
@@ -145,7 +287,7 @@ TEST_CASE("gneiss-joestar: bad input") {
     shop.refuses(2, "train data --second-stage hops --macro-fanout 9,9", {"--macro-fanout", "union"});
     shop.refuses(2, "train data --fanout 5,5 --macro-fanout 9", {"9"});
     shop.refuses(2, "train data --fanout 3+3,3+3 --macro-fanout 9,9", {"--macro-fanout", "one list"});
-    shop.refuses(2, "train data --first-stage pbs", {"--first-stage", "lbs", "single"});
+    shop.refuses(2, "train data --first-stage all", {"--first-stage", "lbs", "pbs", "single"});
     shop.refuses(3, "train data --memory 8MiB", {"--memory", "macro-batches"});
     shop.refuses(3, "train data --memory 256MiB --device-memory 10KiB", {"macro-batches", "--device-memory"});
     shop.refuses(3, "train data --memory 256MiB --device-memory 60KiB --batch 5 --macro 100%", {"--macro", "fits"});

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/sample/macro_batch.hpp>
+#include <gneiss/train/trainers/joestar_parts.hpp>
 
 #include "kit/gnn/neighbor_store.hpp"
 #include "kit/gnn/node_classification_options.hpp"
@@ -19,8 +21,11 @@ struct options : trainers::node_classification_options {
 
     std::string first_stage = "lbs";
     std::optional<std::string> second_stage, macro_fanout;
-    std::string macro = "auto"; ///< training nodes of a macro-batch: auto, a number, or a percentage
+    std::string macro = "auto"; ///< training nodes of a macro-batch, or partitions: auto, a number, or a percentage
     bool delta = true;
+    std::optional<std::filesystem::path> assignment;                ///< pbs: partitions of the nodes
+    std::optional<std::string> halo, history, ahead, history_store; ///< pbs
+    std::optional<std::uint64_t> history_age;                       ///< pbs; none: any age
     std::optional<std::string> topology, feature_cache;
     std::uint64_t in_flight = 2;
 
@@ -28,21 +33,38 @@ struct options : trainers::node_classification_options {
 
     /// True if neighborhoods are sampled in one stage.
     [[nodiscard]] bool single() const { return first_stage == "single"; }
-    /// Returns --macro in training nodes; none: the plan chooses. Throws usage_error for a number that is not one.
-    [[nodiscard]] std::optional<std::uint64_t> macro_nodes(const gneiss::dataset_manifest& graph) const;
+    /// True if macro-batches are of partitions.
+    [[nodiscard]] bool by_partitions() const { return first_stage == "pbs"; }
+    /// True if the run partitions the graph itself.
+    [[nodiscard]] bool makes_partitions(const gneiss::dataset_manifest& graph) const {
+        return by_partitions() && !assignment && (partitions || graph.partition_sizes.empty());
+    }
+    /// Returns --macro of `all` training nodes, or partitions; none: the plan chooses. Throws usage_error for a number
+    /// that is not one.
+    [[nodiscard]] std::optional<std::uint64_t> macro_of(std::uint64_t all) const;
     /// Returns how neighbors are read from disk. --macro that the plan chose is of another run, or of a resume: as many
     /// nodes as train bound it.
     [[nodiscard]] gneiss::disk_csc_options reading(const gneiss::dataset_manifest& graph) const {
-        return trainers::neighbor_store::reading_of(
-            single() ? *batch : graph.node_attributes.train, first_hops().fanout);
+        return trainers::neighbor_store::reading_of(single() ? *batch
+                : by_partitions()                            ? graph.nodes
+                                                             : graph.node_attributes.train,
+            first_hops().fanout);
     }
     [[nodiscard]] gneiss::second_stage form() const {
-        return *second_stage == "hops" ? gneiss::second_stage::hops : gneiss::second_stage::lists;
+        if (by_partitions()) return ahead == "exact" ? gneiss::second_stage::drawn : gneiss::second_stage::lists;
+        return second_stage == "hops" ? gneiss::second_stage::hops : gneiss::second_stage::lists;
     }
-    /// Returns what the first stage draws: --macro-fanout, else --fanout.
+    /// Returns what the first stage draws: --macro-fanout, else --fanout; of partitions all neighbors, but with --ahead
+    /// exact.
     [[nodiscard]] gneiss::neighbor_options first_hops() const;
     /// Returns what batches draw from the only list of a node: all of it, unless --macro-fanout drew more.
     [[nodiscard]] gneiss::neighbor_options second_hops() const;
+    [[nodiscard]] gneiss::sampled_ahead sampled() const {
+        return ahead == "off"  ? gneiss::sampled_ahead::off
+            : ahead == "reach" ? gneiss::sampled_ahead::reach
+                               : gneiss::sampled_ahead::exact;
+    }
+    [[nodiscard]] gneiss::history_options histories() const;
 };
 
 /// Returns the flags with absent ones chosen from the graph; the plan chooses those that depend on memory. Throws

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include <gneiss/order/large_batches.hpp>
+#include <gneiss/order/macro_batches.hpp>
+#include <gneiss/train/histories.hpp>
 #include <gneiss/train/trainers/ginex.hpp>
 #include <gneiss/train/trainers/joestar.hpp>
 
@@ -16,8 +22,10 @@
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/neighbor_store.hpp"
 #include "kit/gnn/node_classification_training.hpp"
+#include "kit/run/checkpoint.hpp"
 #include "kit/run/engine.hpp"
 #include "kit/run/train.hpp"
+#include "partitions.hpp"
 #include "train.hpp"
 #include "training_plan.hpp"
 
@@ -29,8 +37,9 @@ namespace {
 /// encoder. Without macro-batches, batches are sampled in the whole graph.
 class training final : public trainers::node_classification_training {
 public:
-    /// Starts a run, or resumes it. `lists` are charged to the budget, too.
-    training(const parts& of, const options& how, const training_plan& plan, const trainers::neighbor_store& lists)
+    /// Starts a run, or resumes it. `lists` are charged to the budget, too. `border`: with --first-stage pbs.
+    training(const parts& of, const options& how, const training_plan& plan, const trainers::neighbor_store& lists,
+        const std::shared_ptr<gneiss::macro_batch_border>& border)
         : node_classification_training(of),
           options_(how),
           plan_(plan),
@@ -38,6 +47,10 @@ public:
         const auto nodes = [this](std::uint32_t, std::vector<gneiss::node_id>& out) { out = of_.classes->train; };
         const gneiss::gnn_task task = of.classes->truth.task(nodes, how.class_weights, of.data, of.classes->train);
         const gneiss::any_sampler sampler = lists.visit([&](const auto& graph) {
+            if (border)
+                return gneiss::any_sampler(graph, [border, hops = how.first_hops(), seed = how.seed] {
+                    return gneiss::bordered_sampler(border, hops, seed);
+                });
             return how.single()
                 ? gneiss::make_sampler(graph, how.sampling(), how.neighbor_options(), how.seed)
                 : gneiss::make_sampler(graph, gneiss::sampler_kind::neighbor, how.first_hops(), how.seed);
@@ -66,9 +79,19 @@ public:
                     executor_));
             return;
         }
-        staged_.emplace(gneiss::make_joestar({.batch = std::min(*how.batch, plan.large),
+        if (border) {
+            if (plan.histories_on_disk)
+                past_.emplace(gneiss::hidden_rows_of(of.net.encode), stored_histories(*border), how.histories(),
+                    executor_, of.budget);
+            else
+                past_.emplace(gneiss::hidden_rows_of(of.net.encode), of.data.manifest().nodes, how.histories(),
+                    executor_, of.budget);
+            if (of.run.saved && !past_->on_disk()) load_histories();
+        }
+        staged_.emplace(gneiss::make_joestar({.batch = border ? *how.batch : std::min(*how.batch, plan.large),
                                                  .large_batch = plan.large,
                                                  .second = how.second_hops(),
+                                                 .ahead = how.sampled(),
                                                  .macro_batches = plan.macro_batches,
                                                  .seed = how.seed,
                                                  .rows_in_flight = static_cast<std::size_t>(how.in_flight),
@@ -84,7 +107,9 @@ public:
                 .encode = of.net.encode,
                 .weights = of.net.weights,
                 .optimizer = how.dense_optimizer(0),
-                .backend = of.backend},
+                .backend = of.backend,
+                .border = border,
+                .past = past_ ? &*past_ : nullptr},
             executor_, of.budget));
     }
 
@@ -94,6 +119,7 @@ public:
     [[nodiscard]] gneiss::io_stats io() const override {
         gneiss::io_stats sum = lists_.io();
         if (rows_) sum += rows_->statistics().io;
+        if (past_) sum += past_->io();
         return sum;
     }
     [[nodiscard]] programs::named<std::uint64_t> moved() const override {
@@ -105,10 +131,63 @@ public:
         result.emplace_back("transferred_rows", seen.rows);
         result.emplace_back("transferred_edges", seen.edges);
         result.emplace_back("transferred_bytes", seen.bytes);
+        if (!past_) return result;
+        const gneiss::history_counts& past = past_->counts();
+        result.emplace_back("history_rows", past.pulled);
+        result.emplace_back("history_absent", past.absent);
+        result.emplace_back("history_pushes", past.pushed);
+        for (std::size_t age = 1; age < past.ages.count.size(); age *= 2) { // and the ages up to twice that
+            std::uint64_t rows = 0;
+            for (std::size_t a = age; a < std::min(2 * age, past.ages.count.size()); ++a) rows += past.ages.count[a];
+            result.emplace_back(fmt::format("history_age_{}", age), rows);
+        }
         return result;
     }
 
 private:
+    static constexpr const char* history_name = "histories-";
+
+    /// Writes the histories that this checkpoint names, and removes those that the one before does not.
+    void add_progress(nlohmann::ordered_json& to) const override {
+        if (!past_) return;
+        if (past_->on_disk()) {
+            to["histories"] = past_->flush();
+            return;
+        }
+        const std::filesystem::path in = of_.run.directory.checkpoint();
+        std::vector<std::filesystem::path> old;
+        for (const auto& entry : std::filesystem::directory_iterator(in))
+            if (const std::string name = entry.path().filename().string();
+                name.starts_with(history_name) && name != histories_)
+                old.push_back(entry.path());
+        for (const std::filesystem::path& file : old) std::filesystem::remove(file);
+        histories_ = fmt::format("{}{}", history_name, ++histories_saved_);
+        past_->save(in / histories_);
+        to["histories"] = histories_;
+    }
+    [[nodiscard]] std::string saved_histories() const {
+        return trainers::read_progress(*of_.run.saved, of_.run.directory.path(),
+            [](const nlohmann::ordered_json& progress) { return progress.at("histories").get<std::string>(); });
+    }
+    /// Returns the file of histories, new or that of the run.
+    [[nodiscard]] gneiss::history_store stored_histories(const gneiss::macro_batch_border& border) const {
+        gneiss::history_store result{.path = of_.run.directory.checkpoint() / "histories",
+            .parts = border.parts(),
+            .partitions = border.partitions(),
+            .most_inside = plan_.most_inside,
+            .most_halo = plan_.most_halo};
+        if (of_.run.saved) result.versions = saved_histories();
+        return result;
+    }
+    void load_histories() {
+        histories_ = saved_histories();
+        if (!histories_.starts_with(history_name) || histories_.find('/') != std::string::npos)
+            throw gneiss::error(
+                gneiss::errc::corrupt, "names no file of histories", {.path = of_.run.directory.path()});
+        past_->load(of_.run.directory.checkpoint() / histories_);
+        histories_saved_ = std::strtoull(histories_.c_str() + std::string_view(history_name).size(), nullptr, 10);
+    }
+
     /// Opens the features: in memory, or on disk.
     [[nodiscard]] gneiss::feature_input features(const gneiss::node_features& from) {
         const gneiss::feature_files files = from.files();
@@ -158,7 +237,10 @@ private:
     std::optional<trainers::whole_features> whole_;
     std::optional<gneiss::any_row_source> rows_;
     std::optional<gneiss::ginex_trainer> single_;
-    gneiss::macro_batch_counts single_counts_; ///< of batches, which a device would get one by one
+    gneiss::macro_batch_counts single_counts_;      ///< of batches, which a device would get one by one
+    mutable std::optional<gneiss::histories> past_; ///< a checkpoint writes rows
+    mutable std::string histories_;                 ///< file of the checkpoint saved last
+    mutable std::uint64_t histories_saved_ = 0;
     std::optional<gneiss::joestar_trainer> staged_;
 };
 
@@ -190,7 +272,9 @@ public:
                              "neighbors in {}, rows {}",
             graph.name, graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train,
             *o.layers, graph.node_attributes.features, *o.fanout, *o.direction,
-            o.single() ? "one stage" : fmt::format("two stages ({})", *o.second_stage),
+            o.single()              ? "one stage"
+                : o.by_partitions() ? fmt::format("partitions (halo: {}, ahead: {})", *o.halo, *o.ahead)
+                                    : fmt::format("two stages ({})", *o.second_stage),
             *o.topology == "disk" ? "a file" : "memory", *o.feature_cache == "none" ? "in a file" : "in memory"));
         if (chosen && !fits)
             live.say(fmt::format("neighbors and features in memory need {}, more than the budget: they stay on disk",
@@ -203,11 +287,21 @@ public:
         programs::make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop,
             [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
         open_lists();
-        plan_ = plan_training(
-            {o, data_, features_, net_, *lists_, classes_.train, executor, budget_.used(), context_.stop});
+        if (o.by_partitions()) {
+            parts_ = partitions_of(o, data_, executor, live, context_.stop);
+            border_ = std::make_shared<gneiss::macro_batch_border>(parts_.of, parts_.count);
+        }
+        plan_ = plan_training({o, data_, features_, net_, *lists_, classes_.train, border_.get(), executor,
+            budget_.used(), context_.stop});
         if (o.single()) return;
         o.macro = std::to_string(plan_.large);
-        plan_.common.order = [this](std::uint64_t epoch) { return cut(epoch).states(); };
+        if (border_) o.history_store = plan_.histories_on_disk ? "disk" : "memory";
+        plan_.common.order = [this](std::uint64_t epoch) {
+            return border_ ? gneiss::macro_batches(
+                                 parts_.count, 0, static_cast<std::uint32_t>(plan_.large), config_.flags.seed, epoch)
+                                 .states
+                           : cut(epoch).states();
+        };
         live.say(plan_.traffic);
     }
 
@@ -224,6 +318,7 @@ public:
         config_.flags.place(dataset, out);
     }
     void open(const trainers::opened_run& opened) override {
+        if (parts_.made) keep_partitions(data_, parts_, opened.directory.checkpoint());
         if (!lists_at_->homeless()) return;
         lists_.reset();
         lists_at_->move_to(opened.directory.checkpoint());
@@ -233,7 +328,7 @@ public:
         return std::make_unique<training>(
             training::parts{config_.flags, config_.command(), data_, data_, features_, &classes_, plan_.common, opened,
                 context_.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live},
-            config_.flags, plan_, *lists_);
+            config_.flags, plan_, *lists_, border_);
     }
 
 private:
@@ -255,6 +350,8 @@ private:
     std::optional<trainers::run_lists> lists_at_;
     std::optional<trainers::neighbor_store> lists_;
     std::optional<gneiss::any_backend> backend_;
+    node_partitions parts_;
+    std::shared_ptr<gneiss::macro_batch_border> border_;
     training_plan plan_;
 };
 

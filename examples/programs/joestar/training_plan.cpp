@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include <gneiss/core/types.hpp>
 #include <gneiss/order/large_batches.hpp>
 #include <gneiss/order/multistage_cost.hpp>
 #include <gneiss/sample/node_batches.hpp>
@@ -43,7 +47,8 @@ public:
     [[nodiscard]] training_plan choose() const {
         const auto all = static_cast<std::uint64_t>(run_.train.size());
         if (how_.single()) return fitting(with(draw(0)));
-        if (const auto asked = how_.macro_nodes(graph_)) {
+        if (how_.by_partitions()) return by_partitions();
+        if (const auto asked = how_.macro_of(all)) {
             training_plan plan = with(draw(*asked));
             if (fits(plan)) return plan;
             const training_plan best = largest(std::min(*how_.batch, all), *asked);
@@ -56,6 +61,109 @@ public:
     }
 
 private:
+    /// Sizes of a partition.
+    struct partition_size {
+        std::uint64_t nodes = 0, halo = 0, edges = 0; ///< inside; neighbors of them outside; of all their lists
+        std::uint64_t train = 0;
+    };
+    /// Returns the plan of --macro partitions, or of most that fit.
+    [[nodiscard]] training_plan by_partitions() const {
+        const std::vector<partition_size> sizes = partition_sizes();
+        profile batches = draw(0); // in the whole graph: at least as large as within a border
+        const auto plan_of = [&](std::uint64_t macro) { return with(bound(sizes, macro, batches)); };
+        // the lists that are left when edges of the halo are removed
+        batches.batch_bytes += 2 * (8 * batches.batch_edges + 4 * how_.hops().size() * batches.batch_nodes);
+        batches.on_disk = how_.history_store == "disk";
+        if (!how_.history_store) batches.on_disk = !fits(plan_of(how_.macro_of(sizes.size()).value_or(1)));
+        const auto all = static_cast<std::uint64_t>(sizes.size());
+        const auto asked = how_.macro_of(all);
+        training_plan best = plan_of(1);
+        if (asked) {
+            training_plan plan = plan_of(*asked);
+            if (fits(plan)) return plan;
+            if (!fits(best))
+                refuse(plan,
+                    fmt::format("no --macro fits: one partition takes {}, and what helps is more --partitions{}",
+                        gneiss::format_bytes(best.common.memory_bytes()), less_memory()));
+        }
+        best = fitting(std::move(best));
+        for (std::uint64_t below = asked.value_or(all + 1); best.large + 1 < below;) { // fits up to best.large
+            const std::uint64_t middle = (best.large + below) / 2;
+            if (training_plan more = plan_of(middle); fits(more))
+                best = std::move(more);
+            else
+                below = middle;
+        }
+        if (asked)
+            refuse(plan_of(*asked), fmt::format("--macro {} fits, {} does not{}", best.large, *asked, less_memory()));
+        return best;
+    }
+    [[nodiscard]] std::string less_memory() const {
+        if (how_.histories().most_age == 0) return "";
+        return fmt::format("{}{}", *how_.history == "f32" ? "; --history f16 halves histories" : "",
+            how_.history_store == "memory" ? "; --history-store disk keeps them in a file" : "");
+    }
+    /// Counts the nodes, halos and edges of all partitions. O(edges).
+    [[nodiscard]] std::vector<partition_size> partition_sizes() const {
+        const std::span<const std::uint16_t> parts = run_.border->parts();
+        std::vector<partition_size> result(run_.border->partitions());
+        std::vector<std::vector<gneiss::node_id>> nodes(result.size());
+        for (std::size_t v = 0; v < parts.size(); ++v) nodes[parts[v]].push_back(static_cast<gneiss::node_id>(v));
+        for (const gneiss::node_id v : run_.train) ++result[parts[v]].train;
+        gneiss::neighbor_options one = how_.neighbor_options();
+        one.fanout.resize(1);
+        for (std::uint32_t* count : {&one.fanout[0].in, &one.fanout[0].out, &one.fanout[0].both})
+            if (*count != 0) *count = gneiss::all_neighbors;
+        gneiss::neighbor_sampler<> sampler(one, how_.seed);
+        gneiss::mini_batch_arena arena;
+        std::vector<std::uint32_t> seen(parts.size(), 0); // as halo of partition i - 1
+        run_.lists.visit([&](const auto& graph) {
+            for (std::size_t p = 0; p < result.size(); ++p) {
+                result[p].nodes = nodes[p].size();
+                constexpr std::size_t at_once = 4096;
+                for (std::size_t first = 0; first < nodes[p].size(); first += at_once) {
+                    trainers::throw_if_stopped(run_.stop);
+                    const auto some = std::span<const gneiss::node_id>(nodes[p]).subspan(
+                        first, std::min(at_once, nodes[p].size() - first));
+                    const auto drawn = sampler.sample({}, graph, some, run_.executor, arena);
+                    result[p].edges += drawn.edges();
+                    for (const gneiss::node_id v : drawn.nodes)
+                        if (parts[v] != p && std::exchange(seen[v], static_cast<std::uint32_t>(p + 1)) != p + 1)
+                            ++result[p].halo;
+                }
+            }
+        });
+        return result;
+    }
+    /// Returns bounds of the macro-batches of `macro` partitions, whichever they are, with these batches.
+    [[nodiscard]] profile bound(const std::vector<partition_size>& sizes, std::uint64_t macro, profile batches) const {
+        const auto most = [&](auto size) {
+            std::vector<std::uint64_t> all;
+            for (const partition_size& of : sizes) all.push_back(size(of));
+            std::ranges::sort(all, std::greater());
+            return std::accumulate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(macro), std::uint64_t{0});
+        };
+        const std::uint64_t inside = most([](const partition_size& of) { return of.nodes; });
+        batches.large = macro;
+        batches.inside = inside;
+        batches.halo = std::min(graph_.nodes, most([](const partition_size& of) { return of.halo; }));
+        batches.nodes = std::min(graph_.nodes, most([](const partition_size& of) { return of.nodes + of.halo; }));
+        batches.rows = *how_.halo == "feature" ? batches.nodes : inside;
+        batches.edges = most([](const partition_size& of) { return of.edges; });
+        batches.bytes = 4 * (batches.nodes + inside + 1 + batches.edges) + 4096;
+        const std::uint64_t hops = how_.first_hops().fanout.size();
+        if (how_.sampled() == gneiss::sampled_ahead::reach) batches.edges *= hops;
+        if (how_.sampled() == gneiss::sampled_ahead::exact) {
+            const std::uint64_t count = std::max<std::uint64_t>(
+                gneiss::ceil_div(most([](const partition_size& of) { return of.train; }), *how_.batch), 1);
+            batches.nodes = std::min(batches.nodes, count * some_more(batches.batch_nodes));
+            batches.rows = std::min(batches.rows, batches.nodes);
+            batches.edges = count * some_more(batches.batch_edges);
+            batches.bytes = 4 * (batches.nodes + batches.edges) + 4096 +
+                count * (4 * (hops + 1) * some_more(batches.batch_nodes) + 16 * (hops + 1) + 64);
+        }
+        return batches;
+    }
     /// Returns the plan of the largest macro-batch that fits, or of the smallest. Sizes grow less than their number of
     /// training nodes: what twice as many would need at most is known before they are drawn.
     [[nodiscard]] training_plan largest(std::uint64_t least, std::uint64_t most) const {
@@ -75,7 +183,7 @@ private:
         return best;
     }
     [[nodiscard]] static profile scaled(profile of, double factor) {
-        for (std::uint64_t* size : {&of.large, &of.nodes, &of.edges, &of.bytes})
+        for (std::uint64_t* size : {&of.large, &of.nodes, &of.rows, &of.edges, &of.bytes})
             *size = static_cast<std::uint64_t>(std::ceil(static_cast<double>(*size) * factor));
         return of;
     }
@@ -116,7 +224,7 @@ private:
         run_.lists.visit([&](const auto& graph) {
             const auto drawn =
                 first.sample(key, graph, std::span<const gneiss::node_id>(nodes), run_.executor, scratch);
-            seen.nodes = drawn.nodes.size();
+            seen.nodes = seen.rows = drawn.nodes.size();
             seen.edges = drawn.edges();
             gneiss::macro_batch_builder builder;
             const gneiss::macro_batch macro(builder.build(drawn, how_.form(), run_.executor, arena));
@@ -159,6 +267,7 @@ private:
         plan.slots = plan.partitioning.partitions;
         plan.in_memory = *how_.topology == "memory" && *how_.feature_cache == "memory";
         const std::uint64_t nodes = std::min(graph_.nodes, some_more(seen.nodes)),
+                            rows_held = std::min(graph_.nodes, some_more(seen.rows)),
                             batch_nodes = std::min(graph_.nodes, some_more(seen.batch_nodes));
         const std::size_t columns = run_.net.encode.inputs().dense;
         const std::uint64_t row = store_.sparse() ? 0
@@ -185,27 +294,46 @@ private:
             const auto sparse = static_cast<std::uint64_t>(static_cast<double>(nodes) * (8 + 8 * 1.25 * entries));
             result.large = seen.large;
             result.macro_batches = {.form = how_.form(),
-                .rows = how_.delta ? std::min(2 * nodes, graph_.nodes) : 2 * nodes,
+                .rows = how_.delta ? std::min(2 * rows_held, graph_.nodes) : 2 * rows_held,
                 .bytes = some_more(seen.bytes) + seen.bytes / 8 + (store_.sparse() ? sparse : 0) + 65536,
                 .delta = how_.delta};
             const gneiss::memory_need need = gneiss::macro_batch_buffer::need(result.macro_batches, row);
             result.macro_bytes = need.bytes;
             plan.memory.add(need);
             plan.memory.reserve(first_stage(seen));
+            if (run_.border != nullptr) {
+                plan.memory.reserve({"partitions", graph_.nodes * sizeof(std::uint16_t)});
+                plan.memory.add(histories(seen));
+                result.histories_on_disk = seen.on_disk;
+                result.most_inside = seen.inside;
+                result.most_halo = seen.halo;
+            }
             result.traffic = traffic(seen, row);
         }
         batches(result, seen, batch_nodes, columns);
-        plan.disk_bytes = 4 * run_.net.weights.size_bytes() + (std::uint64_t{1} << 20) +
+        const std::vector<gneiss::hidden_rows> hidden = gneiss::hidden_rows_of(run_.net.encode);
+        const std::uint64_t saved = run_.border == nullptr ? 0
+            : seen.on_disk ? gneiss::histories::file_bytes(hidden, graph_.nodes, how_.histories())
+                           : 3 * histories(seen).bytes;
+        plan.disk_bytes = saved + 4 * run_.net.weights.size_bytes() + (std::uint64_t{1} << 20) +
             trainers::evaluation_files(how_, run_.net, run_.features, buckets_, plan.evaluation_bytes);
         return result;
+    }
+    [[nodiscard]] gneiss::memory_need histories(const profile& seen) const {
+        const std::vector<gneiss::hidden_rows> layers = gneiss::hidden_rows_of(run_.net.encode);
+        if (!seen.on_disk) return gneiss::histories::need(layers, graph_.nodes, how_.histories());
+        return gneiss::histories::need(layers,
+            gneiss::history_store{.parts = run_.border->parts(), .most_inside = seen.inside, .most_halo = seen.halo},
+            how_.histories());
     }
     /// Returns the scratch of the first stage.
     [[nodiscard]] gneiss::memory_need first_stage(const profile& seen) const {
         const std::uint64_t edges = some_more(seen.edges), nodes = some_more(seen.nodes);
         // numbers of nodes, each hop's lists, and for the union of hops its sample and lists of pairs
         const std::uint64_t numbering = 8 * 4 * std::bit_ceil(nodes + 1024) + 8 * nodes;
-        const std::uint64_t united =
-            how_.form() == gneiss::second_stage::lists ? seen.bytes + 8 * edges + 12 * nodes : 0;
+        const std::uint64_t united = how_.form() == gneiss::second_stage::lists ? seen.bytes + 8 * edges + 12 * nodes
+            : how_.form() == gneiss::second_stage::drawn                        ? 2 * seen.bytes // growing arrays
+                                                                                : 0;
         return {"first stage", numbering + 16 * edges + 12 * nodes + united + (std::uint64_t{1} << 20)};
     }
     /// Adds batches, samplers, encoder and evaluation.
@@ -246,15 +374,19 @@ private:
     [[nodiscard]] std::string traffic(const profile& seen, std::uint64_t row) const {
         const double width = row != 0 ? static_cast<double>(row)
                                       : static_cast<double>(store_.nnz()) * 8 / static_cast<double>(graph_.nodes);
-        const double batches = std::ceil(static_cast<double>(seen.large) / static_cast<double>(*how_.batch));
+        const bool parts = run_.border != nullptr;
+        const double training = parts ? static_cast<double>(run_.train.size()) * static_cast<double>(seen.large) /
+                static_cast<double>(run_.border->partitions())
+                                      : static_cast<double>(seen.large);
+        const double batches = std::ceil(training / static_cast<double>(*how_.batch));
         const gneiss::multistage_cost cost{
             .batch = static_cast<double>(seen.batch_nodes) * width + 4 * static_cast<double>(seen.batch_edges),
-            .macro_batch = static_cast<double>(seen.nodes) * width + static_cast<double>(seen.bytes),
+            .macro_batch = static_cast<double>(seen.rows) * width + static_cast<double>(seen.bytes),
             .batches_of_it = batches};
         return fmt::format(
-            "a macro-batch of {} nodes, {:.0f} batches: {} nodes and {}, {} of what its batches would move "
-            "alone{}",
-            seen.large, batches, programs::human_count(static_cast<double>(seen.nodes)),
+            "a macro-batch of {} {}, {:.0f} batches: {}{} nodes and {}, {} of what its batches would move alone{}",
+            seen.large, parts ? "partitions" : "nodes", batches, parts ? "at most " : "",
+            programs::human_count(static_cast<double>(seen.nodes)),
             gneiss::format_bytes(static_cast<std::uint64_t>(cost.macro_batch)), programs::human_percent(cost.ratio()),
             cost.ratio() < 1 ? "" : ": nothing is gained");
     }

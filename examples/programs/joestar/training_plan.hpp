@@ -17,10 +17,15 @@
 
 namespace joestar {
 
-/// Sizes of a macro-batch and of batches within it, as drawn; without macro-batches, of batches.
+/// Sizes of a macro-batch and of batches within it, as drawn, or of partitions bounds; without macro-batches, of
+/// batches.
 struct profile {
-    std::uint64_t large = 0;       ///< training nodes of the macro-batch
-    std::uint64_t nodes = 0;       ///< distinct ones in it
+    std::uint64_t large = 0;  ///< training nodes of the macro-batch, or partitions
+    std::uint64_t nodes = 0;  ///< distinct ones in it
+    std::uint64_t rows = 0;   ///< nodes with features
+    std::uint64_t inside = 0; ///< nodes of partitions; those around them
+    std::uint64_t halo = 0;
+    bool on_disk = false;          ///< histories
     std::uint64_t edges = 0;       ///< drawn by the first stage
     std::uint64_t bytes = 0;       ///< of lists and ids
     std::uint64_t batch_nodes = 0; ///< most of a batch, likewise below
@@ -32,9 +37,11 @@ struct profile {
 /// Memory of a run, decided before it begins.
 struct training_plan {
     gneiss::training_plan common;
-    std::uint64_t large = 0; ///< training nodes of a macro-batch; 0: there is none
+    std::uint64_t large = 0; ///< training nodes of a macro-batch, or partitions; 0: there is none
     gneiss::macro_batch_options macro_batches{};
-    std::uint64_t macro_bytes = 0; ///< of macro-batches, which an evaluation uses meanwhile
+    bool histories_on_disk = false;
+    std::uint64_t most_inside = 0, most_halo = 0; ///< nodes of a macro-batch of partitions
+    std::uint64_t macro_bytes = 0;                ///< of macro-batches, which an evaluation uses meanwhile
     std::uint64_t staging_bytes = 0, room_nodes = 0, encoder_bytes = 0, spare_bytes = 0; ///< as of gneiss-ginex
     std::string traffic{};                                                               ///< modeled, for display
 };
@@ -47,6 +54,7 @@ struct planned_run {
     const trainers::classifier& net;
     const trainers::neighbor_store& lists;
     std::span<const gneiss::node_id> train;
+    const gneiss::macro_batch_border* border = nullptr; ///< partitions; null: macro-batches are of large batches
     const gneiss::tbb_executor& executor;
     std::uint64_t charged = 0; ///< bytes of the process that are in a part of their own
     std::stop_token stop{};

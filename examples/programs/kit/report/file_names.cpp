@@ -29,7 +29,8 @@ constexpr std::array checkpoint_files{file_name{checkpoint_name}, file_name{rows
     file_name{"graph-*", "dataset"}, file_name{"graph*.partial", "dataset"}, file_name{lists_directory, "lists"},
     file_name{scratch_directory_name, "scratch"}, file_name{warm_start_directory, "warm-start"},
     file_name{warm_start_name}, file_name{preprocessing_name}, file_name{"parts.npy*"}, file_name{"parts-first.npy*"},
-    file_name{"parts-refined.npy*"}, file_name{"hubs.npy"}, file_name{"hubs.npy.xxh3"}, unfinished_file};
+    file_name{"parts-refined.npy*"}, file_name{"histories"}, file_name{"histories-*"}, file_name{"hubs.npy"},
+    file_name{"hubs.npy.xxh3"}, unfinished_file};
 constexpr std::array best_files{
     file_name{checkpoint_name}, file_name{rows_name}, file_name{"rows.new"}, file_name{"rows-*.bin"}, unfinished_file};
 constexpr std::array export_files{file_name{"nodes.npy"}, file_name{"nodes.tsv"}, file_name{"relations.npy"},
