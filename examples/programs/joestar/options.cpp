@@ -14,8 +14,8 @@ void options::add_to(programs::command& to) {
     add_training(to);
     to.group("Macro-batches");
     to.option("first-stage", first_stage,
-          "lbs: samples the neighborhood of a large batch, a macro-batch; pbs: a macro-batch is some partitions, with "
-          "histories of the nodes around them; single: samples each batch in the whole graph")
+          "lbs: a macro-batch is the neighborhood of a large batch; pbs: some partitions, with histories of the nodes "
+          "around them; single: each batch is sampled in the whole graph")
         .choices({"lbs", "pbs", "single"});
     to.option("second-stage", second_stage,
           "hops: a batch takes the neighbors that its nodes have in the macro-batch, hop by hop; union: it draws from "
@@ -73,8 +73,8 @@ void options::add_to(programs::command& to) {
         .neutral();
     add_evaluation(to);
     add_output(to, "gneiss-joestar");
-    to.common({"layers", "fanout", "epochs", "batch", "lr", "first-stage", "second-stage", "macro", "memory",
-        "device-memory", "threads", "out", "resume", "force", "dry-run"});
+    to.common({"layers", "fanout", "epochs", "batch", "lr", "first-stage", "macro", "memory", "device-memory",
+        "threads", "out", "resume", "force", "dry-run"});
     to.example("gneiss-joestar train data/mine --memory 2GiB --out runs/mine");
 }
 
