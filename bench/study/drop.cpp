@@ -319,14 +319,14 @@ void add_drop(programs::command_line& to) {
     command.option("batch", flags->batch, "training nodes per batch").range(1);
     command.option("lr", flags->lr, "learning rate of Adam").range(1e-9, 10);
     command.option("dropout", flags->dropout, "dropout between layers, during training").range(0, .99);
-    command.option("seeds", flags->seeds, "runs per setting, with seeds 1 to N").range(1, 1000);
+    command.option("runs", flags->seeds, "runs per setting, with seeds 1 to N").range(1, 1000).formerly("seeds");
     command.option("threads", flags->threads, "worker threads").range(0, 1024).default_text("all CPUs");
     command.option("out", flags->out, "chart to write, its values beside it as CSV")
         .value_name("FILE.svg")
         .default_text("none");
     command.option("json", flags->json, "print the result as one JSON object").transient();
     command.option("quiet", flags->quiet, "no progress on stderr").transient();
-    command.example("gneiss-study drop data/mine --drop 0,50,90 --epochs 20 --seeds 3");
+    command.example("gneiss-study drop data/mine --drop 0,50,90 --epochs 20 --runs 3");
 }
 
 } // namespace study

@@ -164,7 +164,7 @@ void add_grem(programs::command_line& to) {
     command.positional("dataset", flags->dataset, "directory of the dataset, loaded into memory");
     command.option("chunks", flags->chunks, "fractions of edges in memory at once").range(1e-6, 1);
     command.option("partitions", flags->parts, "partitions; theory is for 2").range(2, 4096);
-    command.option("seeds", flags->seeds, "runs per setting; reports means").range(1, 1000);
+    command.option("runs", flags->seeds, "runs per setting; reports means").range(1, 1000).formerly("seeds");
     command.option("threads", flags->threads, "worker threads").range(0, 1024).default_text("all CPUs");
     command.option("out", flags->out, "chart to write, its values beside it as CSV").value_name("FILE.svg");
     command.option("json", flags->json, "print the result as one JSON object");

@@ -373,9 +373,10 @@ void add_runs(programs::command_line& to) {
         .value_name("WORD");
     command.option("with", flags->with, "flags of all runs").value_name("FLAGS");
     command.option("repeat", flags->repeat, "runs per case, in turn; reports medians").range(1, 1000);
-    command.option("seeds", flags->seeds, "runs per case with --seed 1 to N; reports means and 95 % intervals")
+    command.option("runs", flags->seeds, "runs per case with --seed 1 to N; reports means and 95 % intervals")
         .range(1, 10000)
-        .default_text("the trainers' seed");
+        .default_text("the trainers' seed")
+        .formerly("seeds");
     command.option("against", flags->against, "base case; reports differences to it, seed by seed").value_name("CASE");
     command.option("metric", flags->metric, "metric of the test split: macro_f1, roc_auc, ...")
         .default_text("accuracy or mrr");

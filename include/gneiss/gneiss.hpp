@@ -63,6 +63,7 @@
 #include <gneiss/eval/recommendation.hpp>
 #include <gneiss/eval/regression.hpp>
 #include <gneiss/eval/sampled_ranking.hpp>
+#include <gneiss/eval/score_edges.hpp>
 #include <gneiss/eval/score_kernel.hpp>
 #include <gneiss/eval/similar_nodes.hpp>
 #include <gneiss/eval/top_k.hpp>

@@ -150,7 +150,7 @@ class Run:
 
     def evaluate(self, split="test", *, quiet=False, **flags):
         """Returns the metrics of a split, by name, as `gneiss-PROGRAM eval` computes them."""
-        return self._call("eval", {"split": split, **flags}, quiet)["metrics"][split]
+        return self._call("eval", {"on": split, **flags}, quiet)["metrics"][split]
 
     def _repr_html_(self):
         """Shows the run's report in a notebook."""

@@ -223,6 +223,33 @@ TEST_CASE("a flag added later changes the hash only where it is set") {
     CHECK(hash(true, "a") != hash(true, "b"));
 }
 
+TEST_CASE("names of other tools are answered with those of this one, as far as the command has them") {
+    CHECK(contains(
+        program().refused({"train", "data", "--learning-rate=1"}), "unknown flag --learning-rate: here it is --lr"));
+    CHECK(contains(program().refused({"train", "data", "--output", "x"}), "here it is --out"));
+    CHECK(contains(program().refused({"train", "data", "-o", "x"}), "here it is --out"));
+    CHECK(contains(program().refused({"train", "data", "--fan-out", "3"}), "here it is --fanout"));
+    CHECK(contains(program().refused({"train", "data", "--num-neighbors", "3"}), "here it is --fanout"));
+    CHECK_FALSE(contains(program().refused({"train", "data", "--batch-size", "3"}), "here it is"));
+    command_line line("prog", "talks");
+    std::string device = "cpu", decoder;
+    command& train = line.add("train", "trains", [](command&) { return exit_code::done; });
+    train.option("device", device, "where").choices({"cpu", "cuda"});
+    train.option("decoder", decoder, "scores");
+    const auto refused = [&](const std::vector<std::string>& words) {
+        std::string text;
+        try {
+            line.parse(words, text);
+        } catch (const usage_error& e) {
+            text = e.what();
+        }
+        return text;
+    };
+    CHECK(contains(refused({"train", "--gpu"}), "unknown flag --gpu: here it is --device cuda"));
+    CHECK(contains(refused({"train", "--model", "gat"}), "here it is --decoder"));
+    CHECK(contains(refused({"train", "--device", "gpu"}), "'gpu' is not one of cpu, cuda; did you mean cuda?"));
+}
+
 TEST_CASE("a misspelled name is answered with the intended one") {
     CHECK(
         contains(program().refused({"train", "data", "--epoch", "3"}), "unknown flag --epoch; did you mean --epochs?"));

@@ -40,18 +40,59 @@ TEST_CASE("a live line is rewritten at most five times a second and never wraps"
         for (int i = 0; i < 1000; ++i, s.now += 0.001)
             p.update([&] { return ++asked, std::string("a line that is longer than the screen"); });
         CHECK(asked == 5);
-        CHECK(s.text.substr(0, 20) == "\ra line that is long");
+        CHECK(s.text.substr(0, 23) == "\r\x1b[Ka line that is long");
         CHECK(s.text.find('\n') == std::string::npos);
         s.now += 1;
         s.text.clear();
         p.update([] { return "short"; });
-        CHECK(s.text == "\rshort" + std::string(14, ' '));
+        CHECK(s.text == "\r\x1b[Kshort");
+        CHECK(shows_live_line());
         s.text.clear();
         p.say("kept");
-        CHECK(s.text == "\r     \rkept\nshort");
+        CHECK(s.text == "\r\x1b[Kkept\n\r\x1b[Kshort");
         s.text.clear();
     }
-    CHECK(s.text == "\r     \r");
+    CHECK(s.text == "\r\x1b[K");
+    CHECK_FALSE(shows_live_line());
+}
+
+TEST_CASE("a live line is removed before anything else is printed") {
+    const gneiss::test::pseudo_terminal terminal;
+    const gneiss::test::redirected_stderr to(terminal.descriptor());
+    stage s;
+    progress p(s.output(true));
+    const auto show = [&] {
+        s.now += 1;
+        p.update([] { return "live"; });
+        s.text.clear();
+        REQUIRE(shows_live_line());
+    };
+    const auto removed = [&] { return s.text == "\r\x1b[K" && !shows_live_line(); };
+    show();
+    print_note("a note");
+    CHECK(removed());
+    show();
+    print_warning("of something");
+    CHECK(removed());
+    show();
+    print_text("");
+    CHECK(removed());
+    show();
+    p.clear();
+    CHECK(removed());
+    CHECK(terminal.text().find("a note\n") != std::string::npos);
+}
+
+TEST_CASE("a narrow terminal has the first fields of a line, whole") {
+    const std::string line =
+        "12.3%  ETA 3m 05s  loss 0.4321  epoch 3/10  7.32 k edges/s  wait 0.5%  RSS 1.00 GiB of 2.00 GiB";
+    CHECK(fitted(line, 200) == line);
+    CHECK(fitted(line, 79) == "12.3%  ETA 3m 05s  loss 0.4321  epoch 3/10  7.32 k edges/s  wait 0.5%");
+    CHECK(fitted(line, 49) == "12.3%  ETA 3m 05s  loss 0.4321  epoch 3/10");
+    CHECK(fitted(line, 39) == "12.3%  ETA 3m 05s  loss 0.4321");
+    CHECK(fitted("a long first field  b", 8) == "a long f");
+    CHECK(fitted("a  a field that is too long  b", 8) == "a  b");
+    CHECK(fitted("", 8).empty());
 }
 
 TEST_CASE("without a terminal a line is printed every ten seconds") {
@@ -100,7 +141,7 @@ TEST_CASE(
     p.say("a\x1b[2Jb");
     p.warn("c\x1b[2Jd");
     p.update([] { return "e\x1b[2J\nf"; });
-    CHECK(s.text == "a\\x1b[2Jb\nwarning: c\\x1b[2Jd\n\re\\x1b[2J\\x0af");
+    CHECK(s.text == "a\\x1b[2Jb\nwarning: c\\x1b[2Jd\n\r\x1b[Ke\\x1b[2J\\x0af");
     table names({{"name", align::left}, {"n"}});
     names.add({"x\x1b[31m", "1"});
     CHECK(names.str() == "name       n\n---------  -\nx\\x1b[31m  1\n");

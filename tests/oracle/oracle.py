@@ -76,7 +76,7 @@ def export(program: str, folder: Path, *flags) -> Path:
 
 
 def evaluate(program: str, folder: Path, split: str, *flags) -> dict:
-    return json.loads(run(program, "eval", folder, "--split", split, "--json", *flags))["metrics"][split]
+    return json.loads(run(program, "eval", folder, "--on", split, "--json", *flags))["metrics"][split]
 
 
 def cases(command: str):

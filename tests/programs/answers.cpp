@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -159,7 +160,8 @@ TEST_CASE(
     shop.refuses(1, "predict a --similar-file names.csv", {"names.csv: line 1, column 7", "in quotes"});
     shop.refuses(2, "predict a --similar user1 --head user2", {"--similar", "--head"});
     shop.refuses(2, "predict a --similar user1,,user2", {"--similar", "empty"});
-    CHECK(shop.run("predict a --similar user7 --k 1").out.starts_with("user7\n"));
+    CHECK(shop.run("predict a --similar user7 --k 1 --format tsv")
+            .out.starts_with("node\tsimilar\trank\tscore\nuser7\t"));
 }
 
 TEST_CASE(
@@ -275,7 +277,59 @@ TEST_CASE("queries of a graph without relations need no relation, and names with
     CHECK(got["predictions"][1]["tail"] == "item3");
     CHECK(got["predictions"][2]["head"] == "user, \"the\" 4");
     shop.write("ask.csv", "user7\n");
-    shop.refuses(1, "predict a --queries ask.csv", {"ask.csv: line 1, column 1", "HEAD TAB TAIL"});
+    CHECK(got["predictions"][0] == shop.json("predict a --queries ask.csv --k 3")["predictions"][0]);
+    shop.write("ask.csv", "user7,,item3,4\n");
+    shop.refuses(1, "predict a --queries ask.csv", {"ask.csv: line 1, column 14", "HEAD TAB TAIL"});
+}
+
+TEST_CASE("answers come as a table, TSV, CSV or lines of JSON, in the order of the queries") {
+    const likes_workshop shop;
+    const embeddings rows = shop.exported();
+    shop.write("ask.tsv", "head\trelation\ttail\nuser7\t?\nuser, \"the\" 4\t\titem1\n?\titem3\nuser7\t\titem0\n");
+    std::vector<nlohmann::json> lines;
+    std::istringstream text(shop.run("predict a --queries ask.tsv --k 2 --format jsonl").out);
+    for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+    REQUIRE(lines.size() == 6); // two tails, an edge, two heads, an edge
+    const auto asked = shop.json("predict a --queries ask.tsv --k 2")["predictions"];
+    for (int i : {0, 1}) {
+        CHECK(lines[i]["head"] == "user7");
+        CHECK(lines[i]["tail"] == asked[0]["answers"][i]["node"]);
+        CHECK(lines[i]["score"] == asked[0]["answers"][i]["score"]);
+        CHECK(lines[3 + i]["tail"] == "item3");
+        CHECK(lines[3 + i]["head"] == asked[2]["answers"][i]["node"]);
+        CHECK(lines[3 + i]["rank"] == i + 1);
+    }
+    for (const auto& [row, user, item] :
+        {std::tuple{2, likes_workshop::name("user", 4), likes_workshop::name("item", 1)},
+            std::tuple{5, std::string("user7"), std::string("item0")}}) {
+        const double target = dot(rows.at(user), rows.at(item));
+        double rank = 1;
+        std::set<std::string> seen;
+        for (const auto& [_, items] : shop.train) seen.insert(items.begin(), items.end());
+        for (const std::string& other : seen) {
+            bool known = other == item;
+            for (const auto* split : {&shop.train, &shop.valid, &shop.test})
+                known = known || (split->contains(user) && split->at(user).contains(other));
+            if (!known) rank += dot(rows.at(user), rows.at(other)) > target;
+        }
+        CHECK(lines[row]["head"] == user);
+        CHECK(lines[row]["tail"] == item);
+        CHECK(lines[row]["rank"] == rank);
+        CHECK(lines[row]["score"].get<double>() == doctest::Approx(target).epsilon(1e-4));
+        CHECK(lines[row] == asked[row == 2 ? 1 : 3]);
+    }
+    CHECK(shop.run("predict a --queries - --k 2 --format jsonl", "", "cat ask.tsv |").out == text.str());
+    const std::string csv = shop.run("predict a --queries ask.tsv --k 2 --format csv").out,
+                      tsv = shop.run("predict a --queries ask.tsv --k 2 --format tsv").out,
+                      table = shop.run("predict a --queries ask.tsv --k 2").out;
+    CHECK(csv.starts_with("head,relation,tail,rank,score\nuser7,"));
+    CHECK(csv.find("\n\"user, \"\"the\"\" 4\",") != std::string::npos);
+    CHECK(tsv.starts_with("head\trelation\ttail\trank\tscore\nuser7\t"));
+    CHECK(tsv.find("\nuser, \"the\" 4\t") != std::string::npos);
+    CHECK(table.starts_with("head "));
+    CHECK(std::ranges::count(table, '\n') == 7);
+    CHECK(lines[2] ==
+        nlohmann::json::parse(shop.run("predict a --head 'user, \"the\" 4' --tail item1 --format jsonl").out));
 }
 
 TEST_CASE("eval in range ranks among the nodes seen at that end; recall and NDCG equal their definitions") {

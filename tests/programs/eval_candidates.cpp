@@ -114,7 +114,7 @@ TEST_CASE(
         const auto disk =
             shop.json(train + "--out disk --eval-candidates candidates-{split}.tsv --store disk --buffer 2");
         CHECK(shop.json("eval disk --eval-negatives all")["test"] == disk["test"]);
-        CHECK(shop.json("eval all --split valid --eval-candidates candidates-valid.tsv")["valid"] == all["valid"]);
+        CHECK(shop.json("eval all --on valid --eval-candidates candidates-valid.tsv")["valid"] == all["valid"]);
         if (!numbers) continue;
         CHECK(shop.json(train + "--out arrays --eval-candidates candidates-{split}.npz") == all);
         CHECK(shop.json("eval arrays")["test"] == all["test"]);

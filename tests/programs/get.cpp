@@ -311,7 +311,7 @@ TEST_CASE("ogbl-citation2 has its split, features and nodes without edges") {
     CHECK(nlohmann::json::parse(shop.run("inspect data --json").out)["task"] == "link");
     shop.trains("gneiss-mariusgnn", "--eval-candidates 'ranked/{split}.npz'");
     CHECK_FALSE(fs::exists(shop / "ranked/train.npz"));
-    shop.refuses(2, "get ogbl-citation2 --candidates ranked --out new", {"ranked/valid.npz exists already"});
+    shop.refuses(2, "get ogbl-citation2 --write-candidates ranked --out new", {"ranked/valid.npz exists already"});
 }
 
 TEST_CASE("ogbl-wikikg2 has its triples, from files of torch.save in either format") {
@@ -433,7 +433,7 @@ TEST_CASE("flags that a graph does not use are refused") {
     shop.refuses(2, "get debian --from x --out new",
         {"--from, --mirror, --no-verify and --unchecked: debian is not downloaded"});
     shop.refuses(2, "get wordnet --no-verify --out new", {"wordnet is not downloaded"});
-    shop.refuses(2, "get fb15k --candidates c --out new", {"--candidates: none are published with fb15k"});
+    shop.refuses(2, "get fb15k --candidates c --out new", {"--write-candidates: none are published with fb15k"});
     shop.refuses(2, "get fb15k --from x --mirror http://a --out new", {"--from and --mirror exclude each other"});
     shop.refuses(2, "get fb15k --task node --out new", {"--task node: fb15k is published for --task link"});
     shop.refuses(2, "get ogbn-arxiv --task link --out new", {"--task link: ogbn-arxiv is published for --task node"});

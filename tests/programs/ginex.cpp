@@ -455,7 +455,7 @@ TEST_CASE("links by superbatches train, are evaluated and exported as by gneiss-
             CHECK(found["metrics"]["test"] == expected["metrics"]["test"]);
             CHECK(found["metrics"]["valid"] == expected["metrics"]["valid"]);
         }
-        const auto evaluated = nlohmann::json::parse(shop.succeed("eval ours --split test --json").out);
+        const auto evaluated = nlohmann::json::parse(shop.succeed("eval ours --on test --json").out);
         CHECK(evaluated["metrics"]["test"] == expected["metrics"]["test"]);
         const auto predict = [&](const std::string& run, const std::string& program) {
             return nlohmann::json::parse(
@@ -491,7 +491,7 @@ TEST_CASE("flags of the other task are refused, and so are links without feature
     shop.refuses(1, "train plain --task link --quiet --out new", {"plain", "node features"});
     shop.succeed(links + "--out run");
     shop.refuses(2, "predict run --node 3", {"--node", "predicts edges"});
-    shop.refuses(2, "eval run --split train", {"--split train"});
+    shop.refuses(2, "eval run --on train", {"--on train"});
 }
 
 } // namespace test_programs_ginex

@@ -100,6 +100,38 @@ TEST_CASE("--help-all and the completion have all flags, --help some of them") {
         }
 }
 
+TEST_CASE("a help shows at most 25 flags, and the manual page has them all") {
+    const workshop shop;
+    for (const std::string& program : programs) {
+        const std::string manual = shop.output(program, "--man");
+        CHECK(manual.starts_with(".TH GNEISS-"));
+        for (const std::string& command : commands_of(shop.output(program, "--help"))) {
+            CAPTURE(program);
+            CAPTURE(command);
+            CHECK(flags_of(shop.output(program, command + " --help")).size() <= 25);
+            const std::size_t at = manual.find("\n.SS " + command + "\n");
+            REQUIRE(at != std::string::npos);
+            const std::string own = manual.substr(at, manual.find("\n.S", at + 1) - at);
+            for (std::string flag : flags_of(shop.output(program, command + " --help-all"))) {
+                if (flag.starts_with("--help")) continue;
+                for (std::size_t dash = 0; (dash = flag.find('-', dash)) != std::string::npos; dash += 2)
+                    flag.replace(dash, 1, "\\-");
+                CHECK_MESSAGE(own.find("\\fB" + flag + "\\fR") != std::string::npos, flag);
+            }
+        }
+    }
+}
+
+TEST_CASE("one script completes all programs in bash") {
+    const workshop shop;
+    std::string names;
+    for (const std::string& program : programs) names += " " + program;
+    shop.write("all.bash",
+        "source '" GNEISS_TEST_DATA "/../../scripts/completion' '" GNEISS_PROGRAMS_DIR "'\nfor p in" + names +
+            "; do complete -p $p >/dev/null || exit 1; done\n");
+    CHECK(std::system(("cd '" + shop.path().string() + "' && bash --norc all.bash").c_str()) == 0);
+}
+
 TEST_CASE("train has many more flags than its help shows") {
     const workshop shop;
     for (const std::string program :

@@ -236,7 +236,7 @@ TEST_CASE("with --early-stop the best state is the result, of eval and export to
     CHECK(last < best);
     CHECK(run["metrics"]["valid"]["mrr"].get<double>() == best);
     for (const char* split : {"valid", "test"}) {
-        const auto evaluated = nlohmann::json::parse(shop.run(std::string("eval a --json --split ") + split).out);
+        const auto evaluated = nlohmann::json::parse(shop.run(std::string("eval a --json --on ") + split).out);
         CHECK(evaluated["metrics"][split]["mrr"].get<double>() ==
             doctest::Approx(run["metrics"][split]["mrr"].get<double>()).epsilon(1e-9));
     }
@@ -445,11 +445,11 @@ TEST_CASE("predictions are by name, ranked, and omit known edges unless requeste
     shop.refuses(1, "predict a --queries queries.tsv", {"queries.tsv", "line 2, column 1"});
     shop.write("queries.tsv", "node7\tring0\t?\n\n?\tring9\tnode1\n");
     shop.refuses(1, "predict a --queries queries.tsv", {"queries.tsv", "line 3, column 3", "ring9"});
-    shop.write("queries.tsv", "node7\tring0\tnode8\n");
-    shop.refuses(1, "predict a --queries queries.tsv", {"line 1, column 1", "'?'"});
+    shop.write("queries.tsv", "?\tring0\t?\n");
+    shop.refuses(1, "predict a --queries queries.tsv", {"line 1, column 9", "'?'"});
     shop.refuses(2, "predict a --queries queries.tsv --head node1", {"--queries", "--head"});
     shop.refuses(3, "predict a --head node5 --relation ring0 --memory 1MiB", {"1.00 MiB"});
-    CHECK(shop.run("eval a --split valid").code == 0);
+    CHECK(shop.run("eval a --on valid").code == 0);
     shop.refuses(1, "eval nowhere", {"nowhere"});
 }
 

@@ -463,15 +463,16 @@ TEST_CASE("if training nodes come first and fit, an epoch on disk is one state, 
 TEST_CASE("predictions cover chosen nodes or all, by name; an export holds the same") {
     const gnn_workshop shop;
     (void)shop.train("data --out a --epochs 20");
-    const auto all = shop.run("predict a");
-    CHECK(std::ranges::count(all.out, '\n') == 600);
-    const auto some = shop.run("predict a --node 17,3");
-    CHECK(std::ranges::count(some.out, '\n') == 2);
-    CHECK(some.out.starts_with("17\t"));
+    const auto all = shop.run("predict a --format tsv");
+    CHECK(std::ranges::count(all.out, '\n') == 601);
+    const auto some = shop.run("predict a --node 17,3 --format tsv");
+    CHECK(std::ranges::count(some.out, '\n') == 3);
+    CHECK(some.out.starts_with("node\tclass\tprobability\n17\t"));
     for (std::size_t at = 0; at < some.out.size(); at = some.out.find('\n', at) + 1)
         CHECK(("\n" + all.out).find("\n" + some.out.substr(at, some.out.find('\n', at) + 1 - at)) != std::string::npos);
     shop.write("names.txt", "17\n3\n");
-    CHECK(shop.run("predict a --nodes names.txt").out == some.out);
+    CHECK(shop.run("predict a --node-file names.txt --format tsv").out == some.out);
+    CHECK(shop.run("predict a --node-file - --format tsv", "", "printf '17\\n3\\n' |").out == some.out);
     const auto json = nlohmann::json::parse(shop.run("predict a --node 17 --json").out);
     CHECK(json["predictions"][0]["node"] == "17");
     CHECK(json["predictions"][0]["probability"] > 0.25);
@@ -481,7 +482,7 @@ TEST_CASE("predictions cover chosen nodes or all, by name; an export holds the s
     CHECK(fs::exists(shop / "e/predictions.npy"));
     shop.refuses(1, "predict a --node 17,stranger", {"stranger"});
     shop.write("names.txt", "17\nsomebody\n");
-    shop.refuses(1, "predict a --nodes names.txt", {"names.txt", "line 2", "somebody"});
+    shop.refuses(1, "predict a --node-file names.txt", {"names.txt", "line 2", "somebody"});
     shop.refuses(2, "predict a --head 3", {"--head", "classes"});
     for (const std::string flag : {"--k 3", "--candidates none.txt", "--measure dot", "--known", "--self"})
         shop.refuses(2, "predict a --node 3 " + flag, {flag.substr(0, flag.find(' ')), "classes"});
@@ -518,10 +519,10 @@ TEST_CASE("a run predicts nodes that were added later, from their features and e
     for (unsigned w = 0; w < 20; ++w)
         edges += "n40\tn" + std::to_string(w) + "\nn41\tn" + std::to_string(20 + w) + "\n";
     import("after");
-    const auto got = shop.run("predict run --graph after --node n40,n41");
+    const auto got = shop.run("predict run --graph after --node n40,n41 --format csv");
     CAPTURE(got.err);
-    CHECK(got.out.starts_with("n40\tred\t"));
-    CHECK(got.out.find("\nn41\tblue\t") != std::string::npos);
+    CHECK(got.out.starts_with("node,class,probability\nn40,red,"));
+    CHECK(got.out.find("\nn41,blue,") != std::string::npos);
 }
 
 TEST_CASE("a run stays within its declared memory, and a state's share of the graph is enough for the declaration") {

@@ -91,12 +91,15 @@ struct grouped_nodes : gneiss::test::workshop {
     /// Returns the fields of the predictions by name.
     [[nodiscard]] std::map<std::string, std::vector<std::string>> predict(
         const std::string& program, const std::string& run_name) const {
-        const auto got = run("predict " + run_name, program);
+        const auto got = run("predict " + run_name + " --format tsv", program);
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
         std::map<std::string, std::vector<std::string>> found;
         std::istringstream lines(got.out);
-        for (std::string line; std::getline(lines, line);) {
+        std::string line;
+        std::getline(lines, line);
+        CHECK(line.starts_with("node\t"));
+        while (std::getline(lines, line)) {
             std::istringstream fields(line);
             std::string name;
             std::getline(fields, name, '\t');
@@ -144,10 +147,10 @@ TEST_CASE("metrics by class and the confusion matrix agree with the totals, in r
         CHECK(run["metrics"]["test"]["macro_f1"].get<double>() == doctest::Approx(f1));
         const auto test = nlohmann::json::parse(shop.run("eval a --json", program).out);
         CHECK(test["metrics"]["per_class"] == by);
-        const auto train = nlohmann::json::parse(shop.run("eval a --split train --json", program).out);
+        const auto train = nlohmann::json::parse(shop.run("eval a --on train --json", program).out);
         CHECK(train["metrics"]["train"]["accuracy"] > 0.5);
         CHECK(train["metrics"]["per_class"]["split"] == "train");
-        CHECK(shop.run("eval a --split train", program).out.find("law, old") != std::string::npos);
+        CHECK(shop.run("eval a --on train", program).out.find("law, old") != std::string::npos);
     }
     const auto kept =
         nlohmann::json::parse(shop.run("train data --epochs 2 --out report --quiet --json", "gneiss-ginex").out);

@@ -196,7 +196,7 @@ TEST_CASE("a metric that does not exist for the validation nodes is absent, said
             CHECK(run["metrics"]["test"].contains(metric));
             CHECK(run["warnings"].size() == 1);
         }
-    const auto got = shop.run("eval run --split valid --json", "gneiss-hanoi"); // regression
+    const auto got = shop.run("eval run --on valid --json", "gneiss-hanoi"); // regression
     CHECK(!nlohmann::json::parse(got.out)["metrics"]["valid"].contains("r2"));
     shop.import("edges.tsv --undirected --labels classes.tsv --fractions .5,.25,.25 --out c");
     CHECK(shop.run(std::string("train c --epochs 6 --early-stop-metric roc_auc --out run") + small).err.empty());

@@ -235,7 +235,7 @@ TEST_CASE("each trainer keeps its best state by default: its metrics, the epoch 
         CHECK(run["best_epoch"] == best->first);
         CHECK(run["metrics"]["valid"][of.metric] == best->second);
         for (const char* split : {"valid", "test"}) {
-            const json evaluated = shop.answer("eval a --split " + std::string(split));
+            const json evaluated = shop.answer("eval a --on " + std::string(split));
             CHECK(evaluated["epoch"] == best->first);
             CHECK(evaluated["state"] == "best");
             CHECK(evaluated["metrics"][split][of.metric].get<double>() ==
@@ -290,7 +290,7 @@ int kill_before_best(int kills) {
         CHECK(seen.size() == 10);
         CHECK(run["metrics"]["valid"]["mrr"] == best->second);
         CHECK(run["best_epoch"] == best->first);
-        const json evaluated = shop.answer("eval run --split valid");
+        const json evaluated = shop.answer("eval run --on valid");
         CHECK(evaluated["metrics"]["valid"]["mrr"].get<double>() == doctest::Approx(best->second).epsilon(1e-9));
     }
     return killed;

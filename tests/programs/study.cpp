@@ -231,14 +231,14 @@ TEST_CASE("runs: seeds are paired, an interrupted study resumes from its log, an
         const std::string text = shop.read("study.jsonl");
         return std::count(text.begin(), text.end(), '\n');
     };
-    const auto first = shop.run(study + cases + " --seeds 2 --parallel 2");
+    const auto first = shop.run(study + cases + " --runs 2 --parallel 2");
     CAPTURE(first.err);
     REQUIRE(first.code == 0);
     CHECK(lines() == 6);
     CHECK(nlohmann::json::parse(first.out)["parallel"] == 2);
 
     shop.write("study.jsonl", shop.read("study.jsonl") + "{\"case\": \"cut sh"); // as after a kill
-    const auto second = shop.run(study + cases + " --seeds 3 --differences figures/differences.svg");
+    const auto second = shop.run(study + cases + " --runs 3 --differences figures/differences.svg");
     CAPTURE(second.err);
     REQUIRE(second.code == 0);
     CHECK(lines() == 9);
@@ -255,13 +255,13 @@ TEST_CASE("runs: seeds are paired, an interrupted study resumes from its log, an
         doctest::Approx(report[2]["test"]["mean"].get<double>() - report[0]["test"]["mean"].get<double>()));
     CHECK(shop.read("figures/differences.svg").find("wide") != std::string::npos);
     for (const char* part : {"case", "less base", " ± "})
-        CHECK(shop.run(study.substr(0, study.find(" --json")) + study.substr(study.find(" --warm")) + cases +
-                      " --seeds 3")
-                  .out.find(part) != std::string::npos);
+        CHECK(
+            shop.run(study.substr(0, study.find(" --json")) + study.substr(study.find(" --warm")) + cases + " --runs 3")
+                .out.find(part) != std::string::npos);
     CHECK(lines() == 9); // all from the log
 
     const auto broken = shop.run(
-        study + " --case 'base: --feature-cache none' 'bad: --feature-cache nonsense' --seeds 2 --log study.jsonl");
+        study + " --case 'base: --feature-cache none' 'bad: --feature-cache nonsense' --runs 2 --log study.jsonl");
     CHECK(broken.code == 1);
     const auto mixed = nlohmann::json::parse(broken.out)["cases"];
     CHECK(mixed[0]["test"]["count"] == 2);
@@ -271,11 +271,11 @@ TEST_CASE("runs: seeds are paired, an interrupted study resumes from its log, an
     shop.refuses(2, study + " --case 'a: --epochs 1' --against b", {"--against 'b'"});
     shop.refuses(2, study + " --case 'a: --epochs 1' 'a: --epochs 2'", {"'a'"});
     shop.refuses(2, study + " --case 'a: --epochs 1' --differences new", {"--against"});
-    const auto without = shop.run(study + cases + " --seeds 3 --metric nonsense");
+    const auto without = shop.run(study + cases + " --runs 3 --metric nonsense");
     CHECK(without.code == 1);
     CHECK(without.err.find("runs of base have no 'nonsense'") != std::string::npos);
     CHECK(nlohmann::json::parse(without.out)["cases"].size() == 3); // hours of runs are not lost
-    const auto twice = shop.run(study + cases + " --seeds 3 --repeat 2");
+    const auto twice = shop.run(study + cases + " --runs 3 --repeat 2");
     CAPTURE(twice.err);
     REQUIRE(twice.code == 0);
     for (const auto& one : nlohmann::json::parse(twice.out)["cases"]) {
@@ -348,7 +348,7 @@ TEST_CASE("grem: larger chunks cut less, refinement cuts less than fixed assignm
         shop.run("generate planted --nodes 2000 --edges 60000 --classes 2 --mixing .1 --task link --out data --quiet",
                 "gneiss-data")
             .code == 0);
-    const auto got = shop.run("grem data --chunks .02,.3 --seeds 2 --out figures/grem.svg --quiet --json");
+    const auto got = shop.run("grem data --chunks .02,.3 --runs 2 --out figures/grem.svg --quiet --json");
     CAPTURE(got.err);
     REQUIRE(got.code == 0);
     const auto report = nlohmann::json::parse(got.out);
@@ -476,7 +476,7 @@ TEST_CASE(
                 .code == 0);
     const std::string options =
         "drop data --drop 0,90,100 --layers 2 --hidden 16 --epochs 12 --batch 50 --lr .01 --dropout 0 --quiet";
-    const auto got = shop.run(options + " --seeds 2 --json --out figures/drop.svg");
+    const auto got = shop.run(options + " --runs 2 --json --out figures/drop.svg");
     CAPTURE(got.err);
     REQUIRE(got.code == 0);
     const auto accuracy = nlohmann::json::parse(got.out)["accuracy"];
@@ -488,7 +488,7 @@ TEST_CASE(
     CHECK(of("influence", 1) > of("random", 1));
     CHECK(accuracy["random"][0].contains("half"));
     CHECK(shop.read("figures/drop.svg").find("influence") != std::string::npos);
-    CHECK(shop.run("drop data --drop 0 --layers 2 --hidden 4 --epochs 1 --seeds 1 --quiet").out.find("neighbor") !=
+    CHECK(shop.run("drop data --drop 0 --layers 2 --hidden 4 --epochs 1 --runs 1 --quiet").out.find("neighbor") !=
         std::string::npos);
 
     shop.refuses(2, options + " --drop 101", {"--drop"});

@@ -536,7 +536,7 @@ TEST_CASE("eval, predict and export read a run that is read-only, in memory and 
             return;
         }
         for (const std::string memory : {"", " --memory 40MiB"})
-            for (const std::string& command : {std::string("eval a --split valid"),
+            for (const std::string& command : {std::string("eval a --on valid"),
                      "predict a " + std::string(links ? "--head node1 --relation ring0" : "--node v1"),
                      std::string("export a --out new")}) {
                 shop.succeed(command + memory, "", frozen.before());

@@ -1,4 +1,5 @@
-# Installs the programs of BUILD to SCRATCH: each has its completion scripts, where bash and zsh look for them.
+# Installs the programs of BUILD to SCRATCH: each has its completion scripts and its manual page, where bash,
+# zsh and man look for them.
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
@@ -19,4 +20,9 @@ foreach(program ${programs})
       message(FATAL_ERROR "${CMAKE_MATCH_2} is not what ${name} prints")
     endif()
   endforeach()
+  file(READ ${SCRATCH}/${DATA}/man/man1/${name}.1 installed)
+  execute_process(COMMAND ${program} --man OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT installed MATCHES "^\\.TH " OR NOT installed STREQUAL printed)
+    message(FATAL_ERROR "the manual page of ${name} is not what it prints")
+  endif()
 endforeach()

@@ -119,9 +119,9 @@ public:
             (with(middle).fits() ? fits : fails) = middle;
         }
         if (fits != 0 && !options_.buffer) return {with(fits), fits};
-        throw trainers::refused_plan(plan.budget, (fits == 0 ? with(1) : plan).memory,
-            fits == 0 ? "what helps: a larger --memory, fewer --batch-workers, more partitions, a smaller --batch or "
-                        "--fanout"
+        if (fits == 0) plan = with(1);
+        throw trainers::refused_plan(plan.budget, plan.memory,
+            fits == 0 ? trainers::what_helps(plan.memory.parts(), {"fewer --batch-workers", "more --partitions"})
                       : fmt::format("--buffer {} fits, {} does not", fits, most));
     }
 

@@ -171,12 +171,14 @@ std::string provenance_of(const programs::command& command) {
 namespace {
 
 std::string progress_text(const gneiss::import_progress& at, double seconds) {
-    std::string text = fmt::format("{:<8}", at.phase);
+    const auto done = static_cast<double>(at.done), total = static_cast<double>(at.total);
+    std::string text;
     if (at.total != 0)
-        text += fmt::format("{:>5}  {} of {} {}  ETA {}",
-            programs::human_percent(static_cast<double>(at.done) / static_cast<double>(at.total)),
-            programs::human_count(static_cast<double>(at.done)), programs::human_count(static_cast<double>(at.total)),
-            at.unit, programs::human_eta(static_cast<double>(at.done), static_cast<double>(at.total), seconds));
+        text = fmt::format(
+            "{}  ETA {}  ", programs::human_percent(done / total), programs::human_eta(done, total, seconds));
+    text += at.phase;
+    if (at.total != 0)
+        text += fmt::format("  {} of {} {}", programs::human_count(done), programs::human_count(total), at.unit);
     if (at.edges != 0 && at.unit != "edges" && at.unit != "ids")
         text += fmt::format(
             "  {} {}", programs::human_count(static_cast<double>(at.edges)), at.unit == "nodes" ? "nodes" : "edges");

@@ -47,7 +47,7 @@ void check_flags(const get_flags& flags) {
         throw programs::usage_error(
             "--from, --mirror, --no-verify and --unchecked: " + flags.name + " is not downloaded from a URL");
     if (flags.candidates && !(downloads && has_published_candidates(flags.name)))
-        throw programs::usage_error("--candidates: none are published with " + flags.name);
+        throw programs::usage_error("--write-candidates: none are published with " + flags.name);
     if (flags.candidates)
         for (const char* file : {"valid.npz", "test.npz"}) check_file_out(*flags.candidates / file, flags.common);
     if (downloads && !has_published_checksums(flags.name) && !flags.from && !flags.no_verify && !flags.unchecked)
@@ -141,9 +141,10 @@ void add_get(programs::command_line& to) {
         "no-verify", flags->no_verify, "accept files with another size, checksum or counts than the published ones");
     command.option("unchecked", flags->unchecked, "accept a download of which no checksum is published");
     command
-        .option("candidates", flags->candidates,
+        .option("write-candidates", flags->candidates,
             "write the published candidates too: DIR/valid.npz and DIR/test.npz, for --eval-candidates")
-        .value_name("DIR");
+        .value_name("DIR")
+        .formerly("candidates");
     command.group("Features");
     flags->features.add_to(command);
     flags->common.add_to(command);

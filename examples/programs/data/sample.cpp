@@ -234,8 +234,9 @@ void add_sample(programs::command_line& to) {
     command.option("seeds", flags->seeds, "int64 [batches, batch] of nodes; the first 3 rows are not counted")
         .value_name("FILE.npy")
         .default_text("uniform");
-    command.option("graph", flags->graph, "csr: compressed rows; blocks: edge buckets, as a buffer holds them")
-        .choices({"csr", "blocks"});
+    command.option("graph-store", flags->graph, "csr: compressed rows; blocks: edge buckets, as a buffer holds them")
+        .choices({"csr", "blocks"})
+        .formerly("graph");
     flags->common.add_to(command);
     command.example("gneiss-data sample data/mine --sampler dense --fanout 10,10 --batch 1000");
 }

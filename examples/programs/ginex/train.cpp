@@ -348,7 +348,7 @@ private:
         } catch (const gneiss::over_budget& refused) { // of half of the memory
             throw trainers::refused_plan(o.memory->bytes,
                 {refused.parts().back(), {"as much for the rest of the run", refused.needed()}},
-                "what helps: a larger --memory, more partitions");
+                trainers::what_helps({}, {"gneiss-data import with more --partitions"}));
         }
         std::optional<profile> seen;
         const auto plan = [&] {

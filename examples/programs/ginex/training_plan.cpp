@@ -281,11 +281,9 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     const std::uint64_t used = plan.memory_bytes();
     if (used > plan.budget)
         throw trainers::refused_plan(plan.budget, plan.memory,
-            fmt::format(
-                "what helps: a larger --memory, a smaller --batch, smaller --fanout, fewer --batches-in-flight{}",
-                *settings.topology == "memory" || *settings.feature_cache == "memory"
-                    ? ", --topology disk and --feature-cache belady"
-                    : ""));
+            trainers::what_helps(plan.memory.parts(),
+                {*settings.topology == "memory" ? "--topology disk" : "",
+                    *settings.feature_cache == "memory" ? "--feature-cache belady" : "", "fewer --batches-in-flight"}));
     std::uint64_t rest = plan.budget - used > margin ? plan.budget - used - margin : 0;
 
     // Superbatches: limited by their files, then by the memory of their change sets.

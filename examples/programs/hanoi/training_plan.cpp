@@ -232,11 +232,11 @@ public:
         if (hubs() != 0) {
             const std::uint64_t too_many =
                 gneiss::ceil_div(least.memory_bytes() - budget_, std::max<std::uint64_t>(hub, 1));
-            fewer = fmt::format("fewer hubs (now {} nodes{}), ", hubs(),
+            fewer = fmt::format("fewer --hubs (now {} nodes{})", hubs(),
                 too_many < hubs() ? fmt::format("; about {} fit", hubs() - too_many) : "");
         }
-        throw trainers::refused_plan(budget_, least.memory,
-            fmt::format("what helps: a larger --memory, more partitions, {}a smaller --batch or --fanout", fewer));
+        throw trainers::refused_plan(
+            budget_, least.memory, trainers::what_helps(least.memory.parts(), {"more --partitions", fewer}));
     }
 
 private:

@@ -252,11 +252,10 @@ private:
     [[nodiscard]] training_plan fitting(training_plan plan) const {
         if (fits(plan)) return plan;
         refuse(plan,
-            fmt::format("what helps: a larger {}, a smaller --batch or --fanout{}",
-                plan.common.fits() ? "--device-memory" : "--memory",
-                *how_.topology == "memory" || *how_.feature_cache == "memory"
-                    ? ", --topology disk and --feature-cache none"
-                    : ""));
+            trainers::what_helps(plan.common.memory.parts(),
+                {*how_.topology == "memory" ? "--topology disk" : "",
+                    *how_.feature_cache == "memory" ? "--feature-cache none" : ""},
+                plan.common.fits() ? "--device-memory" : "--memory"));
     }
 
     [[nodiscard]] training_plan with(const profile& seen) const {

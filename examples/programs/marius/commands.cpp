@@ -33,7 +33,7 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
     return programs::exit_code::done;
 }
 
-struct predict_flags : trainers::run_flags, trainers::query_flags {};
+struct predict_flags : trainers::run_flags, trainers::query_flags, trainers::answer_format {};
 
 programs::exit_code predict(const predict_flags& flags) {
     const std::uint64_t memory = flags.memory_bytes();
@@ -44,7 +44,7 @@ programs::exit_code predict(const predict_flags& flags) {
     const auto queries = trainers::read_queries(data, flags, memory);
     const auto executor = flags.executor();
     const trainers::link_prediction answer{program, data, *trained.buckets, trained.scorer(), flags, executor,
-        trainers::memory_left(trained.budget, memory), interrupts.token(), true, trained.state};
+        trainers::memory_left(trained.budget, memory), interrupts.token(), true, trained.state, flags.format};
     answer(queries, {*trained.rows, interrupts.token()}, flags.json);
     return programs::exit_code::done;
 }
@@ -85,7 +85,7 @@ void add_eval(programs::command_line& to) {
     programs::command& command = to.add(
         "eval", "Ranks a split's edges with a trained run.", [flags](programs::command&) { return eval(*flags); });
     flags->add_to(command, "split whose edges are ranked");
-    command.example("gneiss-marius eval runs/mine --split valid");
+    command.example("gneiss-marius eval runs/mine --on valid");
 }
 
 void add_predict(programs::command_line& to) {
@@ -95,6 +95,7 @@ void add_predict(programs::command_line& to) {
             [flags](programs::command&) { return predict(*flags); });
     flags->run_flags::add_to(command);
     flags->query_flags::add_to(command);
+    flags->answer_format::add_to(command);
     command.example("gneiss-marius predict runs/mine --head ann --relation likes --k 5");
 }
 

@@ -380,6 +380,7 @@ public:
             .best = keeps_best(),
             .queries = 2 * config_.flags.valid_edges->of(graph.valid_edges),
             .validated = config_.flags.validated(graph),
+            .scopes = config_.flags.scopes(graph),
             .remedy = fmt::format("try a lower --lr than {:g}", *config_.flags.lr),
             .plateau = config_.flags.plateau()};
     }

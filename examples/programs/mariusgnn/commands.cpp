@@ -64,7 +64,7 @@ programs::exit_code eval(const eval_flags& flags) {
         throw programs::usage_error("--eval-negatives, --eval-negatives-by-degree, --eval-edges, --eval-candidates, "
                                     "--candidates and --k are for --task link");
     if (trained.how.links() && flags.split == "train")
-        throw programs::usage_error("--split train is for node tasks: of edges, evaluate valid or test");
+        throw programs::usage_error("--on train is for node tasks: of edges, evaluate valid or test");
     if (trained.how.links()) flags.trainers::eval_flags::change(trained.how);
     const auto executor = flags.executor();
     const applied by = (resident ? apply_resident : apply)(trained, executor, memory, interrupts.token());
@@ -94,7 +94,11 @@ programs::exit_code eval(const eval_flags& flags) {
     return programs::exit_code::done;
 }
 
-struct predict_flags : trainers::run_flags, trainers::query_flags, trainers::node_flags, trainers::hidden_rows_flag {
+struct predict_flags : trainers::run_flags,
+                       trainers::query_flags,
+                       trainers::node_flags,
+                       trainers::answer_format,
+                       trainers::hidden_rows_flag {
     std::optional<std::filesystem::path> graph;
 };
 
@@ -120,13 +124,13 @@ programs::exit_code predict(const predict_flags& flags, const programs::command&
         const applied by = apply(trained, executor, memory, interrupts.token());
         trainers::predict_classes(program,
             {data, *trained.trained_on, {data, trainers::scratch_of(flags.run), by.memory}, trained.state}, asked,
-            stream_of(by, interrupts.token()), flags.json);
+            stream_of(by, interrupts.token()), flags.format, flags.json);
         return programs::exit_code::done;
     }
     const auto queries = trainers::read_queries(data, flags, memory);
     const applied by = apply(trained, executor, memory, interrupts.token());
     const trainers::link_prediction answer{program, data, trained.graph->buckets(), trained.net->scorer(), flags,
-        executor, by.memory, interrupts.token(), trained.how.uses_rows(), trained.state};
+        executor, by.memory, interrupts.token(), trained.how.uses_rows(), trained.state, flags.format};
     answer(queries, {*by.rows.rows, interrupts.token()}, flags.json);
     return programs::exit_code::done;
 }
@@ -185,7 +189,7 @@ void add_eval(programs::command_line& to) {
         command, "split of edges or nodes; train: of nodes", {"train", "valid", "test"});
     add_eval_graph(command, flags->eval_graph, flags->eval_fanout);
     flags->hidden_rows_flag::add_to(command);
-    command.example("gneiss-mariusgnn eval runs/mine --split valid");
+    command.example("gneiss-mariusgnn eval runs/mine --on valid");
 }
 
 void add_predict(programs::command_line& to) {
@@ -194,6 +198,7 @@ void add_predict(programs::command_line& to) {
         to.add("predict", "Predicts node labels, the best tails or heads of edges, or similar nodes.",
             [flags](programs::command& given) { return predict(*flags, given); });
     flags->run_flags::add_to(command);
+    flags->answer_format::add_to(command);
     flags->node_flags::add_to(command);
     command.group("Edges");
     flags->query_flags::add_to(command);

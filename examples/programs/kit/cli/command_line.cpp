@@ -2,6 +2,7 @@
 #include "kit/cli/command_line.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <map>
 #include <stdexcept>
@@ -17,6 +18,7 @@
 
 #include "kit/cli/config_file.hpp"
 #include "kit/cli/machine.hpp"
+#include "kit/cli/man_page.hpp"
 #include "kit/cli/signals.hpp"
 #include "kit/cli/terminal.hpp"
 #include "kit/report/file_names.hpp"
@@ -55,6 +57,32 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
 
 std::string did_you_mean(std::string_view nearest, std::string_view dashes) {
     return nearest.empty() ? "" : fmt::format("; did you mean {}{}?", dashes, nearest);
+}
+
+/// A flag of other tools, and the flags that mean it here, the most specific first; some with their value.
+struct foreign_flag {
+    std::string_view name;
+    std::array<std::string_view, 2> ours;
+    std::string_view value = {};
+};
+constexpr foreign_flag foreign_flags[] = {{"learning-rate", {"lr"}}, {"batch-size", {"batch"}},
+    {"model", {"layers", "decoder"}}, {"gpu", {"device"}, " cuda"}, {"cuda", {"device"}, " cuda"},
+    {"use-cuda", {"device"}, " cuda"}, {"output", {"out"}}, {"output-dir", {"out"}}, {"save-dir", {"out"}},
+    {"o", {"out"}}, {"fan-out", {"fanout"}}, {"num-neighbors", {"fanout"}}, {"hidden-channels", {"layers"}},
+    {"hidden-dim", {"layers"}}, {"num-hidden", {"layers"}}, {"num-layers", {"layers"}}, {"embedding-dim", {"dim"}},
+    {"hidden-size", {"dim"}}, {"num-workers", {"threads"}}, {"workers", {"threads"}}, {"jobs", {"threads"}},
+    {"num-epochs", {"epochs"}}, {"n-epochs", {"epochs"}}, {"max-epochs", {"epochs"}}, {"num-negatives", {"negatives"}},
+    {"num-negs", {"negatives"}}, {"neg-sample-size", {"negatives"}}, {"patience", {"early-stop"}},
+    {"random-seed", {"seed"}}, {"manual-seed", {"seed"}}, {"optim", {"optimizer"}}, {"top-k", {"k"}}, {"topk", {"k"}}};
+/// The same for values.
+constexpr std::pair<std::string_view, std::string_view> foreign_values[] = {
+    {"gpu", "cuda"}, {"cuda:0", "cuda"}, {"adamw", "adam"}};
+
+/// Returns the value of `choices` that means a value of other tools, or else the nearest one.
+std::string meant_value(std::string_view given, const std::vector<std::string>& choices) {
+    for (const auto& [theirs, ours] : foreign_values)
+        if (given == theirs && std::ranges::find(choices, ours) != choices.end()) return std::string(ours);
+    return nearest_name(given, choices);
 }
 
 /// Formats a value as on the command line.
@@ -212,7 +240,7 @@ void flag::assign(const std::vector<std::string>& words, const std::string& plac
         for (const std::string& part : parts)
             if (std::ranges::find(choices_, part) == choices_.end())
                 throw usage_error(fmt::format("'{}' is not one of {}{}", part, joined(choices_, ", "),
-                    did_you_mean(nearest_name(part, choices_), "")));
+                    did_you_mean(meant_value(part, choices_), "")));
     read_(parts);
     const json now = write_();
     for (const json& number : now.is_array() ? now : json::array({now})) {
@@ -227,12 +255,14 @@ void flag::assign(const std::vector<std::string>& words, const std::string& plac
     throw usage_error(fmt::format("{}: {}", place, e.what()));
 }
 
-std::string flag::help_line(const help_layout& layout) const {
+std::string flag::initial() const {
     const json value = write_();
-    std::string initial = default_text_;
-    if (initial.empty() && !positional_ && !given_ && !value.is_null() && !boolean_)
-        initial =
-            value_name_ == flag_type<byte_size>::name ? to_flag(byte_size{value.get<std::uint64_t>()}) : to_word(value);
+    if (!default_text_.empty() || positional_ || given_ || value.is_null() || boolean_) return default_text_;
+    return value_name_ == flag_type<byte_size>::name ? to_flag(byte_size{value.get<std::uint64_t>()}) : to_word(value);
+}
+
+std::string flag::help_line(const help_layout& layout) const {
+    const std::string shown = initial();
     std::string left = positional_ ? value_name_ + (list_ ? "..." : "")
                                    : "--" + name_ + (value_name_.empty() ? "" : " " + value_name_);
     std::string text = help_;
@@ -243,13 +273,15 @@ std::string flag::help_line(const help_layout& layout) const {
         else
             text += "; one of " + joined(choices_, ", ");
     }
-    text += initial.empty() ? required_ && !positional_ ? " (required)" : "" : " [" + initial + "]";
+    text += shown.empty() ? required_ && !positional_ ? " (required)" : "" : " [" + shown + "]";
     return programs::help_line(left, text, layout.width);
 }
 
 completed_flag flag::completion() const {
     completed_flag result{.name = positional_ ? value_name_ : "--" + name_,
         .help = help_,
+        .value_name = value_name_,
+        .initial = initial(),
         .words = choices_.empty() ? suggestions_ : choices_,
         .positional = positional_,
         .list = list_};
@@ -430,11 +462,14 @@ command::request command::parse(std::vector<std::string> arguments) {
         std::vector<std::string> names{"help", "help-all"};
         for (const auto& f : flags_)
             if (!f->positional_ && !f->hidden_) names.push_back(f->name_);
-        throw usage_error(fmt::format("unknown flag {}{}{}", word,
-            did_you_mean(
-                nearest_name(std::string_view(word).substr(std::min(word.find_first_not_of('-'), word.size())), names),
-                "--"),
-            hint));
+        const std::string_view name = std::string_view(word).substr(std::min(word.find_first_not_of('-'), word.size()));
+        for (const foreign_flag& foreign : foreign_flags)
+            for (const std::string_view ours : foreign.ours)
+                if (name == foreign.name && std::ranges::find(names, ours) != names.end())
+                    throw usage_error(
+                        fmt::format("unknown flag {}: here it is --{}{}{}", word, ours, foreign.value, hint));
+        throw usage_error(
+            fmt::format("unknown flag {}{}{}", word, did_you_mean(nearest_name(name, names), "--"), hint));
     }
     for (const auto& f : flags_)
         if (f->boolean_ && f->option_->count() > 0) f->assign({f->option_->results().back()}, "--" + f->name_);
@@ -655,6 +690,10 @@ command* command_line::parse(std::vector<std::string> arguments, std::string& te
         text = version_text(program_);
         return nullptr;
     }
+    if (first == "--man") { // for the build
+        text = man_page(program_, description_, programs::version(), completed());
+        return nullptr;
+    }
     if (first == "--list-files") { // for tests
         text = file_list();
         return nullptr;
@@ -709,11 +748,15 @@ std::string command_line::help(const help_layout& layout) const {
             "--help, --version", fmt::format("{} COMMAND --help lists the command's flags", program_), layout.width);
 }
 
-std::string command_line::completion(std::string_view shell) const {
+std::vector<completed_command> command_line::completed() const {
     std::vector<completed_command> all;
     for (const auto& c : commands_) all.push_back(c->completion());
     all.push_back(completion_->completion());
-    return shell == "zsh" ? zsh_completion(program_, all) : bash_completion(program_, all);
+    return all;
+}
+
+std::string command_line::completion(std::string_view shell) const {
+    return shell == "zsh" ? zsh_completion(program_, completed()) : bash_completion(program_, completed());
 }
 
 std::string nearest_name(std::string_view given, std::span<const std::string> names) {

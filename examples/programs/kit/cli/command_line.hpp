@@ -79,6 +79,8 @@ private:
 
     void assign(const std::vector<std::string>& words, const std::string& place);
     [[nodiscard]] bool changes_result() const noexcept { return !transient_ && !neutral_; }
+    /// Returns the help's text for the default.
+    [[nodiscard]] std::string initial() const;
     [[nodiscard]] std::string help_line(const help_layout& layout) const;
     [[nodiscard]] completed_flag completion() const;
 
@@ -224,8 +226,8 @@ private:
     std::function<exit_code(command&)> body_;
 };
 
-/// A program with commands. Adds `--help`, `--help-all` and `--config FILE` to each command; `--help`, `--version` and
-/// the command `completion bash|zsh` to the program.
+/// A program with commands. Adds `--help`, `--help-all` and `--config FILE` to each command; `--help`, `--version`,
+/// `--man`, which prints the manual page, and the command `completion bash|zsh` to the program.
 class command_line {
 public:
     command_line(std::string program, std::string description);
@@ -254,6 +256,8 @@ public:
 
 private:
     [[nodiscard]] command* find(std::string_view name) const;
+    /// Returns the commands, for completion by a shell and the manual page.
+    [[nodiscard]] std::vector<completed_command> completed() const;
 
     std::string program_, description_, shell_;
     std::vector<std::unique_ptr<command>> commands_;

@@ -16,6 +16,7 @@ enum class completed_value : std::uint8_t { none, any, file, directory };
 struct completed_flag {
     std::string name{}; ///< "--memory"; of a positional argument its name in the help, "DATASET"
     std::string help{};
+    std::string value_name{}, initial{};          ///< in the help: the word for the value, the default
     completed_value value = completed_value::any; ///< none: the flag needs no value; `words` complete one after '='
     std::vector<std::string> words{};             ///< values; empty: any
     bool positional = false, list = false;        ///< list: the argument takes all further words

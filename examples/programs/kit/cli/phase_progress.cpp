@@ -16,12 +16,12 @@ void phase_progress::operator()(std::string_view phase, std::uint64_t done, std:
         began_ = std::chrono::steady_clock::now();
     }
     line_.update([&] {
-        std::string text = fmt::format("{:<8}", phase_);
+        std::string text;
         if (total != 0)
-            text += fmt::format("{:>5}  ETA {}", human_percent(static_cast<double>(done) / static_cast<double>(total)),
+            text = fmt::format("{}  ETA {}  ", human_percent(static_cast<double>(done) / static_cast<double>(total)),
                 human_eta(static_cast<double>(done), static_cast<double>(total),
                     std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count()));
-        return text + "  RSS " + gneiss::format_bytes(current_rss());
+        return text + phase_ + "  RSS " + gneiss::format_bytes(current_rss());
     });
 }
 

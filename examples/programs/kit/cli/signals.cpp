@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <ctime>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include <gneiss/core/error.hpp>
 
 #include "kit/cli/command_call.hpp"
+#include "kit/cli/terminal.hpp"
 
 namespace programs {
 namespace {
@@ -26,6 +28,13 @@ constexpr char stop_byte = 's', end_byte = 'e';
 std::atomic<int> signal_pipe{-1};
 std::atomic<std::int64_t> first_signal{0}; // in milliseconds of the monotonic clock; 0: none
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+
+/// Writes an error by a handler, in place of a live line. Async-signal-safe.
+void write_last_words(std::string_view words) noexcept {
+    const std::string_view before = shows_live_line() ? erase_line : "\n";
+    [[maybe_unused]] auto written = ::write(STDERR_FILENO, before.data(), before.size());
+    written = ::write(STDERR_FILENO, words.data(), words.size());
+}
 
 /// Signals this close together are one: `timeout` and job schedulers send one to the process and one to its group.
 constexpr std::int64_t one_interruption_ms = 500;
@@ -41,8 +50,7 @@ extern "C" void on_signal(int) {
             errno = saved;
             return;
         }
-        constexpr char last_words[] = "\nerror: interrupted twice: stopped at once, without saving\n";
-        [[maybe_unused]] const auto written = ::write(STDERR_FILENO, last_words, sizeof last_words - 1);
+        write_last_words("error: interrupted twice: stopped at once, without saving\n");
         ::_exit(130);
     }
     [[maybe_unused]] const auto written = ::write(signal_pipe.load(), &stop_byte, 1);
@@ -128,8 +136,7 @@ std::stop_token interrupt_guard::token() const noexcept { return token_; }
 void exit_at_termination() noexcept {
     const struct sigaction action = action_of(
         [](int) {
-            constexpr char last_words[] = "\nerror: interrupted\n";
-            [[maybe_unused]] const auto written = ::write(STDERR_FILENO, last_words, sizeof last_words - 1);
+            write_last_words("error: interrupted\n");
             ::_exit(130);
         },
         0);

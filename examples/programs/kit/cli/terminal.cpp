@@ -2,6 +2,7 @@
 #include "kit/cli/terminal.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -32,11 +33,31 @@ bool controls_terminal(std::uint32_t c) {
         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
+/// True for a terminal that obeys escape sequences.
+bool rewrites_lines(int descriptor) noexcept {
+    const char* const terminal = std::getenv("TERM");
+    return (terminal == nullptr || std::string_view(terminal) != "dumb") && ::isatty(descriptor) != 0;
+}
+
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
-std::size_t characters(std::string_view text) {
-    return static_cast<std::size_t>(std::ranges::count_if(text, starts_character));
-}
+std::atomic<int> live_lines_shown{0}; // read by handlers of signals
+static_assert(std::atomic<int>::is_always_lock_free);
+
+/// The objects that may have a live line on the screen.
+struct live_lines {
+    std::mutex mutex{};
+    std::vector<progress*> all{};
+
+    static live_lines& of_process() {
+        static live_lines lines;
+        return lines;
+    }
+    void clear() {
+        const std::scoped_lock lock(mutex);
+        for (progress* const each : all) each->clear();
+    }
+};
 
 struct warning_list {
     std::mutex mutex{};
@@ -66,9 +87,7 @@ unsigned terminal_width(int descriptor) {
 
 bool shows_color(int descriptor) noexcept {
     const char* const refused = std::getenv("NO_COLOR");
-    const char* const terminal = std::getenv("TERM");
-    return (refused == nullptr || *refused == '\0') && (terminal == nullptr || std::string_view(terminal) != "dumb") &&
-        ::isatty(descriptor) != 0;
+    return (refused == nullptr || *refused == '\0') && rewrites_lines(descriptor);
 }
 
 const char* style_on(text_style style, bool color) noexcept {
@@ -108,17 +127,26 @@ std::string visible(std::string_view text, std::string_view keep) {
 void print_text(std::string_view text) {
     const std::string shown = visible(text, "\t\n");
     if (command_call* const call = command_call::current()) return call->message(shown);
+    live_lines::of_process().clear();
     std::fwrite(shown.data(), 1, shown.size(), stdout);
+}
+
+void print_data(std::string_view data) {
+    if (command_call* const call = command_call::current()) return call->message(data);
+    live_lines::of_process().clear();
+    std::fwrite(data.data(), 1, data.size(), stdout);
 }
 
 void print_note(std::string_view text) {
     const std::string shown = visible(text, "\t\n") + '\n';
     if (command_call* const call = command_call::current()) return call->message(shown);
+    live_lines::of_process().clear();
     std::fwrite(shown.data(), 1, shown.size(), stderr);
 }
 
 void print_warning(std::string_view text) {
     if (command_call* const call = command_call::current()) return call->warn(text);
+    live_lines::of_process().clear();
     const std::string line = warning_line(text, shows_color(STDERR_FILENO)) + '\n';
     std::fwrite(line.data(), 1, line.size(), stderr);
 }
@@ -130,12 +158,32 @@ std::vector<std::string> given_warnings() {
     return all.texts;
 }
 
+std::size_t columns_of(std::string_view text) {
+    return static_cast<std::size_t>(std::ranges::count_if(text, starts_character));
+}
+
 std::string_view truncated(std::string_view text, std::size_t width) {
     std::size_t seen = 0;
     for (std::size_t i = 0; i < text.size(); ++i)
         if (starts_character(text[i]) && seen++ == width) return text.substr(0, i);
     return text;
 }
+
+std::string fitted(std::string_view text, std::size_t width) {
+    std::string shown;
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = std::min(text.find("  ", at), text.size());
+        const std::string_view field = text.substr(at, end - at);
+        at = std::min(text.find_first_not_of(' ', end), text.size());
+        if (shown.empty())
+            shown = truncated(field, width);
+        else if (columns_of(shown) + 2 + columns_of(field) <= width)
+            shown.append("  ").append(field);
+    }
+    return shown;
+}
+
+bool shows_live_line() noexcept { return live_lines_shown.load() != 0; }
 
 progress_output progress_on_stderr(bool quiet) {
     const auto clock = [] {
@@ -147,7 +195,7 @@ progress_output progress_on_stderr(bool quiet) {
             .warn = [call](std::string_view text) { call->warn(text); },
             .clock = clock};
     return {.quiet = quiet,
-        .live = ::isatty(STDERR_FILENO) != 0,
+        .live = rewrites_lines(STDERR_FILENO),
         .color = shows_color(STDERR_FILENO),
         .width = [] { return terminal_width(STDERR_FILENO); },
         .write =
@@ -160,9 +208,17 @@ progress_output progress_on_stderr(bool quiet) {
 
 progress::progress(progress_output output) : output_(std::move(output)) {
     next_ = output_.clock() + (output_.live ? 0 : progress_output::plain_seconds);
+    live_lines& lines = live_lines::of_process();
+    const std::scoped_lock lock(lines.mutex);
+    lines.all.push_back(this);
 }
 
-progress::~progress() { clear(); }
+progress::~progress() {
+    live_lines& lines = live_lines::of_process();
+    const std::scoped_lock lock(lines.mutex);
+    std::erase(lines.all, this);
+    clear();
+}
 
 void progress::update(const std::function<std::string()>& line) {
     if (output_.quiet) return;
@@ -176,17 +232,20 @@ void progress::update(const std::function<std::string()>& line) {
         return;
     }
     // One column stays free: a terminal wraps when the last one is written.
-    const unsigned width = std::max(output_.width(), 2u) - 1;
-    std::string next(truncated(text, width));
-    const std::size_t before = characters(shown_), now_shown = characters(next);
-    output_.write('\r' + next + std::string(before > now_shown ? before - now_shown : 0, ' '));
-    shown_ = std::move(next);
+    show_locked(fitted(text, std::max(output_.width(), 2U) - 1));
+}
+
+void progress::show_locked(std::string_view line) {
+    if (shown_.empty()) ++live_lines_shown;
+    shown_ = line;
+    output_.write(std::string(erase_line) + shown_);
 }
 
 void progress::erase_locked() {
     if (shown_.empty()) return;
-    output_.write('\r' + std::string(characters(shown_), ' ') + '\r');
+    output_.write(erase_line);
     shown_.clear();
+    --live_lines_shown;
 }
 
 void progress::print_above(std::string_view line) {
@@ -194,8 +253,7 @@ void progress::print_above(std::string_view line) {
     const std::string live = shown_;
     erase_locked();
     output_.write(std::string(line) + '\n');
-    if (!live.empty()) output_.write(live);
-    shown_ = live;
+    if (!live.empty()) show_locked(live);
 }
 
 void progress::say(std::string_view text) {
@@ -222,15 +280,15 @@ void table::add(std::vector<std::string> cells) {
 std::string table::str() const {
     std::vector<std::size_t> widths;
     for (std::size_t c = 0; c < columns_.size(); ++c) {
-        widths.push_back(characters(columns_[c].title));
-        for (const auto& row : rows_) widths[c] = std::max(widths[c], characters(row[c]));
+        widths.push_back(columns_of(columns_[c].title));
+        for (const auto& row : rows_) widths[c] = std::max(widths[c], columns_of(row[c]));
     }
     std::string text;
     const auto line = [&](const auto& cell_of) {
         std::string row;
         for (std::size_t c = 0; c < columns_.size(); ++c) {
             const std::string cell = cell_of(c);
-            const std::string gap(widths[c] - characters(cell), ' ');
+            const std::string gap(widths[c] - columns_of(cell), ' ');
             row += (c == 0 ? "" : "  ") + (columns_[c].side == align::left ? cell + gap : gap + cell);
         }
         text += row.substr(0, row.find_last_not_of(' ') + 1) + '\n';

@@ -31,7 +31,7 @@ enum class text_style { heading, good, caution, bad };
 /// Characters of `keep` stay.
 [[nodiscard]] std::string visible(std::string_view text, std::string_view keep = "");
 
-// In a `command_call` all of these go to its observer.
+// In a `command_call` all of these go to its observer. On a terminal they remove a live line before.
 
 /// Prints text on stdout, as `visible` shows it; tabs and line breaks stay. JSON and files have the text itself.
 void print_text(std::string_view text);
@@ -41,6 +41,9 @@ void print_text(fmt::format_string<First, Rest...> form, First&& first, Rest&&..
     print_text(std::string_view(fmt::format(form, std::forward<First>(first), std::forward<Rest>(rest)...)));
 }
 
+/// Prints data for other programs on stdout, as it is.
+void print_data(std::string_view data);
+
 /// Prints a line on stderr, also under --quiet, as `visible` shows it.
 void print_note(std::string_view text);
 /// Prints a line "warning: TEXT" on stderr, also under --quiet, and keeps the text for --json. Thread-safe.
@@ -48,13 +51,24 @@ void print_warning(std::string_view text);
 /// Returns the texts of this process's warnings, or of the call's, each once, in the order of their first time.
 [[nodiscard]] std::vector<std::string> given_warnings();
 
+/// Returns the columns that a text takes (UTF-8, one column a character).
+[[nodiscard]] std::size_t columns_of(std::string_view text);
 /// Returns the first `width` characters of `text` (UTF-8, one column each).
 [[nodiscard]] std::string_view truncated(std::string_view text, std::size_t width);
+
+/// Returns the fields of `text`, which two blanks separate, that fit into `width` columns: the first come first, and
+/// one that does not fit is left out. Only the first is cut if it is longer itself.
+[[nodiscard]] std::string fitted(std::string_view text, std::size_t width);
+
+/// True while a live line is on the terminal. Async-signal-safe.
+[[nodiscard]] bool shows_live_line() noexcept;
+/// Moves to the start of the line on a terminal, and erases it.
+inline constexpr std::string_view erase_line = "\r\x1b[K";
 
 /// Destination of progress. Tests replace its members.
 struct progress_output {
     bool quiet = false;
-    bool live = false;                 ///< a terminal: one line, rewritten
+    bool live = false;                 ///< a terminal that obeys escape sequences: one line, rewritten
     bool color = false;                ///< "warning:" has a color
     std::function<unsigned()> width{}; ///< called at each rewrite, to follow a resized window
     std::function<void(std::string_view)> write{};
@@ -77,7 +91,8 @@ public:
     progress(const progress&) = delete;
     progress& operator=(const progress&) = delete;
 
-    /// Shows the result of `line` if it is due; does not call `line` otherwise. Cheap enough for every batch.
+    /// Shows the result of `line` if it is due; does not call `line` otherwise. Cheap enough for every batch. A live
+    /// line has the fields that fit (`fitted`), so the most important ones come first.
     void update(const std::function<std::string()>& line);
     /// Prints a permanent line above the live one. Not shown if quiet.
     void say(std::string_view text);
@@ -87,6 +102,7 @@ public:
     void clear();
 
 private:
+    void show_locked(std::string_view line);
     void erase_locked();
     void print_above(std::string_view line);
 

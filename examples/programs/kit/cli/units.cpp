@@ -243,6 +243,11 @@ std::string to_flag(const count_or_percent& count) {
 std::string to_flag(double number) { return fmt::format("{}", number); }
 
 std::string human_count(double count) { return scaled(count, {"", "k", "M", "G", "T"}); }
+std::string human_exact(std::uint64_t count) {
+    std::string text = fmt::format("{}", count);
+    for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, 1, ',');
+    return text;
+}
 std::string human_rate(double per_second, std::string_view of) {
     return fmt::format("{} {}/s", human_count(per_second), of);
 }

@@ -81,6 +81,8 @@ struct count_or_percent {
 
 /// "999", "1.23 k", "45.6 M".
 [[nodiscard]] std::string human_count(double count);
+/// "1,234,567".
+[[nodiscard]] std::string human_exact(std::uint64_t count);
 /// "1.23 M edges/s".
 [[nodiscard]] std::string human_rate(double per_second, std::string_view of);
 /// Decimal units, as for disks: "1.23 GB". `gneiss::format_bytes` shows memory in binary units.

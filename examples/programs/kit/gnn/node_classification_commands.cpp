@@ -104,7 +104,7 @@ struct split_flags : eval_flags, hidden_rows_flag {};
 programs::exit_code eval_links(const node_classification_program& of, const split_flags& flags, trained_model& trained,
     const std::stop_token& stop) {
     if (flags.split == "train")
-        throw programs::usage_error("--split train is for node tasks: of edges, evaluate valid or test");
+        throw programs::usage_error("--on train is for node tasks: of edges, evaluate valid or test");
     flags.eval_flags::change(*trained.links);
     const gneiss::bucket_store buckets = trained.data().buckets();
     warn_of_untrained_edges(trained.data(), buckets, flags.split, false, stop);
@@ -139,7 +139,7 @@ programs::exit_code eval(const node_classification_program& of, const split_flag
     return programs::exit_code::done;
 }
 
-struct predict_flags : run_flags, node_flags, query_flags, hidden_rows_flag {
+struct predict_flags : run_flags, node_flags, query_flags, answer_format, hidden_rows_flag {
     std::optional<std::filesystem::path> graph;
 };
 
@@ -154,7 +154,7 @@ programs::exit_code predict(
         const gneiss::bucket_store buckets = trained.data().buckets();
         trained.with_outputs(interrupts.token(), [&](stoppable_rows rows, std::uint64_t memory) {
             const link_prediction answer{of.program, trained.data(), buckets, trained.net->scorer(), flags, trained.on,
-                memory, interrupts.token(), false, trained.state};
+                memory, interrupts.token(), false, trained.state, flags.format};
             answer(queries, std::move(rows), flags.json);
         });
         return programs::exit_code::done;
@@ -162,7 +162,8 @@ programs::exit_code predict(
     const auto asked = requested_nodes(trained.data(), flags, flags.memory_bytes());
     predict_classes(
         of.program, {trained.data(), trained.trained_on(), trained.order(), trained.state}, asked,
-        [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.json);
+        [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.format,
+        flags.json);
     return programs::exit_code::done;
 }
 
@@ -217,10 +218,10 @@ void add_eval(programs::command_line& to, const node_classification_program& of)
         flags->eval_flags::add_to(command, "split of edges or nodes; train: of nodes", {"train", "valid", "test"});
     } else {
         flags->run_flags::add_to(command);
-        command.option("split", flags->split, "split to evaluate").choices({"train", "valid", "test"});
+        command.option("on", flags->split, "split to evaluate").choices({"train", "valid", "test"}).formerly("split");
     }
     flags->hidden_rows_flag::add_to(command);
-    command.example(of.program + " eval runs/mine --split valid");
+    command.example(of.program + " eval runs/mine --on valid");
 }
 
 void add_predict(programs::command_line& to, const node_classification_program& of) {
@@ -230,6 +231,7 @@ void add_predict(programs::command_line& to, const node_classification_program& 
                           : "Predicts node labels.",
         [of, flags](programs::command& given) { return predict(of, *flags, given); });
     flags->run_flags::add_to(command);
+    flags->answer_format::add_to(command);
     flags->node_flags::add_to(command);
     if (of.predicts_links) {
         command.group("Edges");

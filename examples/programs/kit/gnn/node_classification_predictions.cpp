@@ -59,12 +59,31 @@ public:
     [[nodiscard]] std::string classes(const std::vector<float>& values) const {
         return join(values, [this](std::size_t c) { return name(c); });
     }
-    /// Returns the fields of a line after the node's name.
-    [[nodiscard]] std::string text(const std::vector<float>& values) const {
-        if (kind_ == gneiss::node_target_kind::regression)
-            return offsets_.empty() ? fmt::format("{:.6g}", fmt::join(values, "\t"))
-                                    : fmt::format("{:.12g}", fmt::join(numbers(values), "\t"));
-        return classes(values) + "\t" + join(values, [&](std::size_t c) { return fmt::format("{:.4f}", values[c]); });
+    /// Returns the columns of a table of predictions, the node's name first.
+    [[nodiscard]] std::vector<std::string> columns() const {
+        if (kind_ == gneiss::node_target_kind::classes) return {"node", "class", "probability"};
+        if (kind_ == gneiss::node_target_kind::multilabel) return {"node", "classes", "probabilities"};
+        const auto targets = static_cast<std::size_t>(trained_on_.manifest().node_attributes.classes);
+        std::vector<std::string> all{"node"};
+        for (std::size_t c = 0; c < targets; ++c) all.push_back(targets == 1 ? "value" : name(c));
+        return all;
+    }
+    /// Returns the row of a node under `columns`.
+    [[nodiscard]] std::vector<answer_table::cell> row(std::string node, const std::vector<float>& values) const {
+        std::vector<answer_table::cell> cells{std::move(node)};
+        if (kind_ == gneiss::node_target_kind::classes) {
+            cells.emplace_back(classes(values));
+            cells.emplace_back(values[gneiss::predicted_class<float>(values)]);
+        } else if (kind_ == gneiss::node_target_kind::multilabel) {
+            cells.emplace_back(classes(values));
+            cells.emplace_back(join(values, [&](std::size_t c) { return fmt::format("{:.4f}", values[c]); }));
+        } else if (offsets_.empty()) {
+            cells.insert(cells.end(), values.begin(), values.end());
+        } else {
+            const std::vector<double> exact = numbers(values);
+            cells.insert(cells.end(), exact.begin(), exact.end());
+        }
+        return cells;
     }
     /// Adds the fields of a prediction.
     void add_to(nlohmann::ordered_json& to, const std::vector<float>& values) const {
@@ -131,14 +150,14 @@ score_stream checked(const gneiss::dataset& data, const score_stream& scores) {
 void node_flags::add_to(programs::command& to) {
     to.group("Classes");
     to.option("node", node, "names of nodes").value_name("NAME,NAME").default_text("all");
-    to.option("nodes", nodes, "names of nodes, one a line").value_name("FILE");
+    to.option("node-file", nodes, "names of nodes, one a line").value_name("FILE").formerly("nodes");
 }
 
 void refuse_other_queries(
     bool links, const node_flags& nodes, const query_flags& edges, const programs::command& given) {
     if (links ? nodes.some() : edges.any())
         throw programs::usage_error(links
-                ? "--node and --nodes are for node classification: this run predicts edges"
+                ? "--node and --node-file are for node classification: this run predicts edges"
                 : "--head, --tail, --relation, --queries and --similar are for link prediction: this run predicts "
                   "classes");
     if (links) return;
@@ -169,42 +188,39 @@ std::optional<std::vector<gneiss::node_id>> requested_nodes(
 }
 
 void predict_classes(const std::string& program, const classified& of,
-    const std::optional<std::vector<gneiss::node_id>>& asked, const score_stream& scores, bool json) {
+    const std::optional<std::vector<gneiss::node_id>>& asked, const score_stream& scores, const std::string& format,
+    bool json) {
     answers answer(of.trained_on);
     auto list = nlohmann::ordered_json::array();
-    std::vector<std::string> lines; // text or JSON of the distinct requested nodes
-    const auto text_of = [&](const std::string& name, std::span<const float> outputs) {
-        const std::vector<float>& values = answer.of(outputs);
-        if (!json) return fmt::format("{}\t{}\n", gneiss::tsv_name(name), answer.text(values));
+    std::optional<answer_table> table;
+    if (!json) table.emplace(format, answer.columns());
+    const auto write = [&](const std::string& name, const std::vector<float>& values) {
+        if (table) return table->add(answer.row(name, values));
         nlohmann::ordered_json one{{"node", name}};
         answer.add_to(one, values);
-        return one.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+        list.push_back(std::move(one));
     };
-    const auto write = [&](const std::string& line) {
-        if (json)
-            list.push_back(nlohmann::ordered_json::parse(line));
-        else
-            programs::print_text(line);
-    };
-    std::vector<gneiss::node_id> sorted = asked.value_or(std::vector<gneiss::node_id>{});
-    std::ranges::sort(sorted);
-    sorted.erase(std::ranges::unique(sorted).begin(), sorted.end());
-    if (!asked)
+    if (!asked) {
         of.order(checked(of.data, scores), columns_of(of.trained_on),
-            [&](std::uint64_t at, std::span<const float> outputs) { write(text_of(of.order.label(at), outputs)); });
-    else
+            [&](std::uint64_t at, std::span<const float> outputs) { write(of.order.label(at), answer.of(outputs)); });
+    } else {
+        std::vector<gneiss::node_id> sorted = *asked;
+        std::ranges::sort(sorted);
+        sorted.erase(std::ranges::unique(sorted).begin(), sorted.end());
+        std::vector<std::vector<float>> values; // of these
         scores([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
-            for (; lines.size() < sorted.size() && sorted[lines.size()] < first + some.rows();) {
-                const gneiss::node_id row = sorted[lines.size()];
+            for (; values.size() < sorted.size() && sorted[values.size()] < first + some.rows();) {
+                const gneiss::node_id row = sorted[values.size()];
                 check_outputs(of.data, row, some[row - first]);
-                lines.push_back(text_of(of.data.node_label(row), some[row - first]));
+                values.push_back(answer.of(some[row - first]));
             }
         });
-    if (asked)
         for (const gneiss::node_id row : *asked)
-            write(lines[static_cast<std::size_t>(std::ranges::lower_bound(sorted, row) - sorted.begin())]);
-    if (!json) return;
-    nlohmann::ordered_json result{{"program", program}, {"predictions", list}};
+            write(of.data.node_label(row),
+                values[static_cast<std::size_t>(std::ranges::lower_bound(sorted, row) - sorted.begin())]);
+    }
+    if (table) return table->finish();
+    nlohmann::ordered_json result{{"program", program}, {"predictions", std::move(list)}};
     of.state.add_to(result);
     programs::print_json(result);
 }
@@ -233,12 +249,16 @@ void export_predictions(const classified& of, const score_stream& scores, const 
     };
     const bool rows = npy || tensors;
     text_file text(to / (rows ? "nodes.tsv" : "predictions.tsv"));
+    std::optional<answer_table> table;
+    if (!rows) table.emplace("tsv", answer.columns(), [&](std::string_view line) { text.write(line); });
     of.order(checked(of.data, scores), columns, [&](std::uint64_t at, std::span<const float> outputs) {
         const std::vector<float>& values = answer.of(outputs);
-        const std::string name = gneiss::tsv_name(of.order.label(at));
-        text.write(!rows  ? fmt::format("{}\t{}\n", name, answer.text(values))
-                : classes ? fmt::format("{}\t{}\t{}\n", at, name, answer.classes(values))
-                          : fmt::format("{}\t{}\n", at, name));
+        const std::string name = of.order.label(at);
+        if (table)
+            table->add(answer.row(name, values));
+        else
+            text.write(classes ? fmt::format("{}\t{}\t{}\n", at, gneiss::tsv_name(name), answer.classes(values))
+                               : fmt::format("{}\t{}\n", at, gneiss::tsv_name(name)));
         if (answer.wide())
             append(answer.numbers(values));
         else

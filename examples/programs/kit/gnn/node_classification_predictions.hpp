@@ -11,6 +11,7 @@
 #include <gneiss/storage/embedding/concepts.hpp>
 
 #include "kit/cli/command_line.hpp"
+#include "kit/run/answer_table.hpp"
 #include "kit/run/id_order.hpp"
 #include "kit/run/link_queries.hpp"
 #include "kit/run/run_flags.hpp"
@@ -56,13 +57,14 @@ using score_stream = row_stream;
 
 /// Prints of each requested node, or of all in the order of their ids, the name, then its class and the probability; or
 /// its classes, those with a probability above ½, with "|" between them, and their probabilities likewise; or its
-/// numbers.
+/// numbers. \param format  of `answer_table`
 void predict_classes(const std::string& program, const classified& of,
-    const std::optional<std::vector<gneiss::node_id>>& asked, const score_stream& scores, bool json);
+    const std::optional<std::vector<gneiss::node_id>>& asked, const score_stream& scores, const std::string& format,
+    bool json);
 
 /// Writes predictions.npy [nodes, classes], in the order of the ids if they are integers, nodes.tsv: row TAB name TAB
 /// class or classes, if there are classes, and classes.tsv: column TAB class or target; or model.safetensors with the
-/// tensor predictions and the weights, and these tables; or predictions.tsv: what `predict_classes` prints.
+/// tensor predictions and the weights, and these tables; or predictions.tsv: what `predict_classes` prints as "tsv".
 void export_predictions(const classified& of, const score_stream& scores, const gneiss::dense_parameters<>& weights,
     const std::string& format, const std::filesystem::path& to);
 

@@ -179,6 +179,8 @@ run_loop_options node_classification_loop(const gnn_options& how, const gneiss::
         .best = how.keeps_best(validates),
         .queries = graph.node_attributes.valid,
         .largest_class = how.validates(validates) ? balance_of(data).valid : 0,
+        .scopes = {{"valid", scope_of_nodes(graph.node_attributes.valid, "valid")},
+            {"test", scope_of_nodes(graph.node_attributes.test, "test")}},
         .plateau = how.plateau()};
 }
 
@@ -192,6 +194,7 @@ run_loop_options link_prediction_loop(
         .best = how.keeps_best(validates),
         .queries = 2 * links.valid_edges->of(graph.valid_edges),
         .validated = links.validated(graph),
+        .scopes = links.scopes(graph),
         .remedy = fmt::format("try lower rates than --lr {:g} and --row-lr {:g}", *how.lr, *how.row_lr),
         .plateau = how.plateau()};
 }

@@ -10,6 +10,7 @@
 
 #include <gneiss/model/classify.hpp>
 
+#include "kit/cli/units.hpp"
 #include "kit/run/divergence.hpp"
 
 namespace trainers {
@@ -28,6 +29,10 @@ bool keeps_scores(std::uint64_t nodes, std::uint64_t columns) {
 gneiss::node_split split_named(const std::string& name) {
     const auto found = std::ranges::find(gneiss::node_split_names, name);
     return static_cast<gneiss::node_split>(found - gneiss::node_split_names.begin());
+}
+
+std::string scope_of_nodes(std::uint64_t nodes, const std::string& split) {
+    return programs::human_exact(nodes) + " " + split + " nodes";
 }
 
 std::vector<std::string> metrics_of(const gneiss::dataset_manifest& graph) {

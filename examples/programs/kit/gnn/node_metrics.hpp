@@ -18,12 +18,15 @@
 
 namespace trainers {
 
-/// Returns the part that `--split` names.
+/// Returns the part that `--on` names.
 [[nodiscard]] gneiss::node_split split_named(const std::string& name);
 
 /// Returns the names of the metrics of a dataset's node task, as far as `node_metrics` computes them for the validation
 /// nodes; the first compares states unless --early-stop-metric names another.
 [[nodiscard]] std::vector<std::string> metrics_of(const gneiss::dataset_manifest& graph);
+
+/// Returns what metrics of nodes of a split are means over, as in "2,400 test nodes".
+[[nodiscard]] std::string scope_of_nodes(std::uint64_t nodes, const std::string& split);
 
 /// Metrics of outputs against the truth of nodes: of one class each, of several labels, or of numbers.
 class node_metrics {
@@ -46,10 +49,8 @@ public:
     /// Returns those values of `metrics_of` that exist (ROC-AUC needs positives and negatives, R² two nodes); those of
     /// rankings only if scores of all nodes take at most 64 MiB. Empty without nodes.
     [[nodiscard]] programs::metric_values values() const;
-    /// Returns which nodes the values are of, as in "2400 test nodes".
-    [[nodiscard]] std::string scope(const std::string& split) const {
-        return std::to_string(nodes_.size()) + " " + split + " nodes";
-    }
+    /// Returns which nodes the values are of, as in "2,400 test nodes".
+    [[nodiscard]] std::string scope(const std::string& split) const { return scope_of_nodes(nodes_.size(), split); }
     /// Returns the metrics of each class or target that exist, named as in `names`; for one class per node also the
     /// confusion matrix of up to `most_shown` classes, else the most frequent confusions. Null without nodes.
     [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split, const gneiss::dataset& names) const;

@@ -196,7 +196,10 @@ json to_json(const run_record& record) {
     put(metrics, "valid", record.valid);
     put(metrics, "test", record.test);
     if (!record.per_class.is_null()) metrics["per_class"] = record.per_class;
+    named<std::string> scopes = record.scopes;
+    std::erase_if(scopes, [&](const auto& of) { return !metrics.contains(of.first); });
     if (!metrics.empty()) object["metrics"] = std::move(metrics);
+    put(object, "scope", scopes);
     if (const epoch_record* best = best_epoch(record)) object["best_epoch"] = best->epoch;
     if (!record.warnings.empty()) object["warnings"] = record.warnings;
     if (record.evaluation)
@@ -280,6 +283,7 @@ run_record run_from_json(const json& object) {
     get(object, "warnings", run.warnings);
     get(metrics, "valid", run.valid);
     get(metrics, "test", run.test);
+    get(object, "scope", run.scopes);
     if (const auto found = metrics.find("per_class"); found != metrics.end()) run.per_class = *found;
     if (const json cost = inner(object, "evaluation"); !cost.empty()) {
         evaluation_record& of = run.evaluation.emplace();

@@ -110,7 +110,8 @@ struct run_record {
     /// Parameters taken from another run: {"run", "state", "nodes": {"taken", "new", "left"}, …}; null: none.
     nlohmann::ordered_json warm_start{};
     std::vector<epoch_record> epochs{};
-    metric_values valid{}, test{};             ///< of the best state, or of the last one if none was kept
+    metric_values valid{}, test{}; ///< of the best state, or of the last one if none was kept
+    named<std::string> scopes{};   ///< what metrics of a split are means over: "filtered, 5,000 of 43,219 test edges"
     std::optional<std::uint64_t> best_epoch{}; ///< epoch of the best state, which was kept
     /// Metrics by class of that state: {"split", "classes": [{"class", "nodes", "precision", …}, …], "confusion": [[…],
     /// …]}; null: none.

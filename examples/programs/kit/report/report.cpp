@@ -136,11 +136,20 @@ std::vector<std::pair<std::string, nlohmann::ordered_json>> steps_before(const r
     return steps;
 }
 
+/// Returns what the metrics of a split are means over, and the epoch of their state; the split's name for runs of
+/// earlier versions.
+std::string scope_text(const run_record& run, const std::string& split) {
+    const auto found = std::ranges::find(run.scopes, split, &std::pair<std::string, std::string>::first);
+    const std::string scope = found != run.scopes.end() ? found->second : split == "valid" ? "validation" : split;
+    if (run.epochs.empty()) return scope;
+    return fmt::format("{}, epoch {}", scope, run.best_epoch.value_or(run.epochs.back().epoch));
+}
+
 std::vector<page::card> summary_items(const run_record& run) {
     std::vector<page::card> items;
     const bool test = !run.test.empty();
     for (const auto& [name, value] : test ? run.test : run.valid)
-        items.push_back({metric_title(name), metric_text(value), test ? "test" : "validation"});
+        items.push_back({metric_title(name), metric_text(value), scope_text(run, test ? "test" : "valid")});
     if (items.empty() && !run.epochs.empty() && run.epochs.back().loss)
         items.push_back({"Loss", loss_text(*run.epochs.back().loss), "last epoch"});
     const double training = total(run, [](const epoch_record& e) { return std::optional(e.seconds); }).value_or(0);

@@ -147,13 +147,7 @@ programs::metric_values link_evaluation::operator()(const std::string& split, st
 }
 
 std::string link_evaluation::scope(const std::string& split) const {
-    const std::uint64_t all = data.split(split).edges().size(), ranked = edges.value_or(*how.eval_edges).of(all);
-    const std::string candidates = how.eval_candidates ? "given candidates"
-        : !how.eval_negatives->all ? fmt::format("{} sampled candidates, unfiltered", how.eval_negatives->count)
-        : how.candidates == "all"  ? "filtered"
-                                   : fmt::format("filtered, among {}",
-                                        how.candidates == "range" ? "nodes in range" : "nodes of " + how.candidates);
-    return fmt::format("{}, {} of {} {} edges", candidates, ranked, all, split);
+    return how.scope(data.manifest(), split, edges.value_or(*how.eval_edges));
 }
 
 } // namespace trainers

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <gneiss/eval/ranking.hpp>
+#include <gneiss/eval/score_edges.hpp>
 #include <gneiss/eval/similar_nodes.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/safetensors.hpp>
@@ -62,68 +64,97 @@ std::optional<std::string> relation_missing(const gneiss::dataset& data, const q
 }
 
 /// Returns the query of --head, --tail and --relation.
-gneiss::link_query query_of(const gneiss::dataset& data, const query_flags& flags) {
-    if (flags.head.has_value() == flags.tail.has_value())
-        throw programs::usage_error("give either --head or --tail, or --queries, or --similar");
+link_queries query_of(const gneiss::dataset& data, const query_flags& flags) {
+    if (!flags.head && !flags.tail)
+        throw programs::usage_error("give --head or --tail, or both, or --queries, or --similar");
     const gneiss::error_place place{.path = data.directory()};
-    const query_word known{flags.head ? flags.head : flags.tail, place}, relation{flags.relation, place};
+    const query_word relation{flags.relation, place};
     if (const auto missing = relation_missing(data, relation)) throw programs::usage_error(*missing);
-    return {.known = node_of(data, known),
-        .relation = relation_of(data, relation),
-        .target_side = flags.head ? gneiss::side::tail : gneiss::side::head};
+    const gneiss::relation_id by = relation_of(data, relation);
+    const auto node = [&](const std::optional<std::string>& name) { return node_of(data, {name, place}); };
+    link_queries all;
+    if (flags.head && flags.tail)
+        all.add(gneiss::edge{.source = node(flags.head), .relation = by, .destination = node(flags.tail)});
+    else
+        all.add(gneiss::link_query{.known = node(flags.head ? flags.head : flags.tail),
+            .relation = by,
+            .target_side = flags.head ? gneiss::side::tail : gneiss::side::head});
+    return all;
 }
 
-/// Reads lines HEAD, RELATION, "?" or "?", RELATION, TAIL; the relation is optional if there is only one.
-std::vector<gneiss::link_query> read_query_file(
-    const gneiss::dataset& data, const std::filesystem::path& path, std::uint64_t memory) {
-    std::vector<gneiss::link_query> queries;
-    const bool pairs = data.manifest().relations <= 1;
+/// Reads lines HEAD, RELATION, TAIL, of which "?" for the head or the tail, or no tail, asks for it. The relation is
+/// optional if there is only one. A first line with the names of these columns is a header.
+link_queries read_query_file(const gneiss::dataset& data, const std::filesystem::path& path, std::uint64_t memory) {
+    link_queries all;
+    const bool one = data.manifest().relations <= 1;
+    const std::string only = one ? data.relation_label(0) : "";
+    bool first = true;
     for_each_line_of(
         path, [&](const gneiss::importing::line_fields& fields, const gneiss::importing::line_place& place) {
-            const char* const form = pairs
-                ? "needs HEAD TAB TAIL, or HEAD TAB RELATION TAB TAIL, with '?' for the head or the tail"
-                : "needs HEAD TAB RELATION TAB TAIL with '?' for the head or the tail";
-            if (fields.count != 3 && !(pairs && fields.count == 2))
-                place.fail(fields.at[std::min<std::size_t>(fields.count - 1, 3)], form);
-            const auto word = [&](std::size_t i) {
-                return query_word{std::string(fields.at[i]), place.at(fields.at[i].data())};
+            const bool header = std::exchange(first, false) && fields.count >= 2 && fields.at[0] == "head" &&
+                (fields.at[1] == "relation" || fields.at[1] == "tail");
+            if (header) return;
+            const char* const form = one
+                ? "needs HEAD, HEAD TAB TAIL, or HEAD TAB RELATION TAB TAIL; '?' asks for one end"
+                : "needs HEAD TAB RELATION, or with TAB TAIL; '?' asks for one end";
+            const std::size_t count = fields.count;
+            const auto word = [&](std::size_t at) {
+                return query_word{std::string(fields.at[at]), place.at(fields.at[at].data())};
             };
-            const query_word head = word(0), tail = word(fields.count - 1);
-            query_word relation = word(1);
-            if (fields.count == 2 || relation.text->empty()) relation.text.reset();
-            const bool tails = tail.text == "?";
-            if ((head.text == "?") == tails) place.fail(fields.at[tails ? fields.count - 1 : 0], form);
+            const bool pair = one && count == 2 && fields.at[1] != only; // HEAD TAB TAIL
+            if (count > 3 || count < (one ? 1 : 2)) place.fail(fields.at[std::min<std::size_t>(count - 1, 3)], form);
+            const query_word head = word(0);
+            query_word relation = count > 1 && !pair ? word(1) : query_word{};
+            const std::optional<query_word> tail = count == 3 || pair ? std::optional(word(count - 1)) : std::nullopt;
+            if (relation.text && relation.text->empty()) relation.text.reset();
+            const bool asks_head = *head.text == "?", asks_tail = !tail || *tail->text == "?";
+            if (asks_head && asks_tail) place.fail(fields.at[count - 1], form);
             if (const auto missing = relation_missing(data, relation)) place.fail(fields.at[1], *missing);
-            append_within(queries,
-                {.known = node_of(data, tails ? head : tail),
-                    .relation = relation_of(data, relation),
-                    .target_side = tails ? gneiss::side::tail : gneiss::side::head},
-                memory, "queries");
+            const gneiss::relation_id by = relation_of(data, relation);
+            if (asks_head || asks_tail)
+                all.add(gneiss::link_query{.known = node_of(data, asks_tail ? head : *tail),
+                            .relation = by,
+                            .target_side = asks_tail ? gneiss::side::tail : gneiss::side::head},
+                    memory);
+            else
+                all.add(
+                    gneiss::edge{.source = node_of(data, head), .relation = by, .destination = node_of(data, *tail)},
+                    memory);
         });
-    return queries;
+    return all;
 }
 
 /// Returns the nodes of --similar and --similar-file.
-std::vector<gneiss::link_query> similar_queries(
-    const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory) {
-    std::vector<gneiss::link_query> queries;
+link_queries similar_queries(const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory) {
+    link_queries all;
     for (const std::string& name : flags.similar)
-        queries.push_back({.known = node_of(data, {name, {.path = data.directory()}})});
+        all.add(gneiss::link_query{.known = node_of(data, {name, {.path = data.directory()}})});
     if (flags.similar_file)
         for_each_name(data, *flags.similar_file,
-            [&](gneiss::node_id node) { append_within(queries, {.known = node}, memory, "queries"); });
-    return queries;
+            [&](gneiss::node_id node) { all.add(gneiss::link_query{.known = node}, memory); });
+    return all;
 }
 
 } // namespace
 
+void link_queries::add(const gneiss::link_query& query, std::uint64_t memory) {
+    append_within(open, query, memory, "queries");
+    of_edges.push_back(false);
+}
+
+void link_queries::add(const gneiss::edge& edge, std::uint64_t memory) {
+    append_within(edges, edge, memory, "queries");
+    of_edges.push_back(true);
+}
+
 void query_flags::add_to(programs::command& to) {
     to.option("head", head, "name of the head; answers are tails");
-    to.option("tail", tail, "name of the tail; answers are heads");
+    to.option("tail", tail, "name of the tail; answers are heads; with --head, its score and rank");
     to.option("relation", relation, "name of the relation");
     to.option("queries", queries,
-          "file of queries, HEAD TAB RELATION TAB ? (or ? first) per line; no relation where there is one")
-        .value_name("FILE.tsv|csv");
+          "file of queries, HEAD TAB RELATION TAB TAIL per line, '?' for the end to predict; -: stdin. A known tail is "
+          "answered with its score and rank")
+        .value_name("FILE.tsv|csv|-");
     to.option("similar", similar, "names of nodes; answers are the most similar nodes").value_name("NAME,NAME");
     to.option("similar-file", similar_file, "the same, one name per line").value_name("FILE");
     to.option("measure", measure, "similarity of two embeddings").choices({"cosine", "dot"});
@@ -137,8 +168,7 @@ void query_flags::add_to(programs::command& to) {
     to.option("self", self, "include the query's own node in the answers");
 }
 
-std::vector<gneiss::link_query> read_queries(
-    const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory) {
+link_queries read_queries(const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory) {
     const bool of_edge = flags.head || flags.tail || flags.relation;
     if (flags.queries && of_edge)
         throw programs::usage_error("--queries replaces --head, --tail and --relation: leave them out");
@@ -147,7 +177,7 @@ std::vector<gneiss::link_query> read_queries(
             "--similar compares nodes: leave --head, --tail, --relation, --queries, --known and --self out");
     return flags.asks_similar() ? similar_queries(data, flags, memory)
         : flags.queries         ? read_query_file(data, *flags.queries, memory)
-                                : std::vector{query_of(data, flags)};
+                                : query_of(data, flags);
 }
 
 namespace {
@@ -175,13 +205,19 @@ bool warn_of_unseen(
 
 } // namespace
 
-void link_prediction::operator()(std::span<const gneiss::link_query> queries, stoppable_rows rows, bool json) const {
+void link_prediction::operator()(const link_queries& asked, stoppable_rows rows, bool json) const {
     const bool similar = flags.asks_similar();
+    const std::span<const gneiss::link_query> queries = asked.open;
     std::vector<gneiss::node_id> known(queries.size());
     std::ranges::transform(queries, known.begin(), &gneiss::link_query::known);
+    std::vector<gneiss::node_id> named = known;
     std::vector<gneiss::relation_id> relations;
     for (const gneiss::link_query& q : queries)
         if (!similar) relations.push_back(q.relation);
+    for (const gneiss::edge& e : asked.edges) {
+        named.insert(named.end(), {e.source, e.destination});
+        relations.push_back(e.relation);
+    }
     const auto warn = [&](const std::string& from, std::vector<gneiss::node_id> nodes) {
         warn_of_untrained(data, buckets, from, learned ? std::move(nodes) : std::vector<gneiss::node_id>{},
             std::exchange(relations, {}), stop);
@@ -193,53 +229,83 @@ void link_prediction::operator()(std::span<const gneiss::link_query> queries, st
         warn("the candidates", std::move(listed));
     }
     std::vector<std::vector<gneiss::scored_node>> answers;
-    std::string candidates;
+    std::vector<float> scores;                     // of the edges
+    std::vector<double> ranks(asked.edges.size()); // of their tails
+    gneiss::candidate_sets among;
     if (similar) {
         const auto measure =
             flags.measure == "cosine" ? gneiss::similarity_measure::cosine : gneiss::similarity_measure::dot;
-        const gneiss::candidate_sets among =
-            candidates_of_similar(flags.candidates, data, buckets, known, memory, stop);
-        if (!warn_of_unseen(data, among, queries)) warn("the queries", known);
+        among = candidates_of_similar(flags.candidates, data, buckets, known, memory, stop);
+        if (!warn_of_unseen(data, among, queries)) warn("the queries", std::move(named));
         answers = with_names(data, [&] {
             return gneiss::similar_nodes(
                 rows, known, flags.k, measure, executor, memory - among.bytes(), gneiss::fixed_order_kernel{}, among);
         });
-        candidates = flags.candidates.value_or(among ? "range" : "all");
     } else {
-        warn("the queries", known);
+        warn("the queries", std::move(named));
         const gneiss::edge_scan leave_out = flags.known ? gneiss::edge_scan{} : known_edges(data, buckets, stop);
-        const gneiss::candidate_sets among = flags.candidates
-            ? candidates_for(*flags.candidates, data, buckets, queries, memory, stop)
-            : candidates_of_bipartite(data, buckets, memory, stop);
-        answers = with_names(data, [&] {
-            return gneiss::top_k(scorer, rows, queries, flags.k, leave_out, executor, memory - among.bytes(),
-                gneiss::fixed_order_kernel{}, {.own_node = flags.self, .among = &among});
+        std::vector<gneiss::link_query> ends(queries.begin(), queries.end());
+        for (const gneiss::edge& e : asked.edges)
+            ends.insert(ends.end(), {gneiss::query_of(e, gneiss::side::head), gneiss::query_of(e, gneiss::side::tail)});
+        among = flags.candidates ? candidates_for(*flags.candidates, data, buckets, ends, memory, stop)
+                                 : candidates_of_bipartite(data, buckets, memory, stop);
+        const std::uint64_t left = memory - among.bytes();
+        with_names(data, [&] {
+            if (!queries.empty())
+                answers = gneiss::top_k(scorer, rows, queries, flags.k, leave_out, executor, left,
+                    gneiss::fixed_order_kernel{}, {.own_node = flags.self, .among = &among});
+            if (asked.edges.empty()) return;
+            scores = gneiss::score_edges(scorer, rows, std::span(asked.edges), executor, left);
+            (void)gneiss::rank_edges(
+                scorer, rows, std::span(asked.edges), leave_out, executor, left,
+                [&](std::size_t at, const gneiss::rank_counts&, const gneiss::rank_counts& tail) {
+                    ranks[at] = tail.rank();
+                },
+                gneiss::fixed_order_kernel{}, among);
         });
-        candidates = flags.candidates.value_or(among ? "range" : "all");
     }
+    std::vector<std::string> columns{"head", "relation", "tail", "rank", "score"};
+    if (similar) columns = {"node", "similar", "rank", "score"};
+    std::optional<answer_table> table;
+    if (!json) table.emplace(format, columns);
     auto list = nlohmann::ordered_json::array();
-    for (std::size_t i = 0; i < queries.size(); ++i) {
-        const gneiss::link_query& q = queries[i];
-        const std::string known = data.node_label(q.known), relation = similar ? "" : data.relation_label(q.relation);
+    for (std::size_t i = 0, open = 0, given = 0; i < asked.of_edges.size(); ++i) {
+        if (asked.of_edges[i]) {
+            const gneiss::edge& e = asked.edges[given];
+            const std::string head = data.node_label(e.source), relation = data.relation_label(e.relation),
+                              tail = data.node_label(e.destination);
+            if (table)
+                table->add({head, relation, tail, ranks[given], scores[given]});
+            else
+                list.push_back({{"head", head}, {"relation", relation}, {"tail", tail}, {"rank", ranks[given]},
+                    {"score", scores[given]}});
+            ++given;
+            continue;
+        }
+        const gneiss::link_query& q = queries[open];
+        const std::vector<gneiss::scored_node>& best = answers[open++];
+        const std::string node = data.node_label(q.known), relation = similar ? "" : data.relation_label(q.relation);
         const bool tails = q.target_side == gneiss::side::tail;
         if (json) {
-            nlohmann::ordered_json one{{similar ? "node" : tails ? "head" : "tail", known}};
+            nlohmann::ordered_json one{{similar ? "node" : tails ? "head" : "tail", node}};
             if (!similar) one["relation"] = relation;
-            one["answers"] = answers_json(data, answers[i]);
+            one["answers"] = answers_json(data, best);
             list.push_back(std::move(one));
-        } else {
-            programs::print_text("{}\n",
-                similar     ? known
-                    : tails ? fmt::format("{}  {}  ?", known, relation)
-                            : fmt::format("?  {}  {}", relation, known));
-            for (const gneiss::scored_node& a : answers[i])
-                programs::print_text("  {:>9.4f}  {}\n", a.score, data.node_label(a.node));
+            continue;
+        }
+        for (std::size_t rank = 1; rank <= best.size(); ++rank) {
+            const std::string answer = data.node_label(best[rank - 1].node);
+            const float score = best[rank - 1].score;
+            if (similar)
+                table->add({node, answer, std::uint64_t{rank}, score});
+            else
+                table->add({tails ? node : answer, relation, tails ? answer : node, std::uint64_t{rank}, score});
         }
     }
-    if (!json) return;
+    if (table) return table->finish();
     nlohmann::ordered_json result{{"program", program}, {"predictions", std::move(list)}};
     if (similar) result["measure"] = flags.measure;
-    result["candidates"] = candidates;
+    result["candidates"] = flags.candidates.value_or(among ? "range" : "all");
     state.add_to(result);
     programs::print_json(result);
 }

@@ -14,6 +14,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 
+#include "kit/run/answer_table.hpp"
 #include "kit/run/id_order.hpp"
 #include "kit/run/link_evaluation.hpp"
 #include "kit/run/run_flags.hpp"
@@ -34,11 +35,21 @@ struct query_flags {
     [[nodiscard]] bool any() const { return head || tail || relation || queries || asks_similar(); }
 };
 
-/// Returns the queries of the flags, by row and relation id; of similar nodes, `known` alone counts. Throws
-/// usage_error; errc::not_found or invalid_format with the place; over_budget if they take more than a quarter of
-/// `memory`.
-[[nodiscard]] std::vector<gneiss::link_query> read_queries(
-    const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory);
+/// Queries in their order, by row and relation id: those with an end to predict, and edges whose score and rank are
+/// asked.
+struct link_queries {
+    std::vector<gneiss::link_query> open{}; ///< of similar nodes, `known` alone counts
+    std::vector<gneiss::edge> edges{};
+    std::vector<bool> of_edges{}; ///< of each query, true: the next of `edges`, false: the next of `open`
+
+    /// Appends a query. Throws over_budget if they take more than a quarter of `memory`.
+    void add(const gneiss::link_query& query, std::uint64_t memory = ~std::uint64_t{0});
+    void add(const gneiss::edge& edge, std::uint64_t memory = ~std::uint64_t{0});
+};
+
+/// Returns the queries of the flags. Throws usage_error; errc::not_found or invalid_format with the place; over_budget
+/// if they take more than a quarter of `memory`.
+[[nodiscard]] link_queries read_queries(const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory);
 
 /// Inputs of predictions by a link model.
 struct link_prediction {
@@ -52,9 +63,12 @@ struct link_prediction {
     std::stop_token stop;
     bool learned; ///< nodes have embeddings: those without training edges are untrained
     run_state state;
+    std::string format; ///< of `answer_table`
 
-    /// Answers the queries of `read_queries` by `rows` and prints the answers by name. Throws errc::canceled on a stop.
-    void operator()(std::span<const gneiss::link_query> queries, stoppable_rows rows, bool json) const;
+    /// Answers the queries of `read_queries` by `rows` and prints the answers by name, in the order of the queries:
+    /// head, relation, tail, rank, score, or node, similar, rank, score. The rank of an edge's tail is that of a
+    /// filtered evaluation, or with --known a raw one. Throws errc::canceled on a stop.
+    void operator()(const link_queries& asked, stoppable_rows rows, bool json) const;
 };
 
 /// Returns the name of a row of the relation table: inverse relations follow the relations.

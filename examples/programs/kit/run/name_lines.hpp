@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -17,28 +18,35 @@
 
 namespace trainers {
 
-/// Calls visit(fields, place) for the lines of a file: fields between tabs, or of a .csv between commas, with quotes
-/// (RFC 4180).
+/// Calls visit(fields, place) for the lines of a file, or with "-" of the standard input: fields between tabs, or of a
+/// .csv between commas, with quotes (RFC 4180).
 /// Throws errc::invalid_format with the place. Memory: 1 MiB and the longest line, of at most 16 MiB.
 template <class Visit>
 void for_each_line_of(const std::filesystem::path& path, Visit&& visit) {
-    const bool csv = path.extension() == ".csv";
+    const bool csv = path.extension() == ".csv", piped = path == "-";
+    const std::filesystem::path place = piped ? "standard input" : path;
     const gneiss::importing::text_format format{.delimiter = csv ? ',' : '\t', .quotes = csv};
     constexpr std::size_t piece = std::size_t{1} << 20, longest = 16 * piece;
-    const gneiss::plain_file file = gneiss::plain_file::open(path);
-    const std::uint64_t size = file.size();
+    const gneiss::plain_file file = piped ? gneiss::plain_file() : gneiss::plain_file::open(path);
     std::string text; // whole lines, and the beginning of one
-    for (std::uint64_t at = 0, line = 1; at < size || !text.empty();) {
+    std::uint64_t at = 0, line = 1;
+    for (bool ended = false; !ended;) {
         const std::size_t kept = text.size();
-        text.resize(kept + static_cast<std::size_t>(std::min<std::uint64_t>(piece, size - at)));
-        file.read_at(at, std::as_writable_bytes(std::span(text).subspan(kept)));
+        text.resize(
+            kept + (piped ? piece : static_cast<std::size_t>(std::min<std::uint64_t>(piece, file.size() - at))));
+        const std::span<char> more = std::span(text).subspan(kept);
+        if (piped)
+            text.resize(kept + std::fread(more.data(), 1, more.size(), stdin));
+        else
+            file.read_at(at, std::as_writable_bytes(more));
         at += text.size() - kept;
-        const std::size_t whole = at == size ? text.size() : text.rfind('\n') + 1; // 0: no line ends here
+        ended = text.size() - kept < piece;
+        const std::size_t whole = ended ? text.size() : text.rfind('\n') + 1; // 0: no line ends here
         if (whole == 0 && text.size() >= longest)
             throw gneiss::error(gneiss::errc::invalid_format, "is longer than " + gneiss::format_bytes(longest),
-                {.path = path, .line = line});
+                {.path = place, .line = line});
         const std::string_view lines = std::string_view(text).substr(0, whole);
-        gneiss::importing::for_each_line(lines, line, path, format, visit);
+        gneiss::importing::for_each_line(lines, line, place, format, visit);
         line += static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
         text.erase(0, whole);
     }

@@ -132,6 +132,7 @@ void run_options::add_output(programs::command& to, const std::string& program) 
     to.option("dry-run", dry_run, "print the plan and stop").transient();
     to.option("json", json, "print the result as one JSON object").transient();
     to.option("quiet", quiet, "no progress output").transient();
+    to.option("verbose", verbose, "the whole plan before the run: memory by part, traffic, disk").transient();
     to.option("no-report", no_report, "do not write report.html").transient();
 }
 
@@ -308,7 +309,19 @@ std::string link_options::validated(const gneiss::dataset_manifest& graph) const
     const std::uint64_t some = valid_edges->of(graph.valid_edges);
     return some == eval_edges->of(graph.valid_edges)
         ? ""
-        : std::to_string(some) + " of " + std::to_string(graph.valid_edges) + " edges";
+        : programs::human_exact(some) + " of " + programs::human_exact(graph.valid_edges) + " edges";
+}
+
+std::string link_options::scope(
+    const gneiss::dataset_manifest& graph, const std::string& split, const programs::count_or_all& edges) const {
+    const std::uint64_t all = split == "valid" ? graph.valid_edges : graph.test_edges;
+    const std::string among = eval_candidates ? "given candidates"
+        : !eval_negatives->all  ? programs::human_exact(eval_negatives->count) + " sampled candidates, unfiltered"
+        : candidates == "all"   ? "filtered"
+        : candidates == "range" ? "filtered, among nodes in range"
+                                : "filtered, among nodes of " + candidates;
+    return among + ", " + programs::human_exact(edges.of(all)) + " of " + programs::human_exact(all) + " " + split +
+        " edges";
 }
 
 void link_options::check_ranking() const {

@@ -19,6 +19,7 @@
 #include "kit/cli/command_line.hpp"
 #include "kit/cli/machine.hpp"
 #include "kit/cli/units.hpp"
+#include "kit/report/records.hpp"
 
 /// Common code of the trainers: flags, plans, checkpoints, the run loop, link evaluation and prediction.
 namespace trainers {
@@ -59,6 +60,7 @@ struct run_options {
     programs::interval checkpoint_every{.seconds = 300};
     std::optional<std::filesystem::path> out, trace;
     bool resume = false, force = false, dry_run = false, json = false, quiet = false, no_report = false;
+    bool verbose = false; ///< the whole plan before the run
 
     // Groups of flags, in the order of the help.
     void add_dataset(programs::command& to);
@@ -174,6 +176,14 @@ struct link_options {
     void resolve_validation(const gneiss::dataset_manifest& graph, std::uint64_t every, bool decides);
     /// Returns the edges that a validation ranks, in words; empty: as many as the final one.
     [[nodiscard]] std::string validated(const gneiss::dataset_manifest& graph) const;
+    /// Returns what metrics of `edges` of a split ("valid", "test") are means over, as in "filtered, 5,000 of 43,219
+    /// test edges".
+    [[nodiscard]] std::string scope(
+        const gneiss::dataset_manifest& graph, const std::string& split, const programs::count_or_all& edges) const;
+    /// Returns the scopes of the splits' metrics, by --eval-edges.
+    [[nodiscard]] programs::named<std::string> scopes(const gneiss::dataset_manifest& graph) const {
+        return {{"valid", scope(graph, "valid", *eval_edges)}, {"test", scope(graph, "test", *eval_edges)}};
+    }
 
     /// Throws usage_error if candidates are set in two ways.
     void check_ranking() const;

@@ -191,8 +191,8 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     training_plan best = gneiss::choose_plan(given_by(o, default_orders), buckets.rows(), default_orders, make);
     if (!best.fits())
         throw refused_plan(best.budget, best.memory,
-            fmt::format("what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
-                best.in_memory ? "--store disk, " : "", o.buffer ? "a smaller --buffer, " : ""));
+            what_helps(
+                best.memory.parts(), {best.in_memory ? "--store disk" : "", o.buffer ? "a smaller --buffer" : ""}));
     // Disk: one spare slot per partition never forces a commit; a quarter if the disk is small.
     const std::uint32_t p = best.partitioning.partitions;
     const std::uint64_t free = programs::free_disk(o.out.value_or("."));
@@ -230,6 +230,28 @@ std::string doubt_buffer(const training_plan& plan, const gneiss::bucket_store& 
     return fmt::format("the buffer holds {} of {} partitions, and most edges cross them, which costs accuracy: "
                        "place neighbors together (gneiss-data reorder), or give more --memory",
         plan.slots, partitions);
+}
+
+std::string summarize(const training_plan& plan) {
+    constexpr std::size_t shown = 3;
+    std::vector<memory_need> parts = plan.memory.parts();
+    std::ranges::stable_sort(parts, std::ranges::greater{}, &memory_need::bytes);
+    parts.resize(std::min(parts.size(), shown));
+    std::string largest;
+    for (const memory_need& part : parts)
+        largest += (largest.empty() ? "" : ", ") + part.name + " " + gneiss::format_bytes(part.bytes);
+    const std::string place = plan.in_memory ? "in memory"
+        : plan.order ? fmt::format("{} of {} partitions in memory", plan.slots, plan.partitioning.partitions)
+                     : "on disk";
+    std::string text = fmt::format("plan: {}; {} of {}: {}, …", place, gneiss::format_bytes(plan.memory_bytes()),
+        gneiss::format_bytes(plan.budget), largest);
+    if (plan.in_memory || !plan.order) return text;
+    const gneiss::plan_traffic of = plan.traffic();
+    text += fmt::format("\nan epoch: {} states, reads {}, writes {}", of.states, gneiss::format_bytes(of.read_bytes),
+        gneiss::format_bytes(of.written_bytes));
+    if (const std::string bias = plan.bias(); !bias.empty())
+        text += fmt::format("; bias {}: more --memory, or a larger --buffer, lowers it", bias);
+    return text;
 }
 
 std::string describe(const training_plan& plan) {

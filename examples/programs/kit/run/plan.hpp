@@ -117,7 +117,9 @@ template <std::derived_from<run_options> Options>
 /// locality; empty: none. \param buckets  the dataset's
 [[nodiscard]] std::string doubt_buffer(const training_plan& plan, const gneiss::bucket_store& buckets);
 
-/// Formats the plan for display, with the flags that lower its bias.
+/// Formats the whole plan for display, with the flags that lower its bias.
 [[nodiscard]] std::string describe(const training_plan& plan);
+/// Formats a plan in one or two lines: where nodes are and the largest parts of memory; bytes of an epoch, and bias.
+[[nodiscard]] std::string summarize(const training_plan& plan);
 
 } // namespace trainers

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,6 +14,32 @@
 #include <gneiss/core/memory_plan.hpp>
 
 namespace trainers {
+
+/// Flags that make a part of a plan smaller, with the part.
+inline constexpr std::pair<std::string_view, std::string_view> part_remedies[] = {
+    {"partition buffer", "a smaller --dim"}, {"decoder", "a smaller --batch"}, {"decoder", "fewer --negatives"},
+    {"edges", "more --partitions"}, {"weights", "narrower --layers"}, {"encoder", "a smaller --batch"},
+    {"encoder", "a smaller --fanout"}, {"batches", "a smaller --batch"}, {"samplers", "fewer --threads"},
+    {"macro-batches", "a smaller --macro"}, {"evaluation", "--no-eval"}};
+
+/// Returns "what helps: a larger --memory, …": `more`, and what makes the two largest parts smaller that flags do.
+[[nodiscard]] inline std::string what_helps(std::vector<gneiss::memory_need> parts,
+    std::initializer_list<std::string> more = {}, const std::string& limit = "--memory") {
+    std::string text = "what helps: a larger " + limit;
+    const auto add = [&](std::string_view remedy) {
+        if (!remedy.empty() && text.find(remedy) == text.npos) text.append(", ").append(remedy);
+    };
+    for (const std::string& remedy : more) add(remedy);
+    std::ranges::stable_sort(parts, std::ranges::greater{}, &gneiss::memory_need::bytes);
+    std::size_t named = 0;
+    for (const gneiss::memory_need& part : parts) {
+        bool shrinks = false;
+        for (const auto& [name, remedy] : part_remedies)
+            if (name == part.name) add(remedy), shrinks = true;
+        if (named += shrinks; named == 2) break;
+    }
+    return text;
+}
 
 /// A plan whose parts do not fit, with what helps.
 class refused_plan : public gneiss::over_budget {

@@ -36,13 +36,13 @@ void run_flags::add_to(programs::command& to) {
 
 void eval_flags::add_to(programs::command& to, const std::string& of, const std::vector<std::string>& splits) {
     run_flags::add_to(to);
-    to.option("split", split, of).choices(splits);
+    to.option("on", split, of).choices(splits).formerly("split");
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("the run's");
     to.option("eval-edges", eval_edges, "number of ranked edges").range(1).default_text("the run's");
     to.option("eval-negatives-by-degree", by_degree, "fraction of candidates sampled by degree")
         .range(0, 1)
         .default_text("the run's");
-    to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for --split")
+    to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for --on")
         .value_name("FILE")
         .default_text("the run's");
     to.option("candidates", candidates,

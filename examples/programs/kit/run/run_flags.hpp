@@ -48,7 +48,7 @@ struct eval_flags : run_flags {
     std::optional<std::string> candidates;
     std::vector<std::uint64_t> k; ///< cutoffs of recall and NDCG
 
-    /// Adds the flags; `of` is the help's text for --split, `splits` its values.
+    /// Adds the flags; `of` is the help's text for --on, `splits` its values.
     void add_to(
         programs::command& to, const std::string& of, const std::vector<std::string>& splits = {"valid", "test"});
     [[nodiscard]] bool change_ranking() const {

@@ -147,6 +147,7 @@ struct run_loop_options {
     std::uint64_t queries = 0;  ///< of a validation before the last: differences within its noise are no warning
     double largest_class = 0;   ///< share of the largest class among the validation nodes; 0: unknown
     std::string validated{};    ///< examples of a validation before the last, in words; empty: all of `evaluate`
+    programs::named<std::string> scopes{}; ///< of the splits' metrics, as in `run_record`
     std::string remedy{}; ///< advice for a run whose first validation is worse than its start; empty: the start is not
                           ///< validated
     std::optional<gneiss::plateau_decay> plateau{}; ///< lowers learning rates by validations

@@ -16,20 +16,20 @@ namespace trainers {
 
 namespace {
 
-/// Returns the live line of an epoch.
+/// Returns the live line of an epoch, the fields in the order of their importance: a narrow terminal shows the first.
 std::string text_of(const progress_report& progress, const epoch_progress& epoch) {
-    std::string text = fmt::format("epoch {}/{} {:>4}  loss {:.4g}  {}", epoch.epoch, epoch.epochs,
-        programs::human_percent(static_cast<double>(progress.done) / static_cast<double>(progress.total)), epoch.loss,
+    std::string text = fmt::format("{}  ETA {}  loss {:.4g}  epoch {}/{}  {}",
+        programs::human_percent(static_cast<double>(progress.done) / static_cast<double>(progress.total)),
+        epoch.seconds_left ? programs::human_seconds(*epoch.seconds_left) : "--", epoch.loss, epoch.epoch, epoch.epochs,
         programs::human_rate(epoch.rate, progress.unit));
     if (!epoch.state_name.empty())
         text += fmt::format("  {} {}/{} pass {}", epoch.state_name, epoch.state, epoch.states, epoch.pass);
-    if (epoch.read_rate)
-        text += fmt::format("  read {}/s", gneiss::format_bytes(static_cast<std::uint64_t>(*epoch.read_rate)));
+    text += fmt::format("  wait {}", programs::human_percent(epoch.wait_share));
+    if (epoch.read_rate) text += "  read " + programs::human_bandwidth(*epoch.read_rate);
     if (epoch.hit_rate) text += fmt::format("  hit {}", programs::human_percent(*epoch.hit_rate));
     return text +
-        fmt::format("  wait {}  RSS {} of {}  ETA {}", programs::human_percent(epoch.wait_share),
-            gneiss::format_bytes(programs::current_rss()), gneiss::format_bytes(epoch.budget_bytes),
-            epoch.seconds_left ? programs::human_seconds(*epoch.seconds_left) : "--");
+        fmt::format(
+            "  RSS {} of {}", gneiss::format_bytes(programs::current_rss()), gneiss::format_bytes(epoch.budget_bytes));
 }
 
 } // namespace

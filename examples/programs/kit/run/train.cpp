@@ -39,6 +39,7 @@ programs::run_record begin_record(
         record.dataset.classes = m.node_attributes.classes;
     record.config = prepared.command().configuration();
     record.plan = plan;
+    record.scopes = prepared.loop().scopes;
     prepared.add_to(record);
     if (prepared.flags().warm_start) record.warm_start = warm_start::reported(run.checkpoint());
     return record;
@@ -92,7 +93,7 @@ run_result train(prepared_run& prepared) {
     if (const std::string exact = prepared.command().to_toml(); exact != config) // by the partitions that were made
         run.directory.write_config(exact);
     const programs::plan_record planned = record_of(prepared.plan());
-    context.live.say(describe(prepared.plan()));
+    context.live.say(prepared.flags().verbose ? describe(prepared.plan()) : summarize(prepared.plan()));
 
     std::unique_ptr<trainer> training = prepared.begin(run);
     context.live.plan(planned, training->budget().parts());
