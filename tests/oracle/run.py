@@ -1,4 +1,4 @@
-"""Compares gneiss with NumPy, SciPy, scikit-learn, PyTorch, PyG and OGB.
+"""Compares gneiss with NumPy, SciPy, scikit-learn, PyTorch, PyG and OGB, and runs the page "Use the results".
 
 usage: run.py PROGRAMS [CHECK...]    PROGRAMS: the folder of gneiss's programs and of oracle_driver
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import oracle
 
-all_checks = ["formats", "ranks", "metrics", "layers", "optimizers", "draws"]
+all_checks = ["formats", "ranks", "metrics", "layers", "optimizers", "draws", "results"]
 
 
 def main() -> int:

@@ -122,7 +122,7 @@ std::string smaller(std::string text) {
     for (const auto& [flag, value] : {std::pair{"--nodes", "2000"}, std::pair{"--edges", "12000"}})
         text = std::regex_replace(text, std::regex(std::string(flag) + " [0-9]+"), std::string(flag) + " " + value);
     // Also among the flags that gneiss-study passes on.
-    text = std::regex_replace(text, std::regex("--(epochs|seeds) ([3-9]|[1-9][0-9]+)\\b"), "--$1 2");
+    text = std::regex_replace(text, std::regex("--(epochs|runs) ([3-9]|[1-9][0-9]+)\\b"), "--$1 2");
     const bool trains = std::regex_search(text, std::regex("^gneiss-[a-z]+ train "));
     if (trains && !std::regex_search(text, std::regex("--(epochs|resume|config)\\b")))
         text = std::regex_replace(text, std::regex("^(gneiss-[a-z]+ train [^ ]+)"), "$1 --epochs 2");
