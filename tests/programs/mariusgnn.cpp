@@ -489,6 +489,50 @@ TEST_CASE("predictions cover chosen nodes or all, by name; an export holds the s
     shop.refuses(3, "predict a --memory 1MiB", {"1.00 MiB"});
 }
 
+TEST_CASE("an export has outputs of a hidden layer, or the training edges by the same rows") {
+    const gnn_workshop shop;
+    (void)shop.train(node_task + "--out a");
+    const auto rows_of = [&](const std::string& what) {
+        shop.succeed("export a --format tsv --force --out text --what " + what);
+        std::vector<std::vector<float>> rows;
+        std::istringstream lines(shop.read("text/nodes.tsv"));
+        for (std::string line; std::getline(lines, line);) {
+            std::istringstream words(line.substr(line.find('\t')));
+            rows.emplace_back();
+            for (float x = 0; words >> x;) rows.back().push_back(x);
+        }
+        REQUIRE(rows.size() == 600);
+        return rows;
+    };
+    const auto hidden = rows_of("hidden"), embeddings = rows_of("representations");
+    CHECK(embeddings[0].size() == 4);
+    bool positive = false;
+    for (const auto& row : hidden) {
+        REQUIRE(row.size() == 16); // sage:16
+        for (const float x : row) {
+            CHECK(x >= 0); // ReLU
+            positive = positive || x > 0;
+        }
+    }
+    CHECK(positive);
+    CHECK(rows_of("hidden --layer 1") == hidden);
+    shop.refuses(2, "export a --what hidden --layer 2 --out new", {"--layer 2", "the hidden layers 1 to 1"});
+    shop.refuses(2, "export a --layer 1 --out new", {"--layer is for --what hidden"});
+    shop.succeed("export a --what edges --out e");
+    const std::string bytes = shop.read("e/edges.npy");
+    const std::size_t begin = bytes.find('\n') + 1;
+    std::vector<std::pair<std::int64_t, std::int64_t>> edges((bytes.size() - begin) / 16), expected;
+    std::memcpy(edges.data(), bytes.data() + begin, 16 * edges.size());
+    shop.succeed("export data --format tsv --out given", "gneiss-data");
+    std::istringstream given(shop.read("given/train.tsv"));
+    for (std::int64_t head = 0, tail = 0; given >> head >> tail;) expected.emplace_back(head, tail);
+    REQUIRE(!expected.empty());
+    std::ranges::sort(edges);
+    std::ranges::sort(expected);
+    CHECK(edges == expected);
+    CHECK(shop.read("e/nodes.tsv").starts_with("0\t0\n1\t1\n"));
+}
+
 TEST_CASE("a run predicts nodes that were added later, from their features and edges") {
     gneiss::test::workshop shop("gneiss-mariusgnn");
     std::string edges, features, labels; // two cliques of 20 with distinct features, some labels

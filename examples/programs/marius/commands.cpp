@@ -51,7 +51,7 @@ programs::exit_code predict(const predict_flags& flags) {
 
 struct export_flags : trainers::run_flags {
     std::filesystem::path out;
-    std::string format = "npy";
+    std::string what = "embeddings", format = "npy";
     bool force = false;
 };
 
@@ -61,9 +61,12 @@ programs::exit_code export_run(const export_flags& flags) {
     const std::uint64_t memory = flags.memory_bytes();
     trained_model trained(flags.run, memory, flags.dataset);
     trained.data->verify_labels();
+    const trainers::exported_nodes exported{
+        *trained.data, trainers::scratch_of(flags.run), trainers::memory_left(trained.budget, memory)};
+    if (flags.what == "edges")
+        return trainers::finish_edges(program, exported, *trained.buckets, interrupts.token(), out, flags.json);
     const std::uint64_t nodes = trainers::export_embeddings(
-        {*trained.data, trainers::scratch_of(flags.run), trainers::memory_left(trained.budget, memory)},
-        {*trained.rows, interrupts.token()}, {trained.relations.values()}, flags.format, out.begin());
+        exported, {*trained.rows, interrupts.token()}, {trained.relations.values()}, flags.format, out.begin());
     out.finish();
     const std::uint64_t relations = trained.relations.values().rows();
     if (flags.json) {
@@ -105,6 +108,8 @@ void add_export(programs::command_line& to) {
         "export", "Writes embeddings with their names.", [flags](programs::command&) { return export_run(*flags); });
     flags->add_to(command);
     command.option("out", flags->out, "output directory").value_name("DIR").required();
+    command.option("what", flags->what, "embeddings, or edges: training edges as an array")
+        .choices({"embeddings", "edges"});
     command
         .option("format", flags->format,
             "npy: arrays and name tables; safetensors: these arrays in one file; tsv: a name and its floats per line")

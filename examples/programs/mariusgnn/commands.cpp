@@ -135,10 +135,10 @@ programs::exit_code predict(const predict_flags& flags, const programs::command&
     return programs::exit_code::done;
 }
 
-struct export_flags : trainers::run_flags, trainers::hidden_rows_flag {
+struct export_flags : trainers::run_flags, trainers::export_choice, trainers::hidden_rows_flag {
     std::filesystem::path out;
     std::optional<std::filesystem::path> graph;
-    std::string what = "representations", format = "npy";
+    std::string format = "npy";
     bool force = false;
 };
 
@@ -149,12 +149,16 @@ programs::exit_code export_run(const export_flags& flags) {
     trained_model trained(flags.run, memory, flags.dataset, flags.graph);
     trainers::warn_if_unfinished(flags.run, trained.state);
     flags.change(trained.how);
-    const bool predictions = flags.what == "predictions";
-    if (predictions && trained.how.links())
-        throw programs::usage_error(
-            "--what predictions is for node classification runs; use predict for queries about edges");
+    const std::string what = flags.what.value_or("embeddings");
+    const bool predictions = what == "predictions";
+    if (predictions && trained.how.links()) throw programs::usage_error(trainers::predictions_need);
+    trained.net->keep_first(flags.layers(trained.net->encode.layers()));
     const gneiss::dataset& data = trained.data();
     data.verify_labels();
+    if (what == "edges")
+        return trainers::finish_edges(program,
+            {data, trainers::scratch_of(flags.run), trainers::memory_left(trained.budget, memory)},
+            trained.graph->buckets(), interrupts.token(), out, flags.json);
     const auto executor = flags.executor();
     const applied by = apply(trained, executor, memory, interrupts.token());
     trainers::stoppable_rows rows(*by.rows.rows, interrupts.token());
@@ -165,17 +169,7 @@ programs::exit_code export_run(const export_flags& flags) {
     else
         trainers::export_embeddings({data, trainers::scratch_of(flags.run), by.memory}, rows,
             {trained.net->relations.values(), &trained.net->weights}, flags.format, out.begin());
-    out.finish();
-    const std::uint64_t nodes = rows.rows();
-    if (flags.json) {
-        nlohmann::ordered_json result{{"program", program}, {"out", out.path().string()}, {"nodes", nodes},
-            {"what", flags.what}, {"dim", rows.dim()}};
-        trained.state.add_to(result);
-        programs::print_json(result);
-    } else {
-        programs::print_text("{} of {} nodes, {} floats each, are in {} ({})\n{}\n", flags.what, nodes, rows.dim(),
-            out.path().string(), trained.state.text(), out.rows_by_name());
-    }
+    trainers::finish_rows(program, what, rows.rows(), rows.dim(), trained.state, out, flags.json);
     return programs::exit_code::done;
 }
 
@@ -214,8 +208,7 @@ void add_export(programs::command_line& to) {
         [flags](programs::command&) { return export_run(*flags); });
     flags->run_flags::add_to(command);
     command.option("out", flags->out, "output directory").value_name("DIR").required();
-    command.option("what", flags->what, "rows of the last layer, or class probabilities")
-        .choices({"representations", "predictions"});
+    flags->export_choice::add_to(command, "embeddings");
     command
         .option("format", flags->format,
             "npy: arrays and name tables; safetensors: these arrays and the weights in one file; tsv: a name and its "

@@ -58,6 +58,18 @@ classifier::classifier(
     how.dense_optimizer(0).allocate_state(weights);
 }
 
+void classifier::keep_first(std::size_t layers) {
+    if (layers == encode.layers()) return;
+    gneiss::dense_parameters<> first;
+    auto factories = encode.factories();
+    factories.erase(factories.begin() + static_cast<std::ptrdiff_t>(layers), factories.end());
+    graph_encoder shorter(first, std::move(factories), encode.inputs());
+    first.allocate(0);
+    std::ranges::copy(weights.values().first(first.size()), first.values().begin()); // layers are in their order
+    weights = std::move(first);
+    encode = std::move(shorter);
+}
+
 void classifier::put(gneiss::checkpoint& to) const {
     to.sections["weights"] = to_bytes(weights.values());
     to.sections["weights.state"] = to_bytes(weights.state());

@@ -47,6 +47,9 @@ public:
     std::optional<bool>
         streams{}; ///< choice of the last inference that exceeded memory, so that the next need not count
 
+    /// Drops the layers after the first ones, so that outputs are those of a hidden layer. The rest of the network is
+    /// not trained after it. \param layers  1 … encode.layers()
+    void keep_first(std::size_t layers);
     /// Returns the memory of weights with gradients and state.
     [[nodiscard]] virtual gneiss::memory_need need() const { return {"weights", weights.size_bytes() + 4096}; }
     /// Writes and reads a checkpoint's sections: values and optimizer states.

@@ -167,7 +167,7 @@ programs::exit_code predict(
     return programs::exit_code::done;
 }
 
-struct export_flags : run_flags, hidden_rows_flag {
+struct export_flags : run_flags, export_choice, hidden_rows_flag {
     std::filesystem::path out;
     std::optional<std::filesystem::path> graph;
     std::string format = "npy";
@@ -178,34 +178,26 @@ programs::exit_code export_run(const node_classification_program& of, const expo
     export_directory out(flags.out, flags.force);
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags, flags, flags.graph);
+    const std::string what = flags.what.value_or(trained.links ? "embeddings" : "predictions");
+    if (what == "predictions" && trained.links) throw programs::usage_error(predictions_need);
+    trained.net->keep_first(flags.layers(trained.net->encode.layers()));
     trained.data().verify_labels();
-    std::size_t dim = 0;
-    if (trained.links)
-        trained.with_outputs(interrupts.token(), [&](stoppable_rows rows, std::uint64_t memory) {
-            dim = rows.dim();
-            export_embeddings({trained.data(), scratch_of(flags.run), memory}, std::move(rows),
-                {trained.net->relations.values(), &trained.net->weights}, flags.format, out.begin());
-        });
-    else
+    if (what == "edges")
+        return finish_edges(of.program,
+            {trained.data(), scratch_of(flags.run), memory_left(gneiss::memory_budget(trained.memory), trained.memory)},
+            trained.data().buckets(), interrupts.token(), out, flags.json);
+    const std::size_t dim = trained.net->encode.outputs();
+    if (what == "predictions")
         export_predictions(
             {trained.data(), trained.trained_on(), trained.order(), trained.state},
             [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); },
             trained.net->weights, flags.format, out.begin());
-    out.finish();
-    const std::uint64_t nodes = trained.data().manifest().nodes;
-    if (flags.json) {
-        nlohmann::ordered_json result{{"program", of.program}, {"out", out.path().string()}, {"nodes", nodes},
-            {"what", trained.links ? "representations" : "predictions"}};
-        if (trained.links) result["dim"] = dim;
-        trained.state.add_to(result);
-        programs::print_json(result);
-    } else if (trained.links) {
-        programs::print_text("representations of {} nodes, {} floats each, are in {} ({})\n{}\n", nodes, dim,
-            out.path().string(), trained.state.text(), out.rows_by_name());
-    } else {
-        programs::print_text("predictions of {} nodes are in {} ({})\n{}\n", nodes, out.path().string(),
-            trained.state.text(), out.rows_by_name());
-    }
+    else
+        trained.with_outputs(interrupts.token(), [&](stoppable_rows rows, std::uint64_t memory) {
+            export_embeddings({trained.data(), scratch_of(flags.run), memory}, std::move(rows),
+                {trained.net->relations.values(), &trained.net->weights}, flags.format, out.begin());
+        });
+    finish_rows(of.program, what, trained.data().manifest().nodes, dim, trained.state, out, flags.json);
     return programs::exit_code::done;
 }
 
@@ -245,17 +237,17 @@ void add_predict(programs::command_line& to, const node_classification_program& 
 
 void add_export(programs::command_line& to, const node_classification_program& of) {
     const auto flags = std::make_shared<export_flags>();
-    programs::command& command = to.add("export",
-        of.predicts_links
-            ? "Writes the class probabilities of all nodes, or the outputs of a link run, with their names."
-            : "Writes the class probabilities of all nodes, with their names.",
-        [of, flags](programs::command&) { return export_run(of, *flags); });
+    programs::command& command =
+        to.add("export", "Writes class probabilities, embeddings or hidden outputs of all nodes, with their names.",
+            [of, flags](programs::command&) { return export_run(of, *flags); });
     flags->run_flags::add_to(command);
     command.option("out", flags->out, "output directory").value_name("DIR").required();
+    flags->export_choice::add_to(command, of.predicts_links ? "by the task" : "predictions");
     command
         .option("format", flags->format,
-            "npy: an array and a table of names; safetensors: it and the weights in one file; tsv: name, class and "
-            "probability per line")
+            "npy: an array and a table of names; safetensors: it and the weights in one file; tsv: a name and its "
+            "values "
+            "per line")
         .choices({"npy", "safetensors", "tsv"});
     command.option("graph", flags->graph, graph_help).value_name("DATASET");
     flags->hidden_rows_flag::add_to(command);

@@ -32,6 +32,8 @@ public:
     /// both throw.
     void operator()(const row_stream& stream, std::size_t columns,
         const std::function<void(std::uint64_t position, std::span<const float> row)>& visit) const;
+    /// Returns the position of a row.
+    [[nodiscard]] std::uint64_t position(std::uint64_t row) const { return by_id() ? data_.node_of(row) : row; }
     /// Returns the name of the node at a position.
     [[nodiscard]] std::string label(std::uint64_t position) const;
 

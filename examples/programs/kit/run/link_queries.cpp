@@ -395,6 +395,79 @@ std::uint64_t export_tsv(const exported_nodes& of, stoppable_rows& table, gneiss
 
 } // namespace
 
+void export_choice::add_to(programs::command& to, const std::string& usual) {
+    to.option("what", what,
+          "embeddings: outputs of the last layer; predictions: class probabilities; hidden: outputs of another layer; "
+          "edges: training edges as an array")
+        .choices({"embeddings", "predictions", "hidden", "edges"})
+        .formerly("representations", "embeddings")
+        .default_text(usual);
+    to.option("layer", layer, "layer of --what hidden, from 1").default_text("the last but one");
+}
+
+std::size_t export_choice::layers(std::size_t all) const {
+    if (what != "hidden") {
+        if (layer) throw programs::usage_error("--layer is for --what hidden");
+        return all;
+    }
+    const std::uint64_t kept = layer.value_or(all - 1);
+    if (kept == 0 || kept >= all)
+        throw programs::usage_error(all == 1
+                ? "--what hidden: the network has one layer, whose outputs are --what embeddings"
+                : fmt::format("--layer {}: the network has the hidden layers 1 to {}", kept, all - 1));
+    return static_cast<std::size_t>(kept);
+}
+
+std::uint64_t export_edges(const exported_nodes& of, const gneiss::bucket_store& buckets, const std::stop_token& stop,
+    const std::filesystem::path& to) {
+    const gneiss::dataset& data = of.data;
+    const id_order order(data, of.scratch, of.memory);
+    const bool relations = data.manifest().relations > 1;
+    gneiss::npy_writer edges(
+        to / "edges.npy", gneiss::npy_dtype::i64, {relations ? std::uint64_t{3} : std::uint64_t{2}});
+    training_scan(buckets, stop)([&](std::span<const gneiss::edge> some) {
+        std::vector<std::int64_t> row;
+        for (const gneiss::edge& e : some) {
+            row.assign({static_cast<std::int64_t>(order.position(e.source))});
+            if (relations) row.push_back(static_cast<std::int64_t>(e.relation));
+            row.push_back(static_cast<std::int64_t>(order.position(e.destination)));
+            edges.append(std::span<const std::int64_t>(row));
+        }
+    });
+    edges.close();
+    text_file names(to / "nodes.tsv");
+    for (std::uint64_t at = 0; at < data.manifest().nodes; ++at)
+        names.write(fmt::format("{}\t{}\n", at, gneiss::tsv_name(order.label(at))));
+    names.close();
+    if (relations) name_relations(of, static_cast<std::size_t>(data.manifest().relations), to);
+    return buckets.edges();
+}
+
+void finish_rows(const std::string& program, const std::string& what, std::uint64_t nodes, std::size_t dim,
+    const run_state& state, export_directory& out, bool json) {
+    out.finish();
+    if (!json)
+        return programs::print_text("{} of {} nodes, {} floats each, are in {} ({})\n{}\n", what, nodes, dim,
+            out.path().string(), state.text(), out.rows_by_name());
+    nlohmann::ordered_json result{
+        {"program", program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", what}, {"dim", dim}};
+    state.add_to(result);
+    programs::print_json(result);
+}
+
+programs::exit_code finish_edges(const std::string& program, const exported_nodes& of,
+    const gneiss::bucket_store& buckets, const std::stop_token& stop, export_directory& out, bool json) {
+    const std::uint64_t edges = export_edges(of, buckets, stop, out.begin());
+    out.finish();
+    if (json)
+        programs::print_json({{"program", program}, {"out", out.path().string()}, {"what", "edges"}, {"edges", edges},
+            {"nodes", of.data.manifest().nodes}});
+    else
+        programs::print_text(
+            "{} training edges are in {}: edges.npy, whose nodes nodes.tsv names\n", edges, out.path().string());
+    return programs::exit_code::done;
+}
+
 std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows, const exported_parameters& parameters,
     const std::string& format, const std::filesystem::path& to) {
     return format == "npy"        ? export_npy(of, rows, parameters.relations, to)

@@ -74,6 +74,21 @@ struct link_prediction {
 /// Returns the name of a row of the relation table: inverse relations follow the relations.
 [[nodiscard]] std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row);
 
+/// What an export of a GNN's run holds, and the layer of hidden outputs.
+struct export_choice {
+    std::optional<std::string> what;
+    std::optional<std::uint64_t> layer;
+
+    /// Adds the flags; `usual` is the help's text for the default.
+    void add_to(programs::command& to, const std::string& usual);
+    /// Returns the layers to keep for --what hidden, by default all but the last. Throws usage_error for --layer
+    /// without it, or one that is not there.
+    [[nodiscard]] std::size_t layers(std::size_t all) const;
+};
+
+inline constexpr const char* predictions_need =
+    "--what predictions is for node classification runs; use predict for queries about edges";
+
 /// Nodes that are exported.
 struct exported_nodes {
     const gneiss::dataset& data;
@@ -92,5 +107,17 @@ struct exported_parameters {
 /// nodes is node i if ids are integers. Returns the number of nodes.
 std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows, const exported_parameters& parameters,
     const std::string& format, const std::filesystem::path& to);
+
+/// Writes the training edges into `to`: edges.npy, int64 [edges, 2] or, with relations, [edges, 3] (head, relation,
+/// tail). Nodes are positions of `export_embeddings`' rows, whose names are in nodes.tsv; relations are rows of
+/// relations.tsv. Returns the number of edges. Throws errc::canceled on a stop.
+std::uint64_t export_edges(const exported_nodes& of, const gneiss::bucket_store& buckets, const std::stop_token& stop,
+    const std::filesystem::path& to);
+/// Ends an export of rows of nodes, and prints what is there.
+void finish_rows(const std::string& program, const std::string& what, std::uint64_t nodes, std::size_t dim,
+    const run_state& state, export_directory& out, bool json);
+/// Exports the training edges to `out`, and prints what is there.
+programs::exit_code finish_edges(const std::string& program, const exported_nodes& of,
+    const gneiss::bucket_store& buckets, const std::stop_token& stop, export_directory& out, bool json);
 
 } // namespace trainers
