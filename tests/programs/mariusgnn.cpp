@@ -2,6 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <iomanip>
 #include <map>
@@ -521,11 +524,11 @@ TEST_CASE("an export has outputs of a hidden layer, or the training edges by the
     shop.succeed("export a --what edges --out e");
     const std::string bytes = shop.read("e/edges.npy");
     const std::size_t begin = bytes.find('\n') + 1;
-    std::vector<std::pair<std::int64_t, std::int64_t>> edges((bytes.size() - begin) / 16), expected;
+    std::vector<std::array<std::int64_t, 2>> edges((bytes.size() - begin) / 16), expected;
     std::memcpy(edges.data(), bytes.data() + begin, 16 * edges.size());
     shop.succeed("export data --format tsv --out given", "gneiss-data");
     std::istringstream given(shop.read("given/train.tsv"));
-    for (std::int64_t head = 0, tail = 0; given >> head >> tail;) expected.emplace_back(head, tail);
+    for (std::int64_t head = 0, tail = 0; given >> head >> tail;) expected.push_back({head, tail});
     REQUIRE(!expected.empty());
     std::ranges::sort(edges);
     std::ranges::sort(expected);
