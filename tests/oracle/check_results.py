@@ -49,6 +49,11 @@ def main() -> None:
     oracle.check("DuckDB has the three best", list(known["top"]["tail"]) == list(answers["tail"])[:3])
     oracle.check("names are texts, NA and quotes too", {"NA", "ann", 'quoted "name"'} <= set(names))
     oracle.close("the row of ann", known["ann"], rows[list(names).index("ann")], 0)
+    printed = oracle.run("gneiss-marius", "export", "runs/likes", "--out", "again").splitlines()[-2:]
+    own = {"pandas": known["pandas"], "numpy": np}
+    exec("\n".join(printed), own)  # noqa: S102
+    oracle.check("the lines that export prints give the same rows by name",
+                 list(own["rows"].index) == list(names) and np.array_equal(own["rows"].to_numpy(), rows))
     similar = json.loads(oracle.run("gneiss-marius", "predict", "runs/likes", "--similar", names[0], "--k", 5, "--candidates", "all", "--json"))
     expected = [one["node"] for one in similar["predictions"][0]["answers"]]
     oracle.check("Faiss finds the nodes that predict finds", list(known["nearest"])[1:] == expected)
