@@ -74,7 +74,7 @@ struct link_prediction {
 /// Returns the name of a row of the relation table: inverse relations follow the relations.
 [[nodiscard]] std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row);
 
-/// What an export of a GNN's run holds, and the layer of hidden outputs.
+/// Flags of the content of a GNN's export, and the layer of hidden outputs.
 struct export_choice {
     std::optional<std::string> what;
     std::optional<std::uint64_t> layer;
