@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core
 from ._data import Dataset
-from ._errors import Error, NotFound
+from ._errors import NotFound
 from ._flags import flags_of, message_printer, warning_observer
 
 PROGRAMS = ("armada", "ginex", "hanoi", "joestar", "marius", "mariusgnn")
@@ -117,8 +117,7 @@ class Run:
         Row i is of the node with the integer id i, or, if nodes have names, of `names()[i]`. Of a GNN they are outputs
         of its last layer. The first call writes them into the run's directory.
 
-        flags: those of `gneiss-PROGRAM export`, such as memory="2GiB".
-        Raises Error for a run that classifies nodes, by hanoi or ginex: it has none.
+        flags: those of `gneiss-PROGRAM export`, such as memory="2GiB", or what="hidden", layer=1.
         """
         return np.load(os.path.join(self._export(flags), "nodes.npy"), mmap_mode="r", allow_pickle=False)
 
@@ -175,9 +174,7 @@ class Run:
         states = [os.path.join(self.path, kind, "checkpoint.bin") for kind in ("checkpoint", "best")]
         written = [os.stat(path).st_mtime_ns for path in states if os.path.exists(path)]
         if flags or not os.path.exists(nodes) or os.stat(nodes).st_mtime_ns < max(written, default=0):
-            result = self._call("export", {"out": to, "force": os.path.exists(to), **flags}, True)
-            if not os.path.exists(nodes):
-                raise Error(f"{self.path}: classifies nodes and has no embeddings: {to} has its predictions", path=to)
+            self._call("export", {"out": to, "force": os.path.exists(to), "what": "embeddings", **flags}, True)
         return to
 
 

@@ -27,8 +27,11 @@ class Runs(Case):
         np.testing.assert_array_equal(self.links.relations(), np.load(self.at / "exported/relations.npy"))
         names = [line.split("\t")[1] for line in (self.at / "exported/nodes.tsv").read_text().splitlines()]
         self.assertEqual(self.links.names(), names)
-        with self.assertRaisesRegex(gn.Error, "has no embeddings"):
-            self.nodes.embeddings()
+        outputs = self.nodes.embeddings() # of a run that classifies nodes: the outputs of its last layer
+        self.assertEqual(len(outputs), 300)
+        self.assertIsNone(self.nodes.relations())
+        edge = self.links.predict(head="node1", relation="ring0", tail="node2")
+        self.assertEqual((list(edge), edge["tail"]), (["head", "relation", "tail", "rank", "score"], ["node2"]))
 
     def test_embeddings_follow_a_run_that_is_trained_again(self):
         out = self.at / "again"

@@ -27,7 +27,7 @@ def prepare() -> None:
     np.save(oracle.work / "edges.npy", ends)
     np.save(oracle.work / "x.npy", (np.eye(3)[classes] + draw.normal(size=(400, 3)) / 2).astype("float32"))
     np.save(oracle.work / "y.npy", np.where(np.arange(400) % 10 == 0, -1, classes))
-    np.save(oracle.work / "split.npy", np.arange(400) % 3)
+    np.save(oracle.work / "split.npy", np.where(np.arange(400) % 10 == 0, 3, np.arange(400) % 3))
     oracle.data("import", "edges.npy", "--undirected", "--features", "x.npy", "--labels", "y.npy", "--split", "split.npy",
                 "--out", "data/mine")
     oracle.train("gneiss-mariusgnn", "data/mine", "runs/mine", "--epochs", "20")
@@ -37,7 +37,7 @@ def main() -> None:
     prepare()
     os.chdir(oracle.work)
     known: dict = {}
-    blocks = re.findall(r"^```python\n(.*?)^```|^    (gneiss-.*)$", page.read_text(encoding="utf-8"), re.M | re.S)
+    blocks = re.findall(r"^```python\n(.*?)^```|^    (gneiss-[^\n]*)$", page.read_text(encoding="utf-8"), re.M | re.S)
     for python, command in blocks:
         if command:
             subprocess.run(command, shell=True, check=True, env={**os.environ, "PATH": f"{oracle.programs}:{os.environ['PATH']}"})

@@ -513,14 +513,16 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             done_.push_back(done);
         }
         record.epochs.push_back(done);
-        std::string summary = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", done.epoch, done.seconds, *done.loss,
+        std::string summary = fmt::format("epoch {}: {}, loss {:.4f}, {}", done.epoch,
+            programs::human_seconds(done.seconds), *done.loss,
             programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
         if (const double mean = programs::mean_passes(done); mean > 1)
             summary += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
         if (const auto* value = watch.order.of(done.valid))
-            summary += fmt::format(", valid {} {:.4f} ({}{:.1f} s)",
+            summary += fmt::format(", valid {} {:.4f} ({}{})",
                 settings_.unit == "nodes" ? value->first : settings_.measure, value->second,
-                some ? settings_.validated + ", " : "", done.evaluation ? done.evaluation->seconds : 0);
+                some ? settings_.validated + ", " : "",
+                programs::human_seconds(done.evaluation ? done.evaluation->seconds : 0));
         live_.say(summary);
         live_.epoch(done);
         for (const std::string& warning : warnings_of(record.epochs, watch.order))
@@ -535,8 +537,9 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         const double before = evaluating_.seconds();
         start_ = validation();
         if (const auto* value = watch.order.of(start_))
-            live_.say(fmt::format("before training: valid {} {:.4f} ({}{:.1f} s)", settings_.measure, value->second,
-                settings_.validated.empty() ? "" : settings_.validated + ", ", evaluating_.seconds() - before));
+            live_.say(fmt::format("before training: valid {} {:.4f} ({}{})", settings_.measure, value->second,
+                settings_.validated.empty() ? "" : settings_.validated + ", ",
+                programs::human_seconds(evaluating_.seconds() - before)));
     }
     if (from.unvalidated) (void)conclude(*from.unvalidated);
     while (at.epoch < *options_.epochs && !stop.stop_requested() && !ends_early()) {
