@@ -14,13 +14,12 @@ page = Path(__file__).parents[2] / "docs/guide/use-results.md"
 
 
 def prepare() -> None:
-    """Makes the runs that the page continues."""
+    """Makes the datasets of the page."""
     draw = np.random.default_rng(7)
     names = ["ann", "NA", 'quoted "name"', *(f"user{i}" for i in range(57))]
     lines = [f"{names[u]}\tlikes\titem{i}" for u in range(60) for i in range(24) if u % 4 == i % 4 or draw.random() < 0.05]
     (oracle.work / "likes.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     oracle.data("import", "likes.tsv", "--fractions", ".8,.1,.1", "--out", "data/likes")
-    oracle.train("gneiss-marius", "data/likes", "runs/likes", "--epochs", "20", "--dim", "16")
     classes = draw.integers(0, 3, 400)
     ends = draw.integers(0, 400, (2, 6000))
     ends = ends[:, (classes[ends[0]] == classes[ends[1]]) & (ends[0] != ends[1])]
@@ -30,7 +29,6 @@ def prepare() -> None:
     np.save(oracle.work / "split.npy", np.where(np.arange(400) % 10 == 0, 3, np.arange(400) % 3))
     oracle.data("import", "edges.npy", "--undirected", "--features", "x.npy", "--labels", "y.npy", "--split", "split.npy",
                 "--out", "data/mine")
-    oracle.train("gneiss-mariusgnn", "data/mine", "runs/mine", "--epochs", "20")
 
 
 def main() -> None:

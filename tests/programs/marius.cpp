@@ -309,7 +309,7 @@ TEST_CASE(
     const std::uint64_t edges = some["epochs"][0]["examples"].get<std::uint64_t>(); // of training
     CAPTURE(said);
     CHECK(some["config"]["valid-edges"].get<std::uint64_t>() == std::max<std::uint64_t>(1000, edges * 40 / 10 / 300));
-    CHECK(said.find("1000 of ") != std::string::npos);
+    CHECK(said.find("1,000 of ") != std::string::npos);
     CHECK(said_all.find("1000 of ") == std::string::npos);
     CHECK(some["epochs"][0]["valid"] != all["epochs"][0]["valid"]);
     CHECK(eval_all["epochs"][0]["valid"] == all["epochs"][0]["valid"]);

@@ -65,7 +65,7 @@ struct shown {
     int code = -1;
 };
 
-/// Runs a program of `shop` on a terminal; sends SIGINT once it shows a live line, if `interrupts`.
+/// Runs a program of `shop` on a terminal; sends SIGINT once a live line shows that it trains, if `interrupts`.
 shown run_on_terminal(
     const gneiss::test::workshop& shop, std::size_t width, const std::string& command, bool interrupts) {
     const gneiss::test::pseudo_terminal terminal;
@@ -91,7 +91,7 @@ shown run_on_terminal(
             result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
             return result;
         }
-        if (interrupts && result.screen.lines().back().find("ETA ") != std::string::npos) {
+        if (interrupts && result.screen.lines().back().find("loss ") != std::string::npos) {
             interrupts = false;
             result.screen.write("^C"); // as a terminal echoes it
             ::kill(child, SIGINT);

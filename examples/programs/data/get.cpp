@@ -140,9 +140,7 @@ void add_get(programs::command_line& to) {
     command.option(
         "no-verify", flags->no_verify, "accept files with another size, checksum or counts than the published ones");
     command.option("unchecked", flags->unchecked, "accept a download of which no checksum is published");
-    command
-        .option("write-candidates", flags->candidates,
-            "write the published candidates too: DIR/valid.npz and DIR/test.npz, for --eval-candidates")
+    command.option("write-candidates", flags->candidates, "write published candidates, for --eval-candidates")
         .value_name("DIR")
         .formerly("candidates");
     command.group("Features");

@@ -199,6 +199,8 @@ void add_predict(programs::command_line& to) {
     command.group("Graph");
     command.option("graph", flags->graph, trainers::graph_help).value_name("DATASET");
     flags->hidden_rows_flag::add_to(command);
+    command.common({"dataset", "memory", "threads", "json", "format", "node", "node-file", "head", "tail", "relation",
+        "queries", "similar", "k", "candidates", "graph"});
     command.example("gneiss-mariusgnn predict runs/mine --node ann,bob");
 }
 

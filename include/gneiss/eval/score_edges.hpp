@@ -33,7 +33,8 @@ template <embedding_stream Rows, executor E, score_kernel K = fixed_order_kernel
     for (std::size_t first = 0; first < edges.size(); first += block) {
         const auto some = edges.subspan(first, std::min(block, edges.size() - first));
         const detail::made_queries made = detail::make_queries_of(score, rows, some, executor, kernel, scratch);
-        for (std::size_t i = 0; i < some.size(); ++i) scores.push_back(made.targets[2 * i]);
+        for (std::size_t i = 0; i < some.size(); ++i)
+            scores.push_back(similarity_of(score.compare(), made.targets[2 * i]));
     }
     return scores;
 }

@@ -232,6 +232,9 @@ void add_predict(programs::command_line& to, const node_classification_program& 
     command.group("Graph");
     command.option("graph", flags->graph, graph_help).value_name("DATASET");
     flags->hidden_rows_flag::add_to(command);
+    if (of.predicts_links)
+        command.common({"dataset", "memory", "threads", "json", "format", "node", "node-file", "head", "tail",
+            "relation", "queries", "similar", "k", "candidates", "graph"});
     command.example(of.program + " predict runs/mine --node ann,bob");
 }
 

@@ -513,16 +513,16 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             done_.push_back(done);
         }
         record.epochs.push_back(done);
-        std::string summary = fmt::format("epoch {}: {}, loss {:.4f}, {}", done.epoch,
-            programs::human_seconds(done.seconds), *done.loss,
-            programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
+        std::string summary =
+            fmt::format("epoch {}: {}, loss {:.4f}, {}", done.epoch, programs::human_seconds(done.seconds), *done.loss,
+                programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
         if (const double mean = programs::mean_passes(done); mean > 1)
             summary += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
         if (const auto* value = watch.order.of(done.valid))
-            summary += fmt::format(", valid {} {:.4f} ({}{})",
-                settings_.unit == "nodes" ? value->first : settings_.measure, value->second,
-                some ? settings_.validated + ", " : "",
-                programs::human_seconds(done.evaluation ? done.evaluation->seconds : 0));
+            summary +=
+                fmt::format(", valid {} {:.4f} ({}{})", settings_.unit == "nodes" ? value->first : settings_.measure,
+                    value->second, some ? settings_.validated + ", " : "",
+                    programs::human_seconds(done.evaluation ? done.evaluation->seconds : 0));
         live_.say(summary);
         live_.epoch(done);
         for (const std::string& warning : warnings_of(record.epochs, watch.order))
