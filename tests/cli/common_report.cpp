@@ -1,6 +1,7 @@
 #include "kit/report/report.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -121,16 +122,36 @@ TEST_CASE("the page of a run in progress shows its progress and loads itself aga
         .done = .25,
         .loss = 1.5,
         .left = "5m 10s",
+        .resume = "gneiss-marius train --resume --out 'runs/a b'",
         .written = 1764000000};
     const std::string html = report_html(data);
     CHECK(flaw(html) == "");
     for (const char* part : {"badge running", "Epoch 3 of 20", "25.0%", "validation, loss 1.5, 5m 10s left",
-             "location.reload()", "content=\"10\"", "- 1764000000"})
+             "location.reload()", "content=\"10\"", "- 1764000000", "Written 2025-11-24 16:00:00 UTC",
+             "<div id=\"late\" hidden=\"hidden\">", "<i>--resume</i> <i>--out</i> <i>&#39;runs/a</i> <i>b&#39;</i>"})
         CHECK_MESSAGE(contains(html, part), part);
-    data.progress.reset();
+    // An interrupted run says how far it came, its loss, and what continues it; it loads nothing.
     data.run.status = run_status::interrupted;
-    CHECK_FALSE(contains(report_html(data), "reload"));
-    CHECK(contains(report_html(data), "badge interrupted"));
+    const std::string stopped = report_html(data);
+    CHECK(flaw(stopped) == "");
+    for (const char* part : {"badge interrupted", "Interrupted with 3 of 20 epochs done", "<i>--resume</i>", "11.2%",
+             "epoch 3 of 20, validation, loss 1.5"})
+        CHECK_MESSAGE(contains(stopped, part), part);
+    for (const char* part : {"reload", "<script", "late\" hidden"}) CHECK_FALSE(contains(stopped, part));
+    data.progress->loss.reset(); // stopped before the first batch of an epoch
+    CHECK(contains(report_html(data), fmt::format("validation, loss {:.5g}", *data.run.epochs.back().loss)));
+}
+
+TEST_CASE("settings are shown with units, and metrics know their better end") {
+    CHECK(setting_text("memory", 1ULL << 30) == "1.00 GiB");
+    CHECK(setting_text("epochs", 1ULL << 30) == "1073741824");
+    CHECK(setting_text("memory", "auto") == "auto");
+    CHECK(setting_text("fanout", {10, 5}) == "10 5");
+    CHECK(setting_text("deterministic", false) == "false");
+    CHECK(contains(report_html(sample_report(3)), "<td>memory</td><td class=\"words\">1.00 GiB</td>"));
+    CHECK(better_of("mse") == plot::better::lower);
+    CHECK(better_of("hits@10") == plot::better::higher);
+    CHECK(utc_text(0) == "1970-01-01 00:00:00 UTC");
 }
 
 TEST_CASE("accuracy in training is drawn next to that of validation") {

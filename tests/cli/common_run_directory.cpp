@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -105,8 +107,16 @@ TEST_CASE("an existing run is refused, resumed or replaced; other files are neve
 
 TEST_CASE("a run is held by one process at a time") {
     const working_directory here;
-    const run_directory first = open("run");
-    CHECK(refused("run", existing_run::resume) == errc::already_exists);
+    {
+        const run_directory first = open("run");
+        CHECK(refused("run", existing_run::resume) == errc::already_exists);
+        first.write_config("");
+        CHECK(run_directory::open_existing("run").is_held());
+    }
+    const run_directory after = run_directory::open_existing("run");
+    CHECK_FALSE(after.is_held());
+    CHECK(std::abs(after.last_written() - std::time(nullptr)) < 60);
+    CHECK(resume_command("gneiss-marius", "runs/a b") == "gneiss-marius train --resume --out 'runs/a b'");
 }
 
 TEST_CASE("a resume keeps the metrics of earlier epochs and drops a truncated line") {

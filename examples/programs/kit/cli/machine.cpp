@@ -250,8 +250,15 @@ device_bytes bytes_moved() {
     return {of("read_bytes"), of("write_bytes")};
 }
 
-std::string command_text(const fs::path& root) {
+std::string shell_word(const std::string& word) {
     constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
+    if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+    std::string text = "'";
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return text + '\'';
+}
+
+std::string command_text(const fs::path& root) {
     std::ifstream in(root / "proc/self/cmdline", std::ios::binary);
     std::string text;
     for (std::string word; std::getline(in, word, '\0');) {
@@ -259,13 +266,7 @@ std::string command_text(const fs::path& root) {
             word = fs::path(word).filename().string();
         else
             text += ' ';
-        if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) {
-            text += word;
-            continue;
-        }
-        text += '\'';
-        for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-        text += '\'';
+        text += shell_word(word);
     }
     return text;
 }

@@ -58,6 +58,11 @@ footer{margin-top:34px;color:var(--soft);font-size:13px}
 @media (max-width:600px){main{padding:0 12px 40px}header{padding:22px 0 14px}h1{font-size:21px}.cards,.grid{gap:8px}
 .card{padding:9px 12px;min-width:140px}.card b{font-size:20px}.box{padding:6px 5px 2px}.box.table{padding:10px 12px}
 h2{margin:26px 0 9px}th,td{padding-right:10px}.box:not(.tall) th,.box:not(.tall) td:first-child{white-space:normal}}
+@media (max-width:700px){.stacks tr{display:block;padding:8px 0;border-top:1px solid var(--rule)}
+.stacks tr:first-child{display:none}.stacks tr:nth-child(2){border-top:0}
+.stacks td{display:flex;justify-content:space-between;gap:14px;padding:2px 0;border:0;white-space:normal}
+.stacks td:first-child{justify-content:flex-start;align-items:baseline;gap:0;font-weight:600}.stacks td:empty{display:none}
+.stacks td[data-title]::before{content:attr(data-title);color:var(--soft);text-align:left}}
 @media print{body{background:#fff}.box,.card{break-inside:avoid}.tall{max-height:none}.save{display:none}}
 )";
 }
@@ -99,8 +104,11 @@ std::string save_links(const std::string& title, const std::string& svg, const s
 
 std::string file_link(std::string_view name) { return fmt::format("<a href=\"{0}\">{0}</a>", escaped(name)); }
 
-std::string table(const std::vector<std::string>& titles, const std::vector<std::vector<cell>>& rows) {
-    std::string html = titles.empty() ? "<table class=\"plain\">\n" : "<table>\n";
+std::string table(
+    const std::vector<std::string>& titles, const std::vector<std::vector<cell>>& rows, bool stacks) {
+    std::string html = titles.empty() ? "<table class=\"plain\">\n"
+        : stacks                      ? "<table class=\"stacks\">\n"
+                                      : "<table>\n";
     if (!titles.empty()) {
         html += "<tr>";
         for (const std::string& title : titles) html += "<th>" + escaped(title) + "</th>";
@@ -108,8 +116,11 @@ std::string table(const std::vector<std::string>& titles, const std::vector<std:
     }
     for (const auto& row : rows) {
         html += "<tr>";
-        for (const cell& c : row) {
-            html += c.words ? "<td class=\"words\">" : "<td>";
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            const cell& c = row[i];
+            html += c.words ? "<td class=\"words\"" : "<td";
+            if (stacks && i > 0) html += fmt::format(" data-title=\"{}\"", escaped(titles.at(i)));
+            html += '>';
             if (!c.swatch.empty()) html += fmt::format("<span class=\"key\" style=\"background:{}\"></span>", c.swatch);
             html += escaped(c.text) + "</td>";
         }

@@ -18,7 +18,9 @@ struct cell {
 };
 
 /// Returns a table. Without `titles`, its rows are names and values.
-[[nodiscard]] std::string table(const std::vector<std::string>& titles, const std::vector<std::vector<cell>>& rows);
+/// \param stacks  on a narrow screen, each row becomes a list of its titles and values
+[[nodiscard]] std::string table(
+    const std::vector<std::string>& titles, const std::vector<std::vector<cell>>& rows, bool stacks = false);
 
 /// A figure of the summary at the head of a page.
 struct card {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 #include <functional>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <gneiss/core/memory_budget.hpp>
@@ -26,6 +28,7 @@ using page::table_box;
 using plot::escaped;
 using plot::quantity;
 
+constexpr int silent_seconds = 120; ///< without a new page, a run is taken for gone
 constexpr std::size_t most_points = 240, most_bars = 60, most_rows = 200;
 
 std::string metric_text(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "not a number"; }
@@ -196,16 +199,32 @@ std::vector<page::card> summary_items(const run_record& run) {
     return items;
 }
 
-/// Returns the card of a run in progress.
-page::card progress_card(const run_progress& now) {
-    std::string note = now.activity;
-    if (now.loss) note += ", loss " + loss_text(*now.loss);
-    if (!now.left.empty()) note += ", " + now.left + " left";
-    return {fmt::format("Epoch {} of {}", now.epoch, now.epochs), human_percent(now.done), note, now.done};
+/// Returns the card of a run in progress, or of one that was interrupted.
+page::card progress_card(const run_record& run, const run_progress& now) {
+    const std::optional<double> last = run.epochs.empty() ? std::nullopt : run.epochs.back().loss;
+    const std::optional<double> loss = now.loss ? now.loss : last;
+    const std::string with = now.activity + (loss ? ", loss " + loss_text(*loss) : "");
+    if (run.status == run_status::running)
+        return {fmt::format("Epoch {} of {}", now.epoch, now.epochs), human_percent(now.done),
+            with + (now.left.empty() ? "" : ", " + now.left + " left"), now.done};
+    const double done = now.epochs == 0 || now.epoch == 0
+        ? 0
+        : (static_cast<double>(now.epoch - 1) + now.done) / static_cast<double>(now.epochs);
+    return {"Trained before the stop", human_percent(done),
+        fmt::format("epoch {} of {}, {}", now.epoch, now.epochs, with), done};
 }
 
-plot::better better_of(const std::string& metric) {
-    return metric_order::better(metric, 1, 0) ? plot::better::higher : plot::better::lower;
+/// Returns lines of HTML that say how a run continues.
+std::vector<std::string> how_to_continue(const run_record& run, const run_progress& now) {
+    if (run.status == run_status::running)
+        return {fmt::format("<p>Written {}; while the run goes on, every {} s.</p>", utc_text(now.written),
+                    report_seconds),
+            "<div id=\"late\" hidden=\"hidden\"><p>If its process is gone, this command continues it from its last "
+            "checkpoint:</p>" +
+                page::command_line(now.resume) + "</div>"};
+    return {fmt::format("<p>Interrupted with {} of {} epochs done. This command continues the run:</p>",
+                run.epochs.size(), now.epochs),
+        page::command_line(now.resume)};
 }
 
 std::string learning(const run_record& run) {
@@ -641,10 +660,7 @@ std::string epoch_table(const run_record& run) {
 std::string setting_tables(const report_data& data) {
     std::vector<std::vector<cell>> rows;
     for (const auto& [key, value] : data.run.config.items())
-        rows.push_back({{key},
-            {value.is_string() ? value.get<std::string>()
-                               : value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
-                "", true}});
+        rows.push_back({{key}, {setting_text(key, value), "", true}});
     std::string html = rows.empty() ? "" : table_box("Configuration", page::table({}, rows), page::span::column, true);
     const run_record& run = data.run;
     rows.clear();
@@ -677,21 +693,22 @@ std::string setting_tables(const report_data& data) {
 }
 
 /// Returns the elements that load the page of a run in progress again. A browser keeps the place in a page that it
-/// loads again. If nothing was written for two minutes, the run has ended without a last page: the page says so and
-/// stays.
+/// loads again. If nothing was written for `silent_seconds`, the run has ended without a last page: the page says since
+/// when, and stays.
 std::string refresh(const run_progress& now) {
     return fmt::format(R"(
 <noscript><meta http-equiv="refresh" content="{0}"/></noscript>
 <script>
 addEventListener("DOMContentLoaded", function () {{
   var silent = Date.now() / 1000 - {1}, badge = document.querySelector(".badge");
-  if (silent < 120) {{ setTimeout(function () {{ location.reload(); }}, {0}000); return; }}
-  badge.textContent = "no news for " + Math.round(silent / 60) + " minutes";
+  if (silent < {2}) {{ setTimeout(function () {{ location.reload(); }}, {0}000); return; }}
+  badge.textContent = "nothing came since " + new Date({1}000).toLocaleString();
   badge.className = "badge late";
+  document.getElementById("late").hidden = false;
 }});
 </script>
 )",
-        report_seconds, now.written);
+        report_seconds, now.written, silent_seconds);
 }
 
 } // namespace
@@ -709,6 +726,27 @@ std::string metric_title(const std::string& name) {
     return name;
 }
 
+plot::better better_of(const std::string& metric) {
+    return metric_order::better(metric, 1, 0) ? plot::better::higher : plot::better::lower;
+}
+
+std::string setting_text(const std::string& flag, const nlohmann::ordered_json& value) {
+    constexpr std::string_view sizes[] = {"memory", "device-memory", "run-files", "throttle"};
+    if (value.is_number_unsigned() && std::ranges::find(sizes, flag) != std::end(sizes))
+        return gneiss::format_bytes(value.get<std::uint64_t>());
+    if (value.is_string()) return value.get<std::string>();
+    if (value.is_array()) {
+        std::string text;
+        for (const auto& each : value) text.append(text.empty() ? "" : " ").append(setting_text(flag, each));
+        return text;
+    }
+    return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string utc_text(std::int64_t time) {
+    return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(time)));
+}
+
 std::string report_html(const report_data& data) {
     const run_record& run = data.run;
     page::header head{.title = run.program + " on " + run.dataset.name,
@@ -723,12 +761,14 @@ std::string report_html(const report_data& data) {
     if (!run.machine.io_engine.empty()) about += " · I/O by " + run.machine.io_engine;
     head.lines.push_back("<p>" + escaped(about) + "</p>");
     if (!run.command.empty()) head.lines.push_back(page::command_line(run.command));
+    if (data.progress)
+        for (std::string& line : how_to_continue(run, *data.progress)) head.lines.push_back(std::move(line));
     for (const std::string& warning : run.warnings)
         head.lines.push_back("<p><strong>" + escaped("warning: " + warning) + "</strong></p>");
     std::vector<page::card> all = summary_items(run);
     if (data.progress) {
-        all.insert(all.begin(), progress_card(*data.progress));
-        head.head = refresh(*data.progress);
+        all.insert(all.begin(), progress_card(run, *data.progress));
+        if (run.status == run_status::running) head.head = refresh(*data.progress);
     }
     std::string body = page::cards(all);
     body += section("Learning", learning(run));

@@ -9,6 +9,9 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+
+#include <fmt/format.h>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
@@ -19,6 +22,7 @@
 #include <gneiss/storage/io/file_system.hpp>
 
 #include "kit/cli/config_file.hpp"
+#include "kit/cli/machine.hpp"
 #include "kit/report/file_names.hpp"
 
 namespace programs {
@@ -137,6 +141,10 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
     }
 }
 
+std::string resume_command(std::string_view program, const fs::path& run) {
+    return fmt::format("{} train --resume --out {}", program, shell_word(run.string()));
+}
+
 run_directory run_directory::open(
     std::string_view program, std::string_view dataset, const std::optional<fs::path>& out, existing_run options) {
     fs::path path;
@@ -213,6 +221,22 @@ void run_directory::lock() {
     lock_ = gneiss::plain_file(gneiss::open_mark(path_), file);
     if (::flock(lock_.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         throw gneiss::error(errc::already_exists, "another process is working in this run", {.path = path_});
+}
+
+bool run_directory::is_held() const {
+    const fs::path file = path_ / gneiss::directory_mark;
+    if (!fs::exists(file)) return false;
+    const gneiss::plain_file mark(gneiss::detail::open_regular(file, O_RDONLY), file);
+    return ::flock(mark.descriptor(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+std::int64_t run_directory::last_written() const {
+    std::int64_t last = 0;
+    for (const char* name : {metrics_name, report_name, config_name}) {
+        struct stat status {};
+        if (::stat((path_ / name).c_str(), &status) == 0) last = std::max<std::int64_t>(last, status.st_mtime);
+    }
+    return last;
 }
 
 std::optional<nlohmann::ordered_json> run_directory::result() const {

@@ -47,6 +47,9 @@ inline constexpr std::uint64_t longest_text = std::uint64_t{64} << 20;
 /// Appends the object as one line and syncs it. Throws `gneiss::io_error`.
 void append_json_line(const std::filesystem::path& path, const nlohmann::ordered_json& object);
 
+/// Returns the command that continues a run.
+[[nodiscard]] std::string resume_command(std::string_view program, const std::filesystem::path& run);
+
 /// Treatment of an existing run directory.
 enum class existing_run { refuse, resume, replace };
 
@@ -72,6 +75,11 @@ public:
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
     [[nodiscard]] std::filesystem::path checkpoint() const { return path_ / checkpoint_directory; }
     [[nodiscard]] std::filesystem::path best() const { return path_ / best_directory; }
+
+    /// True if a process of this machine works in the run.
+    [[nodiscard]] bool is_held() const;
+    /// Returns the time of the last change of metrics.jsonl, report.html or config.toml [s since 1970, UTC].
+    [[nodiscard]] std::int64_t last_written() const;
 
     /// Returns run.json of an earlier run, if any.
     [[nodiscard]] std::optional<nlohmann::ordered_json> result() const;

@@ -319,24 +319,17 @@ programs::report_data run_loop::report_of(
     return report;
 }
 
-programs::report_data run_loop::live_report(
-    const trainer& of, const programs::run_record& record, const std::vector<programs::time_sample>& samples) const {
-    programs::run_record so_far = record;
+programs::run_progress run_loop::progress(const std::string& program) const {
     programs::run_progress progress;
     std::uint64_t first_before = 0, examples_before = 0;
     clock::time_point began;
     {
         const std::scoped_lock lock(live_mutex_);
-        so_far.epochs = done_;
         progress = progress_;
         first_before = first_before_;
         examples_before = examples_before_;
         began = live_began_;
     }
-    so_far.status = programs::run_status::running;
-    so_far.seconds = seconds();
-    so_far.peak_rss_bytes = peak_rss_bytes();
-    so_far.evaluation = evaluation_of(so_far.epochs);
     const auto first = static_cast<double>(first_examples_), all = static_cast<double>(settings_.examples);
     progress.done = std::min(1.0, (first + static_cast<double>(first_before)) / std::max(1.0, all));
     if (const auto examples = static_cast<double>(examples_before + examples_); examples > 0)
@@ -347,8 +340,23 @@ programs::report_data run_loop::live_report(
             seconds_since(began));
     progress.written =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    progress.resume = programs::resume_command(program, run_.path());
+    return progress;
+}
+
+programs::report_data run_loop::live_report(
+    const trainer& of, const programs::run_record& record, const std::vector<programs::time_sample>& samples) const {
+    programs::run_record so_far = record;
+    {
+        const std::scoped_lock lock(live_mutex_);
+        so_far.epochs = done_;
+    }
+    so_far.status = programs::run_status::running;
+    so_far.seconds = seconds();
+    so_far.peak_rss_bytes = peak_rss_bytes();
+    so_far.evaluation = evaluation_of(so_far.epochs);
     programs::report_data report = report_of(of, std::move(so_far), samples);
-    report.progress = std::move(progress);
+    report.progress = progress(record.program);
     return report;
 }
 
@@ -638,6 +646,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     if (!options_.no_report) {
         report.run = record;
         report.samples = samples;
+        if (interrupted) report.progress = progress(record.program);
         if (trace_ != nullptr) report.timeline = trace_->beginning();
         run_.write_report(programs::report_html(report));
     }

@@ -246,6 +246,8 @@ private:
     /// Returns the report of `record`. Thread-safe.
     [[nodiscard]] programs::report_data report_of(
         const trainer& of, programs::run_record record, const std::vector<programs::time_sample>& samples) const;
+    /// Returns how far the run of `program` is. Thread-safe.
+    [[nodiscard]] programs::run_progress progress(const std::string& program) const;
     /// Returns the report of the run in progress, with the epochs that are concluded. Thread-safe.
     [[nodiscard]] programs::report_data live_report(
         const trainer& of, const programs::run_record& record, const std::vector<programs::time_sample>& samples) const;
