@@ -159,6 +159,11 @@ def main():
         refused = subprocess.run([study, "curves", at("log.jsonl"), "--out", at("mine.svg")], capture_output=True, text=True, check=False)
         if refused.returncode == 0 or "mine.csv" not in refused.stderr or os.path.exists(at("mine.svg")):
             faults.append(f"a CSV file of the user's own is replaced: {refused}")
+        for path in images:
+            with open(os.path.splitext(path)[0] + ".csv", encoding="utf-8", newline="") as file:
+                rows = list(csv.reader(file))
+            if len(rows) < 2 or any(len(row) != len(rows[0]) for row in rows):
+                faults.append(f"{os.path.basename(path)} has no table of values beside it")
         for path in [at("out/mrr.svg"), *images]:
             faults += [f"{os.path.relpath(path, work) if path.startswith(work) else os.path.basename(path)} {fault}" for fault in faults_of(path, render)]
     print("\n".join(faults) if faults else f"{1 + len(images)} files are drawn by {' and '.join(render)}")

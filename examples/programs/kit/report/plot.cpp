@@ -19,7 +19,7 @@ namespace programs::plot {
 namespace {
 
 constexpr double plot_height = 188, margin = 14, right = 18;
-constexpr double glyph = 6.8, name_glyph = 7.2, title_glyph = 7.8; ///< mean widths of a character: labels, titles
+constexpr double glyph = 6.8, name_glyph = 7.5, title_glyph = 7.8; ///< mean widths of a character: labels, titles
 constexpr double line_height = 18;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t colors = 8;
@@ -446,7 +446,7 @@ double side_of(const std::vector<end_label>& labels) {
     std::size_t longest = 0;
     for (const end_label& label : labels)
         for (const std::string& line : label.lines) longest = std::max(longest, length(line));
-    return labels.empty() ? right : 34 + name_glyph * static_cast<double>(longest);
+    return labels.empty() ? right : 36 + name_glyph * static_cast<double>(longest);
 }
 
 /// Places names next to the ends of their lines, from top to bottom, such that none covers another.
@@ -778,7 +778,7 @@ std::string_view unit_of(quantity of) {
     case quantity::memory: return " (bytes)";
     case quantity::bandwidth: return " (bytes/s)";
     case quantity::seconds: return " (s)";
-    case quantity::percent: return " (share of 1)";
+    case quantity::percent: return " (fraction)";
     case quantity::number:
     case quantity::count: break;
     }
