@@ -55,6 +55,7 @@ struct compared_run {
     run_record record;
     std::vector<programs::time_sample> samples;
     std::string status;  ///< for display
+    std::string scope{}; ///< what its test metrics are means over, as run.json has it; empty: unknown
     std::size_t color{}; ///< position of its lines' color
 };
 
@@ -94,7 +95,11 @@ compared_run read_compared(const fs::path& path) {
     const std::optional<ordered_json> result = directory.result();
     const bool held = directory.is_held(); // perhaps resumed, and its run.json of an earlier process
     try {
-        if (result) run.record = programs::run_from_json(*result);
+        if (result) {
+            run.record = programs::run_from_json(*result);
+            if (const auto scope = result->find("scope"); scope != result->end() && scope->is_object())
+                run.scope = scope->value("test", "");
+        }
         if (!result || held) {
             run.record.status = programs::run_status::running;
             run.record.epochs.clear();
@@ -132,11 +137,11 @@ std::string subject_of(const run_record& run) {
     };
     const std::string task = run.config.value("task", run.program == "gneiss-marius" ? "link" : ""),
                       kind = run.config.value("node-task", "");
-    const char* const words = has({"mrr", "hits@10"}) || task == "link" ? "link prediction"
-        : has({"r2", "mse"}) || kind == "regression"                      ? "regression"
-        : has({"micro_f1", "average_precision"}) || kind == "multilabel"  ? "several labels"
-        : has({"accuracy"}) || kind == "classes" || task == "node"        ? "node classification"
-                                                                          : "";
+    const char* const words = has({"mrr", "hits@10"}) || task == "link"  ? "link prediction"
+        : has({"r2", "mse"}) || kind == "regression"                     ? "regression"
+        : has({"micro_f1", "average_precision"}) || kind == "multilabel" ? "several labels"
+        : has({"accuracy"}) || kind == "classes" || task == "node"       ? "node classification"
+                                                                         : "";
     return run.dataset.name + (*words != '\0' ? std::string(", ") + words : "");
 }
 
@@ -214,8 +219,11 @@ std::string result_table(const std::vector<compared_run>& runs, const std::strin
         return count == 0 ? std::string() : programs::human_bytes(sum / count);
     };
     const std::string title = programs::metric_title(metric);
-    const auto same = [&](auto value) { return std::ranges::adjacent_find(runs, std::not_equal_to<>(), value) == runs.end(); };
+    const auto same = [&](auto value) {
+        return std::ranges::adjacent_find(runs, std::not_equal_to<>(), value) == runs.end();
+    };
     const bool one_program = same([](const compared_run& run) { return run.record.program; });
+    const bool one_scope = same([](const compared_run& run) { return run.scope; });
     const value_of_runs columns[] = {
         {"status", [](const compared_run& run) { return run.status; }},
         {"program", [&](const compared_run& run) { return one_program ? "" : run.record.program; }},
@@ -237,8 +245,8 @@ std::string result_table(const std::vector<compared_run>& runs, const std::strin
                 return best == nullptr ? "" : number(value_of(best->valid, metric));
             }},
         {"test " + title, [&](const compared_run& run) { return number(value_of(run.record.test, metric)); }},
-        {"training",
-            [](const compared_run& run) { return programs::human_seconds(training_seconds(run.record)); }},
+        {"test metrics over", [&](const compared_run& run) { return one_scope ? "" : run.scope; }},
+        {"training", [](const compared_run& run) { return programs::human_seconds(training_seconds(run.record)); }},
         {"evaluation",
             [](const compared_run& run) {
                 return run.record.evaluation ? programs::human_seconds(run.record.evaluation->seconds) : "";
@@ -254,7 +262,8 @@ std::string result_table(const std::vector<compared_run>& runs, const std::strin
                 return run.record.plan.budget_bytes ? gneiss::format_bytes(*run.record.plan.budget_bytes) : "";
             }},
     };
-    return table_of(runs, "Runs", columns);
+    const std::string& scope = runs.front().scope;
+    return table_of(runs, one_scope && !scope.empty() ? "Runs; test metrics over " + scope : "Runs", columns);
 }
 
 /// Tabulates the flags in which runs differ, one run a row: those that decide what a run computes, not what it prints
@@ -270,8 +279,7 @@ std::string difference_table(const std::vector<compared_run>& runs) {
                 continue;
             value_of_runs column{name, [name](const compared_run& of) {
                                      const auto found = of.record.config.find(name);
-                                     return found == of.record.config.end() ? ""
-                                                                            : programs::setting_text(name, *found);
+                                     return found == of.record.config.end() ? "" : programs::setting_text(name, *found);
                                  }};
             if (std::ranges::adjacent_find(runs, std::not_equal_to<>(), column.text) != runs.end())
                 columns.push_back(std::move(column));
@@ -347,17 +355,15 @@ std::string sections_of(const std::vector<compared_run>& runs, const std::string
         .label = "share of the compute workers' time", .of = quantity::percent, .from_zero = true, .most = 1};
     constexpr auto lower = plot::better::lower;
     const plot::better best = programs::better_of(metric);
-    const auto section = [&](const char* name, const std::string& boxes) {
-        return page::section(about + name, boxes);
-    };
+    const auto section = [&](const char* name, const std::string& boxes) { return page::section(about + name, boxes); };
     return section("Results", result_table(runs, metric) + difference_table(runs)) +
         section("Learning",
             lines_of(runs, "Validation " + title, epochs, {.label = title}, by_epoch(false, valid), best) +
-                lines_of(runs, "Validation " + title + " over time", training, {.label = title},
-                    by_epoch(true, valid), best) +
+                lines_of(runs, "Validation " + title + " over time", training, {.label = title}, by_epoch(true, valid),
+                    best) +
                 lines_of(runs, "Loss", epochs, {.label = "mean loss per example"}, by_epoch(false, loss), lower) +
-                lines_of(
-                    runs, "Loss over time", training, {.label = "mean loss per example"}, by_epoch(true, loss), lower)) +
+                lines_of(runs, "Loss over time", training, {.label = "mean loss per example"}, by_epoch(true, loss),
+                    lower)) +
         section("Pipeline",
             lines_of(runs, "Compute stage at work", time, share, by_time(&programs::time_sample::busy_share)) +
                 lines_of(runs, "Compute stage waiting", time, share, by_time(&programs::time_sample::wait_share)) +
@@ -365,8 +371,7 @@ std::string sections_of(const std::vector<compared_run>& runs, const std::string
                     {.label = "share of the time", .of = quantity::percent, .from_zero = true, .most = 1},
                     by_time(&programs::time_sample::evaluate_share))) +
         section("Disk and memory",
-            lines_of(runs, "Read from disk", time,
-                {.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true},
+            lines_of(runs, "Read from disk", time, {.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true},
                 by_time(&programs::time_sample::read_rate)) +
                 lines_of(runs, "Written to disk", time,
                     {.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true},

@@ -82,8 +82,11 @@ def renderers():
 
 
 def series_of(text):
-    """Returns the colors of series in a file."""
-    return [color for name, color in sorted(PALETTE.items()) if re.fullmatch(r"c\d", name) and f'"{color}"' in text]
+    """Returns the colors of series in a file, but for bars that are too thin to have a pixel of their own."""
+    bars = [m for m in re.finditer(r'<rect[^>]* width="([0-9.]+)" height="([0-9.]+)"[^>]* fill="(#[0-9a-f]{6})"', text)]
+    drawn = {m[3] for m in bars if min(float(m[1]), float(m[2])) >= 4}
+    drawn |= set(re.findall(r'<path[^>]* (?:stroke|fill)="(#[0-9a-f]{6})"', text))
+    return [color for name, color in sorted(PALETTE.items()) if re.fullmatch(r"c\d", name) and color in drawn]
 
 
 def faults_of(path, render):

@@ -44,7 +44,7 @@ CHECK = """(() => {
     return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
   };
   for (const box of document.querySelectorAll('.box.table'))
-    if (box.querySelector('.stacks') && innerWidth < 700 && box.scrollWidth > box.clientWidth + 1) found.push('has a table of runs to scroll');
+    if (box.querySelector('.stacks') && root.clientWidth < 700 && box.scrollWidth > box.clientWidth + 1) found.push('has a table of runs to scroll');
   for (const plots of document.querySelectorAll('.plots')) {
     const links = [...(plots.closest('.box') || plots).querySelectorAll('.save a[download]')].map(a => a.href.slice(0, 14)).join();
     if (links !== 'data:image/svg,data:text/csv;') found.push('has a plot without links that save it');
@@ -155,7 +155,7 @@ def check_live(browser):
     """A page that is loaded while the run goes on, and after it."""
     page = "live/report.html"
     process = subprocess.Popen([os.path.join(programs, "gneiss-marius"), "train", "data", "--out", "live", "--epochs", "10000", "--dim", "16",
-                                "--negatives", "100", "--eval-every", "1", "--eval-edges", "200", "--memory", "1GiB", "--quiet"])
+                                "--negatives", "100", "--eval-every", "1", "--eval-edges", "200", "--early-stop", "0", "--memory", "1GiB", "--quiet"])
     try:
         for _ in range(300):
             if os.path.exists("live/metrics.jsonl") and os.path.getsize("live/metrics.jsonl") > 0 and os.path.exists(page):
@@ -170,7 +170,7 @@ def check_live(browser):
             place, text = browser.evaluate("scrollY"), browser.evaluate("document.body.innerText")
             expect(place > 0, "the page of a run in progress does not scroll")
             loads = browser.loads()
-            browser.wait_for(lambda: browser.loads() > loads, 30, "the page to load itself again")
+            browser.wait_for(lambda: browser.loads() > loads, 90, "the page to load itself again")
             time.sleep(.3)
             moved = browser.evaluate("scrollY") - place  # text above may have grown by a line
             expect(abs(moved) <= 24, f"a page that loads itself again moves by {moved} pixels")

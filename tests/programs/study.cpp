@@ -92,21 +92,20 @@ TEST_CASE("several runs are on one page: their results, the flags that differ, a
         return text.find(part) != std::string::npos;
     };
     for (const char* part :
-        {"2 runs", "Flags that differ", "data-title=\"dim\">8</td>", "data-title=\"dim\">4</td>", "test MRR", "best epoch",
-            "<p>data, link prediction</p>", "Validation MRR over time", "aria-label=\"Loss. first", ">first</text>",
-            ">second</text>",
-            "<i>gneiss-marius</i> <i>train</i> <i>data</i> <i>--quiet</i>"})
+        {"2 runs", "Flags that differ", "data-title=\"dim\">8</td>", "data-title=\"dim\">4</td>", "test MRR",
+            "best epoch", "<p>data, link prediction</p>", "Validation MRR over time", "aria-label=\"Loss. first",
+            ">first</text>", ">second</text>", "<i>gneiss-marius</i> <i>train</i> <i>data</i> <i>--quiet</i>"})
         CHECK_MESSAGE(has(page, part), part);
     for (const char* same : {"negatives", "out", "quiet", "program", "dataset"}) // in both, or of no effect on results
         CHECK_FALSE(has(page, std::string("<th>") + same + "</th>"));
-    CHECK_FALSE(has(page, "Written to disk"));    // runs in memory
+    CHECK_FALSE(has(page, "Written to disk")); // runs in memory
     CHECK_FALSE(has(page, "<script"));
     // Runs of one name have their paths, and an unfinished run has its epochs.
     std::filesystem::remove(shop / "second/run.json");
     REQUIRE(shop.run("report first other/first second --out again.html --metric hits@10").code == 0);
-    for (const char* part : {">first</text>", ">other/first</text>", "Validation Hits@10", "data-title=\"epochs\">3 of 3<",
-             "data-title=\"status\">no process, nothing came since 2", "<i>--resume</i> <i>--out</i> <i>second</i>",
-             "data-title=\"dim\">4</td>"})
+    for (const char* part : {">first</text>", ">other/first</text>", "Validation Hits@10",
+             "data-title=\"epochs\">3 of 3<", "data-title=\"status\">no process, nothing came since 2",
+             "<i>--resume</i> <i>--out</i> <i>second</i>", "data-title=\"dim\">4</td>"})
         CHECK_MESSAGE(has(shop.read("again.html"), part), part);
     { // as a process that works in the run holds it
         const gneiss::plain_file mark(gneiss::detail::open_regular(shop / "second/.gneiss-lock", O_RDONLY), {});
@@ -115,6 +114,20 @@ TEST_CASE("several runs are on one page: their results, the flags that differ, a
         CHECK(has(shop.read("held.html"), "data-title=\"status\">running</td>"));
         CHECK_FALSE(has(shop.read("held.html"), "--resume"));
     }
+    // Metrics say what they are means over: once if that is the same, else for each run.
+    const auto with_scope = [&](const char* run, const char* scope) {
+        auto result = nlohmann::ordered_json::parse(shop.read(std::string(run) + "/run.json"));
+        result["scope"] = {{"test", scope}};
+        shop.write(std::string(run) + "/run.json", result.dump());
+    };
+    with_scope("first", "filtered, 4 of 4 test edges");
+    with_scope("other/first", "filtered, 4 of 4 test edges");
+    REQUIRE(shop.run("report first other/first --out same.html").code == 0);
+    CHECK(has(shop.read("same.html"), "<h3>Runs; test metrics over filtered, 4 of 4 test edges</h3>"));
+    with_scope("other/first", "filtered, 2 of 4 test edges");
+    REQUIRE(shop.run("report first other/first --out differ.html").code == 0);
+    for (const char* part : {"<h3>Runs</h3>", "data-title=\"test metrics over\">filtered, 2 of 4 test edges</td>"})
+        CHECK_MESSAGE(has(shop.read("differ.html"), part), part);
     // Runs of another dataset or task stand apart, with lines of their own; sizes have units.
     REQUIRE(shop.run("generate planted --nodes 300 --edges 2000 --classes 3 --num-features 4 --task node --out more "
                      "--train-fraction .5",
@@ -123,7 +136,8 @@ TEST_CASE("several runs are on one page: their results, the flags that differ, a
     REQUIRE(shop.run("train more --quiet --no-report --epochs 3 --layers sage --fanout 5 --memory 512MiB --out nodes",
                     "gneiss-mariusgnn")
                 .code == 0);
-    REQUIRE(shop.run("train data --quiet --no-report --epochs 3 --memory 384MiB --out third", "gneiss-marius").code == 0);
+    REQUIRE(
+        shop.run("train data --quiet --no-report --epochs 3 --memory 384MiB --out third", "gneiss-marius").code == 0);
     REQUIRE(shop.run("report first nodes third --out apart.html").code == 0);
     const std::string apart = shop.read("apart.html");
     for (const char* part : {"<h2>data, link prediction: Results</h2>", "<h2>more, node classification: Learning</h2>",

@@ -104,8 +104,7 @@ std::string save_links(const std::string& title, const std::string& svg, const s
 
 std::string file_link(std::string_view name) { return fmt::format("<a href=\"{0}\">{0}</a>", escaped(name)); }
 
-std::string table(
-    const std::vector<std::string>& titles, const std::vector<std::vector<cell>>& rows, bool stacks) {
+std::string table(const std::vector<std::string>& titles, const std::vector<std::vector<cell>>& rows, bool stacks) {
     std::string html = titles.empty() ? "<table class=\"plain\">\n"
         : stacks                      ? "<table class=\"stacks\">\n"
                                       : "<table>\n";

@@ -46,9 +46,9 @@ constexpr rule rules[] = {{"page", "fill:var(--page)"}, {"tick", "fill:var(--sof
     {"name", "fill:var(--ink);font-size:12px"}, {"over", "fill:var(--ink);font-size:12px"},
     {"halo", "fill:var(--page);font-size:12px;stroke:var(--page);stroke-width:3;stroke-linejoin:round"},
     {"grid", "stroke:var(--rule);stroke-width:1"}, {"zero", "stroke:var(--axis);stroke-width:1"},
-    {"curve", "fill:none;stroke-linejoin:round"}, {"area", "stroke:var(--page);stroke-width:.75"},
-    {"part", "stroke:var(--page);stroke-width:.75"}, {"span", ""}, {"free", "fill:var(--rule)"},
-    {"mark", "stroke:var(--ink);stroke-width:1;stroke-dasharray:3 3"}, {"limit", "stroke:var(--ink);stroke-width:2"},
+    {"curve", "fill:none;stroke-linejoin:round"}, {"area", "stroke:var(--page);stroke-width:.75"}, {"part", ""},
+    {"free", "fill:var(--rule)"}, {"mark", "stroke:var(--ink);stroke-width:1;stroke-dasharray:3 3"},
+    {"limit", "stroke:var(--ink);stroke-width:2"},
     {"over-limit", "stroke:var(--ink);stroke-width:2;stroke-dasharray:5 4"}};
 constexpr std::string_view file_fonts = "Arial, Helvetica, Liberation Sans, sans-serif";
 
@@ -759,7 +759,7 @@ std::string svg(const timeline_chart& chart, use options, extent width) {
             out.text(left - 10, y + 12, "name", "end", chart.rows[i].name);
         for (const auto& each : chart.rows[i].bars) {
             if (!std::isfinite(each.from) || !std::isfinite(each.to)) continue;
-            out.box(at(each.from), y, std::max(at(each.to) - at(each.from), 0.4), bar, "span",
+            out.box(at(each.from), y, std::max(at(each.to) - at(each.from), 0.4), bar, "part",
                 out.color(static_cast<std::size_t>(each.what)),
                 fmt::format("{}: {}", each.name,
                     each.to - each.from < 1 ? fmt::format("{:.3g} ms", 1e3 * (each.to - each.from))

@@ -217,8 +217,8 @@ page::card progress_card(const run_record& run, const run_progress& now) {
 /// Returns lines of HTML that say how a run continues.
 std::vector<std::string> how_to_continue(const run_record& run, const run_progress& now) {
     if (run.status == run_status::running)
-        return {fmt::format("<p>Written {}; while the run goes on, every {} s.</p>", utc_text(now.written),
-                    report_seconds),
+        return {
+            fmt::format("<p>Written {}; while the run goes on, every {} s.</p>", utc_text(now.written), report_seconds),
             "<div id=\"late\" hidden=\"hidden\"><p>If its process is gone, this command continues it from its last "
             "checkpoint:</p>" +
                 page::command_line(now.resume) + "</div>"};

@@ -233,7 +233,7 @@ bool run_directory::is_held() const {
 std::int64_t run_directory::last_written() const {
     std::int64_t last = 0;
     for (const char* name : {metrics_name, report_name, config_name}) {
-        struct stat status {};
+        struct stat status{};
         if (::stat((path_ / name).c_str(), &status) == 0) last = std::max<std::int64_t>(last, status.st_mtime);
     }
     return last;
