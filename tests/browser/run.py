@@ -249,7 +249,7 @@ def main():
         expect(rows[0] == 4, f"tables of runs have {rows} rows")
         head = browser.evaluate("[...document.querySelectorAll('th')].map(t => t.innerText)")
         expect(not {"out", "quiet", "trace", "no-report", "json"} & set(head), f"flags of output differ: {head}")
-        picture(browser, "disk/report.html", "report.png", 1280, 900, dark=False)
+        picture(browser, "disk/report.html", "report.png", 1280, 820, dark=False)
         picture(browser, "disk/report.html", "report-phone.png", 360, 1150, dark=True)
         picture(browser, "compare.html", "compare-runs.png", 1280, 720, dark=False)
 
