@@ -61,7 +61,8 @@ h2{margin:26px 0 9px}th,td{padding-right:10px}.box:not(.tall) th,.box:not(.tall)
 @media (max-width:700px){.stacks tr{display:block;padding:8px 0;border-top:1px solid var(--rule)}
 .stacks tr:first-child{display:none}.stacks tr:nth-child(2){border-top:0}
 .stacks td{display:flex;justify-content:space-between;gap:14px;padding:2px 0;border:0;white-space:normal}
-.stacks td:first-child{justify-content:flex-start;align-items:baseline;gap:0;font-weight:600}.stacks td:empty{display:none}
+.stacks td:first-child{justify-content:flex-start;align-items:baseline;gap:0;font-weight:600}
+.stacks td:empty{display:none}
 .stacks td[data-title]::before{content:attr(data-title);color:var(--soft);text-align:left}}
 @media print{body{background:#fff}.box,.card{break-inside:avoid}.tall{max-height:none}.save{display:none}}
 )";
