@@ -146,7 +146,8 @@ private:
         const std::uint64_t inside = most([](const partition_size& of) { return of.nodes; });
         batches.large = macro;
         batches.inside = inside;
-        batches.halo = std::min(graph_.nodes, most([](const partition_size& of) { return of.halo; }));
+        batches.halo = std::min(graph_.nodes - std::ranges::min(sizes, {}, &partition_size::nodes).nodes,
+            most([](const partition_size& of) { return of.halo; }));
         batches.nodes = std::min(graph_.nodes, most([](const partition_size& of) { return of.nodes + of.halo; }));
         batches.rows = *how_.halo == "feature" ? batches.nodes : inside;
         batches.edges = most([](const partition_size& of) { return of.edges; });
@@ -158,6 +159,7 @@ private:
                 gneiss::ceil_div(most([](const partition_size& of) { return of.train; }), *how_.batch), 1);
             batches.nodes = std::min(batches.nodes, count * some_more(batches.batch_nodes));
             batches.rows = std::min(batches.rows, batches.nodes);
+            batches.halo = std::min(batches.halo, batches.nodes);
             batches.edges = count * some_more(batches.batch_edges);
             batches.bytes = 4 * (batches.nodes + batches.edges) + 4096 +
                 count * (4 * (hops + 1) * some_more(batches.batch_nodes) + 16 * (hops + 1) + 64);
