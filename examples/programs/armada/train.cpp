@@ -22,6 +22,7 @@
 #include "kit/cli/exit_codes.hpp"
 #include "kit/cli/sha256.hpp"
 #include "kit/gnn/class_weights.hpp"
+#include "kit/gnn/epoch_shape.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_commands.hpp"
 #include "kit/gnn/node_classification_training.hpp"
@@ -278,6 +279,10 @@ public:
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override {
         return trainers::node_classification_loop(config_.flags, data_);
+    }
+    [[nodiscard]] programs::epoch_work work() const override {
+        const double share = static_cast<double>(*config_.flags.buffer) / plan_.partitioning.partitions;
+        return trainers::gnn_epoch_work(config_.flags, nullptr, data_, std::min(share, 1.0));
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
         config_.flags.place(dataset, out);

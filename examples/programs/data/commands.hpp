@@ -106,5 +106,6 @@ void add_verify(programs::command_line& to);
 void add_export(programs::command_line& to);
 void add_convert(programs::command_line& to);
 void add_doctor(programs::command_line& to);
+void add_plan(programs::command_line& to);
 
 } // namespace data_tool

@@ -306,6 +306,7 @@ void add_commands(programs::command_line& to) {
     add_verify(to);
     add_export(to);
     add_doctor(to);
+    add_plan(to);
 }
 
 } // namespace data_tool

@@ -21,6 +21,7 @@
 #include "kit/cli/io_engines.hpp"
 #include "kit/cli/process.hpp"
 #include "kit/report/records.hpp"
+#include "rates.hpp"
 
 namespace data_tool {
 
@@ -32,7 +33,7 @@ using programs::finding;
 using programs::finding_status;
 
 struct doctor_flags {
-    std::optional<fs::path> directory{};
+    std::optional<fs::path> directory{}, rates{};
     common_flags common{};
 };
 
@@ -50,17 +51,53 @@ programs::gpu_facts find_gpus(const std::stop_token& stop) {
     return found;
 }
 
-/// Measures the disk; what fails is a finding of its own.
+/// Measures the rates of training and keeps them for `plan` and `train --dry-run`.
+void diagnose_compute(programs::diagnosis& to, const doctor_flags& flags, const fs::path& directory,
+    const programs::disk_rates& disk, const std::stop_token& stop) {
+    finding found{.name = "compute"};
+    try {
+        const programs::machine_rates rates = measure_rates(directory, disk, stop);
+        to.facts["rates"] = programs::to_json(rates);
+        found.value = fmt::format("{} imported, {:.1f} GFLOP/s of links",
+            programs::human_rate(rates.import_edges, "edges"), rates.link_flops / 1e9);
+        if (rates.dense_flops != 0)
+            found.value += fmt::format(
+                ", {:.1f} of layers, {:.1f} of sparse features", rates.dense_flops / 1e9, rates.sparse_flops / 1e9);
+        const fs::path file = flags.rates.value_or(programs::rates_path());
+        if (file.empty()) {
+            found.status = finding_status::note;
+            found.advice = "not kept, since neither XDG_CACHE_HOME nor HOME is set: --rates FILE keeps it";
+        } else {
+            programs::write_rates(file, rates);
+            found.value += "; kept in " + file.string();
+        }
+    } catch (const gneiss::io_error& e) {
+        found.status = finding_status::note;
+        found.advice = fmt::format("not kept: {}; --rates FILE names another file", e.what());
+    } catch (const gneiss::error& e) {
+        if (e.code() == gneiss::errc::canceled) throw;
+        found.status = finding_status::note;
+        found.value = fmt::format("not measured: {}", e.what());
+        found.advice = "plan and train --dry-run need it for times: install the trainers next to gneiss-data";
+    }
+    to.findings.push_back(std::move(found));
+}
+
+/// Measures disk and compute; what fails is a finding of its own.
 void diagnose_directory(
-    programs::diagnosis& to, const fs::path& directory, const common_flags& common, const std::stop_token& stop) {
+    programs::diagnosis& to, const fs::path& directory, const doctor_flags& flags, const std::stop_token& stop) {
+    const common_flags& common = flags.common;
     constexpr std::chrono::milliseconds time{6000};
     const std::uint64_t free = programs::free_disk(directory);
     programs::diagnose_disk(to, fs::canonical(directory), programs::disk_of(directory), free);
     programs::progress live(common.quiet);
-    live.say(fmt::format("measuring the disk of {} for up to {} s", directory.string(), time.count() / 1000));
+    live.say(fmt::format("measuring the disk of {} for up to {} s, then training for some seconds", directory.string(),
+        time.count() / 1000));
     try {
         const gneiss::engine_choice engine = gneiss::choose_engine("auto", programs::io_engine_candidates());
-        programs::diagnose_rates(to, programs::measure_disk(directory, free, engine.make, time, stop));
+        const programs::disk_rates disk = programs::measure_disk(directory, free, engine.make, time, stop);
+        programs::diagnose_rates(to, disk);
+        diagnose_compute(to, flags, directory, disk, stop);
     } catch (const gneiss::io_error& e) {
         to.findings.push_back({"disk rates", finding_status::problem, fmt::format("not measured: {}", e.what()),
             "give a directory that you may write to: datasets and runs need one"});
@@ -91,7 +128,7 @@ exit_code doctor(const doctor_flags& flags) {
             system.release);
     programs::diagnose_io_engine(found, programs::io_engine_candidates());
     programs::diagnose_gpu(found, find_gpus(interrupts.token()));
-    diagnose_directory(found, directory, flags.common, interrupts.token());
+    diagnose_directory(found, directory, flags, interrupts.token());
 
     const auto count = [&](finding_status status) {
         return std::ranges::count(found.findings, status, &finding::status);
@@ -133,12 +170,15 @@ exit_code doctor(const doctor_flags& flags) {
 void add_doctor(programs::command_line& to) {
     const auto flags = std::make_shared<doctor_flags>();
     programs::command& command =
-        to.add("doctor", "Checks this machine, measures a disk, and says what to do about each problem.",
+        to.add("doctor", "Checks this machine, measures a disk and training, and says what to do about each problem.",
             [flags](programs::command&) { return doctor(*flags); });
     command
         .positional(
             "dir", flags->directory, "directory on the disk to measure, with a file of up to 256 MiB for a few seconds")
         .default_text("here");
+    command.option("rates", flags->rates, "file for the rates that plan and train --dry-run use")
+        .value_name("FILE")
+        .default_text("gneiss/rates.json of the user's cache");
     flags->common.add_to(command);
     command.judges_memory();
     command.example("gneiss-data doctor data");

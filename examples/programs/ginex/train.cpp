@@ -14,6 +14,7 @@
 
 #include "commands.hpp"
 #include "kit/cli/machine.hpp"
+#include "kit/gnn/epoch_shape.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/neighbor_store.hpp"
 #include "kit/gnn/node_classification_training.hpp"
@@ -288,6 +289,10 @@ public:
         const options& o = config_.flags;
         return o.links() ? trainers::link_prediction_loop(o, o, context_.data->manifest())
                          : trainers::node_classification_loop(o, *context_.data);
+    }
+    [[nodiscard]] programs::epoch_work work() const override {
+        const options& o = config_.flags;
+        return trainers::gnn_epoch_work(o, o.links() ? &o : nullptr, *context_.data);
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
         config_.flags.place(dataset, out);

@@ -18,6 +18,7 @@
 #include "io_cost.hpp"
 #include "kit/cli/exit_codes.hpp"
 #include "kit/cli/machine.hpp"
+#include "kit/gnn/epoch_shape.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_commands.hpp"
 #include "kit/gnn/node_classification_training.hpp"
@@ -251,6 +252,10 @@ public:
         trainers::run_loop_options result = trainers::node_classification_loop(config_.flags, *data_);
         result.state = "macro-batch";
         return result;
+    }
+    [[nodiscard]] programs::epoch_work work() const override {
+        return trainers::gnn_epoch_work(config_.flags, nullptr, *data_,
+            plan_.keeps_all() ? 1 : static_cast<double>(plan_.slots) / plan_.partitioning.partitions);
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
         config_.flags.place(dataset, out);

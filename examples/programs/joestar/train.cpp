@@ -19,6 +19,7 @@
 #include <gneiss/train/trainers/joestar.hpp>
 
 #include "commands.hpp"
+#include "kit/gnn/epoch_shape.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/neighbor_store.hpp"
 #include "kit/gnn/node_classification_training.hpp"
@@ -313,6 +314,9 @@ public:
         trainers::run_loop_options result = trainers::node_classification_loop(config_.flags, data_);
         if (!config_.flags.single()) result.state = "macro-batch";
         return result;
+    }
+    [[nodiscard]] programs::epoch_work work() const override {
+        return trainers::gnn_epoch_work(config_.flags, nullptr, data_);
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
         config_.flags.place(dataset, out);

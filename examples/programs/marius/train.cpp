@@ -384,6 +384,14 @@ public:
             .remedy = fmt::format("try a lower --lr than {:g}", *config_.flags.lr),
             .plateau = config_.flags.plateau()};
     }
+    [[nodiscard]] programs::epoch_work work() const override {
+        const gneiss::dataset_manifest& graph = context_.data->manifest();
+        const options& o = config_.flags;
+        return programs::work_of(programs::link_epoch_shape{.edges = graph.train_edges,
+            .batch = *o.batch,
+            .negatives = o.negatives->all ? graph.nodes : o.negatives->count,
+            .dim = *o.dim});
+    }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
         config_.flags.place(dataset, out);
     }

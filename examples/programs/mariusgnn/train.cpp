@@ -22,6 +22,7 @@
 #include "inference.hpp"
 #include "kit/cli/machine.hpp"
 #include "kit/gnn/class_weights.hpp"
+#include "kit/gnn/epoch_shape.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_predictions.hpp"
 #include "kit/gnn/node_classification_training.hpp"
@@ -536,6 +537,12 @@ public:
         const options& o = config_.flags;
         return o.links() ? trainers::link_prediction_loop(o, o, graph)
                          : trainers::node_classification_loop(o, *context_.data);
+    }
+    [[nodiscard]] programs::epoch_work work() const override {
+        const options& o = config_.flags;
+        return trainers::gnn_epoch_work(o, o.links() ? &o : nullptr, *context_.data,
+            plan_.keeps_all() ? 1 : static_cast<double>(plan_.slots) / plan_.partitioning.partitions,
+            o.uses_rows() ? *o.dim : 0, o.uses_features());
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
         config_.flags.place(dataset, out);

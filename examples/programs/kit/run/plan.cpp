@@ -254,6 +254,13 @@ std::string summarize(const training_plan& plan) {
     return text;
 }
 
+std::optional<double> epoch_seconds(programs::epoch_work work, const programs::plan_record& plan,
+    const programs::machine_rates& rates, std::uint64_t threads) {
+    work.read_bytes += static_cast<double>(plan.read_bytes.value_or(0));
+    work.write_bytes += static_cast<double>(plan.write_bytes.value_or(0));
+    return programs::seconds_of(work, rates, static_cast<unsigned>(threads));
+}
+
 std::string describe(const training_plan& plan) {
     return gneiss::to_string(plan) +
         (plan.bias().empty() ? "" : "more --memory, or a larger --buffer, lowers the bias\n");

@@ -24,6 +24,7 @@
 #include <gneiss/train/gnn_memory.hpp>
 #include <gneiss/train/training_plan.hpp>
 
+#include "kit/cli/machine_rates.hpp"
 #include "kit/report/records.hpp"
 #include "kit/run/options.hpp"
 
@@ -116,6 +117,11 @@ template <std::derived_from<run_options> Options>
 /// Returns a warning for a plan of edges whose states hold less than an eighth of nodes that are not placed by
 /// locality; empty: none. \param buckets  the dataset's
 [[nodiscard]] std::string doubt_buffer(const training_plan& plan, const gneiss::bucket_store& buckets);
+
+/// Returns the seconds of an epoch: its work and what the plan reads and writes, at some rates on `threads` threads (0:
+/// all CPUs). None if a rate is unknown.
+[[nodiscard]] std::optional<double> epoch_seconds(programs::epoch_work work, const programs::plan_record& plan,
+    const programs::machine_rates& rates, std::uint64_t threads);
 
 /// Formats the whole plan for display, with the flags that lower its bias.
 [[nodiscard]] std::string describe(const training_plan& plan);

@@ -109,11 +109,24 @@ run_result train(prepared_run& prepared) {
 
 void report_dry_run(const prepared_run& prepared) {
     const programs::plan_record record = record_of(prepared.plan());
-    if (prepared.flags().json)
-        programs::print_json({{"program", prepared.context().program}, {"config", prepared.command().configuration()},
-            {"plan", programs::to_json(record)}});
-    else
-        programs::print_text("{}", describe(prepared.plan()));
+    const std::optional<programs::machine_rates> rates =
+        prepared.context().device ? std::nullopt : programs::known_rates();
+    const std::optional<double> seconds =
+        rates ? epoch_seconds(prepared.work(), record, *rates, prepared.flags().threads) : std::nullopt;
+    if (prepared.flags().json) {
+        nlohmann::ordered_json result{{"program", prepared.context().program},
+            {"config", prepared.command().configuration()}, {"plan", programs::to_json(record)}};
+        if (seconds) result["epoch_seconds"] = *seconds;
+        programs::print_json(result);
+        return;
+    }
+    programs::print_text("{}", describe(prepared.plan()));
+    if (seconds)
+        programs::print_text("an epoch takes about {}, by the rates that gneiss-data doctor measured on {}\n",
+            programs::human_seconds(*seconds), rates->measured);
+    else if (!prepared.context().device)
+        programs::print_text(
+            "seconds of an epoch: gneiss-data doctor measures the rates that they are computed from\n");
 }
 
 programs::exit_code report_result(const run_result& result, const run_options& flags, programs::progress& line) {

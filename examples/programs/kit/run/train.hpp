@@ -13,6 +13,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/engine/probe.hpp>
 
+#include "kit/cli/machine_rates.hpp"
 #include "kit/cli/signals.hpp"
 #include "kit/report/records.hpp"
 #include "kit/run/configuration.hpp"
@@ -55,6 +56,8 @@ public:
     /// Returns the buckets of the plan's states.
     [[nodiscard]] virtual const gneiss::bucket_store& buckets() const = 0;
     [[nodiscard]] virtual run_loop_options loop() const = 0;
+    /// Returns the expected work of an epoch, but for the reads and writes that the plan has.
+    [[nodiscard]] virtual programs::epoch_work work() const = 0;
 
     /// Sets the flags that name the run.
     virtual void place(const std::filesystem::path& dataset, const std::filesystem::path& out) = 0;
