@@ -52,7 +52,7 @@ plot::axis axis_of(const curves_flags& flags) {
     if (flags.y == "rate") return {.label = "examples per second", .of = plot::quantity::count, .from_zero = true};
     if (flags.y == "moved")
         return {.label = "read and written per epoch", .of = plot::quantity::bytes, .from_zero = true};
-    return {.label = "peak memory", .of = plot::quantity::memory, .from_zero = true};
+    return {.label = "peak memory", .of = plot::quantity::bytes, .from_zero = true};
 }
 
 /// Splits a case's name at the last " @ " into line and position.

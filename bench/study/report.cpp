@@ -376,7 +376,7 @@ std::string sections_of(const std::vector<compared_run>& runs, const std::string
                 lines_of(runs, "Written to disk", time,
                     {.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true},
                     by_time(&programs::time_sample::write_rate)) +
-                lines_of(runs, "Memory", time, {.label = "resident set", .of = quantity::memory, .from_zero = true},
+                lines_of(runs, "Memory", time, {.label = "resident set", .of = quantity::bytes, .from_zero = true},
                     by_time(&programs::time_sample::rss_bytes)));
 }
 

@@ -108,7 +108,7 @@ TEST_CASE("a report is well-formed and self-contained, and shows everything that
              "How the trace begins", "gather, batch 3, bytes 4096: 2 ms", "Staleness of updated rows",
              "Bytes per epoch", "Bandwidth over time", "Memory plan", "Memory over time", "partition buffer",
              "swaps, lower bound", "Input and output", "io_uring and O_DIRECT work here", "prefers-color-scheme:dark",
-             "moved (GB)", "time since the start (min)"})
+             "moved (GiB)", "time since the start (min)"})
         CHECK_MESSAGE(contains(html, part), part);
 }
 
@@ -242,7 +242,7 @@ TEST_CASE("every plot is well-formed, embedded or alone, even with odd values") 
     line_chart lines{.title = "a < b & c", .x = {.label = "x"}, .y = {.label = "y", .of = quantity::bytes}};
     bar_chart bars{.title = "t", .x_label = "x", .categories = {"<1>", "2"}};
     interval_chart intervals{.title = "t", .x = {.label = "x", .from_zero = true}};
-    stack_chart stack{.title = "t", .x = {.of = quantity::memory}};
+    stack_chart stack{.title = "t", .x = {.of = quantity::bytes}};
     timeline_chart timeline{.title = "a < b", .x = {.of = quantity::seconds}, .rows = {{"none", {}}}};
     const auto check_text = [](const std::string& text) {
         CHECK(flaw(text) == "");
@@ -324,15 +324,16 @@ TEST_CASE("the values of a plot are CSV, and its text has the first, last and be
         .y = {.label = "y", .of = quantity::bytes},
         .lines = {{.name = "a, \"b\"", .points = {{1, 3}, {2, 1}, {4, 2}}, .best = better::lower},
             {.name = "c", .points = {{2, 5}, {4, nan}, {5, 6}}, .best = better::higher},
-            {.name = "d", .points = {{1, 1e9}, {2, 2e9}}}, {.name = "none"}}};
+            {.name = "d", .points = {{1, 0x1p30}, {2, 0x1p31}}}, {.name = "none"}}};
     CHECK(csv(lines) ==
-        "epoch,\"a, \"\"b\"\" (bytes)\",c (bytes),d (bytes),none (bytes)\n1,3,,1000000000,\n2,1,5,2000000000,\n"
+        "epoch,\"a, \"\"b\"\" (bytes)\",c (bytes),d (bytes),none (bytes)\n1,3,,1073741824,\n2,1,5,2147483648,\n"
         "4,2,,,\n5,,6,,\n");
     CHECK(alt_text(lines) ==
         "Validation. a, \"b\": first 3 B at epoch 1, last 2 B at epoch 4, best 1 B at epoch 2. c: first 5 B at epoch "
         "2, "
-        "last 6 B at epoch 5, best 6 B at epoch 5. d: first 1.00 GB at epoch 1, last 2.00 GB at epoch 2, least 1.00 GB "
-        "at epoch 1, most 2.00 GB at epoch 2");
+        "last 6 B at epoch 5, best 6 B at epoch 5. d: first 1.00 GiB at epoch 1, last 2.00 GiB at epoch 2, least 1.00 "
+        "GiB "
+        "at epoch 1, most 2.00 GiB at epoch 2");
     CHECK(contains(svg(lines), escaped(alt_text(lines))));
     CHECK(csv(bar_chart{.x_label = "epoch",
               .y = {.of = quantity::seconds},
@@ -340,7 +341,7 @@ TEST_CASE("the values of a plot are CSV, and its text has the first, last and be
               .parts = {{"load", {1.5, nan}}, {"compute", {2}}}}) == "epoch,load (s),compute (s)\n1,1.5,2\n2,,\n");
     CHECK(csv(interval_chart{.points = {{"wide", .1, .2}}}) == "name,mean,half width\nwide,0.1,0.2\n");
     const stack_chart stack{
-        .title = "Memory", .x = {.of = quantity::memory}, .parts = {{"rows", 1024}}, .marks = {{"budget", 4096}}};
+        .title = "Memory", .x = {.of = quantity::bytes}, .parts = {{"rows", 1024}}, .marks = {{"budget", 4096}}};
     CHECK(csv(stack) == "name,value (bytes)\nrows,1024\nbudget,4096\n");
     CHECK(alt_text(stack) == "Memory. rows: 1.00 KiB. budget: 4.00 KiB");
     CHECK(csv(timeline_chart{.rows = {{"gather", {{"batch 1", 0, .5, doing::work}}}}}) ==

@@ -98,8 +98,8 @@ TEST_CASE("printed numbers have three digits and never four before a unit") {
     CHECK(human_count(1234) == "1.23 k");
     CHECK(human_count(999'600) == "1.00 M");
     CHECK(human_count(45'600'000) == "45.6 M");
-    CHECK(human_bytes(1.5e9) == "1.50 GB");
-    CHECK(human_bandwidth(2.4e8) == "240 MB/s");
+    CHECK(human_bytes(1.5 * (1 << 30)) == "1.50 GiB");
+    CHECK(human_bandwidth(240.0 * (1 << 20)) == "240 MiB/s");
     CHECK(human_rate(1.2e6, "edges") == "1.20 M edges/s");
     CHECK(human_seconds(0.0123) == "12 ms");
     CHECK(human_seconds(12.34) == "12.3 s");

@@ -42,8 +42,7 @@ static void draw(fuzz::input bytes) {
     namespace plot = programs::plot;
     const auto what = fuzz::take<std::uint8_t>(bytes);
     constexpr plot::quantity units[] = {plot::quantity::number, plot::quantity::count, plot::quantity::bytes,
-        plot::quantity::memory, plot::quantity::bandwidth, plot::quantity::seconds, plot::quantity::percent,
-        plot::quantity::number};
+        plot::quantity::bandwidth, plot::quantity::seconds, plot::quantity::percent, plot::quantity::number};
     plot::line_chart chart{.title = "any",
         .x = {.of = units[what % 8], .from_zero = (what & 8) != 0, .log = (what & 16) != 0},
         .y = {.of = units[what / 32], .from_zero = (what & 8) == 0},

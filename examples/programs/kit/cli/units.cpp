@@ -77,11 +77,11 @@ Number read_all(std::string_view given, const char* expected) {
     return number;
 }
 
-/// Formats three significant digits, in `units` that are 1000 apart.
-std::string scaled(double value, std::initializer_list<const char*> units) {
+/// Formats three significant digits, in `units` that are `step` apart.
+std::string scaled(double value, std::initializer_list<const char*> units, double step = 1000) {
     auto unit = units.begin();
-    while (std::abs(value) >= 999.5 && unit + 1 != units.end()) {
-        value /= 1000;
+    while (std::abs(value) >= step - 0.5 && unit + 1 != units.end()) {
+        value /= step;
         ++unit;
     }
     const double size = std::abs(value);
@@ -251,7 +251,7 @@ std::string human_exact(std::uint64_t count) {
 std::string human_rate(double per_second, std::string_view of) {
     return fmt::format("{} {}/s", human_count(per_second), of);
 }
-std::string human_bytes(double bytes) { return scaled(bytes, {"B", "kB", "MB", "GB", "TB", "PB"}); }
+std::string human_bytes(double bytes) { return scaled(bytes, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, 1024); }
 std::string human_bandwidth(double bytes_per_second) { return human_bytes(bytes_per_second) + "/s"; }
 std::string human_seconds(double seconds) {
     if (!std::isfinite(seconds)) return "--";

@@ -85,9 +85,9 @@ struct count_or_percent {
 [[nodiscard]] std::string human_exact(std::uint64_t count);
 /// "1.23 M edges/s".
 [[nodiscard]] std::string human_rate(double per_second, std::string_view of);
-/// Decimal units, as for disks: "1.23 GB". `gneiss::format_bytes` shows memory in binary units.
+/// "1.23 GiB", of memory and of disks, as `gneiss::format_bytes` does of whole bytes.
 [[nodiscard]] std::string human_bytes(double bytes);
-/// "1.23 GB/s".
+/// "1.23 GiB/s".
 [[nodiscard]] std::string human_bandwidth(double bytes_per_second);
 /// "850 ms", "12.3 s", "3m 05s", "2h 07m", "3d 04h".
 [[nodiscard]] std::string human_seconds(double seconds);

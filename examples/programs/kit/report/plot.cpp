@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 
 #include "kit/cli/units.hpp"
@@ -102,9 +101,8 @@ scale scale_of(quantity of, double largest) {
         return chosen;
     };
     switch (of) {
-    case quantity::bytes: return steps(1000, {"B", "kB", "MB", "GB", "TB", "PB"}, "");
-    case quantity::bandwidth: return steps(1000, {"B", "kB", "MB", "GB", "TB"}, "/s");
-    case quantity::memory: return steps(1024, {"B", "KiB", "MiB", "GiB", "TiB"}, "");
+    case quantity::bytes: return steps(1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, "");
+    case quantity::bandwidth: return steps(1024, {"B", "KiB", "MiB", "GiB", "TiB"}, "/s");
     case quantity::count: return steps(1000, {"", "thousands", "millions", "billions"}, "");
     case quantity::percent: return {0.01, "%"};
     case quantity::seconds:
@@ -395,7 +393,6 @@ std::string text_of(double value, quantity of) {
     switch (of) {
     case quantity::bytes: return human_bytes(value);
     case quantity::bandwidth: return human_bandwidth(value);
-    case quantity::memory: return gneiss::format_bytes(static_cast<std::uint64_t>(std::clamp(value, 0.0, 1e19)));
     case quantity::count: return human_count(value);
     case quantity::percent: return human_percent(value);
     case quantity::seconds: return human_seconds(value);
@@ -774,8 +771,7 @@ namespace {
 /// Returns the unit of base values, for a column's title.
 std::string_view unit_of(quantity of) {
     switch (of) {
-    case quantity::bytes:
-    case quantity::memory: return " (bytes)";
+    case quantity::bytes: return " (bytes)";
     case quantity::bandwidth: return " (bytes/s)";
     case quantity::seconds: return " (s)";
     case quantity::percent: return " (fraction)";

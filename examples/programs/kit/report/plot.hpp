@@ -15,7 +15,7 @@ namespace programs::plot {
 
 /// The quantity on an axis: selects unit and ticks. Values are always given in base units (bytes, seconds, fractions of
 /// 1).
-enum class quantity { number, count, bytes, memory, bandwidth, seconds, percent };
+enum class quantity { number, count, bytes, bandwidth, seconds, percent };
 
 struct axis {
     std::string label{};

@@ -373,7 +373,7 @@ std::string memory_over_time(const report_data& data) {
                 plot::line_style::dotted});
     }
     return line_plot(
-        "Memory over time", time_axis(), {.label = label, .of = quantity::memory, .from_zero = true}, memory);
+        "Memory over time", time_axis(), {.label = label, .of = quantity::bytes, .from_zero = true}, memory);
 }
 
 std::string moving_bytes(const report_data& data) {
@@ -437,7 +437,7 @@ std::string io_cost_table(const run_record& run) {
 std::string memory_section(const report_data& data) {
     const run_record& run = data.run;
     if (run.plan.parts.empty()) return memory_over_time(data);
-    plot::stack_chart chart{.title = "Memory plan", .x = {.label = "bytes", .of = quantity::memory}};
+    plot::stack_chart chart{.title = "Memory plan", .x = {.label = "bytes", .of = quantity::bytes}};
     std::vector<std::vector<cell>> rows;
     std::uint64_t sum = 0;
     for (const auto& [name, bytes] : run.plan.parts) sum += bytes;
