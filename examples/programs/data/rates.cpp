@@ -61,6 +61,7 @@ struct sample_graph {
             attributes.compute_sparse = [graph = *this](
                                             std::uint64_t node, std::vector<std::uint32_t>& to, std::vector<float>&) {
                 const std::uint64_t step = graph.columns / graph.entries;
+                to.clear();
                 for (std::uint64_t i = 0; i < graph.entries; ++i)
                     to.push_back(static_cast<std::uint32_t>(i * step + gneiss::mix64(node * graph.entries + i) % step));
             };
