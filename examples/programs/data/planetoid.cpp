@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -187,14 +188,15 @@ gneiss::import_options planetoid_graph(
         else if (test_rows[node])
             tests.append_to(feature_lines, *test_rows[node]);
         feature_lines += '\n';
-        const std::optional<std::size_t> label = other ? labels[node]
-            : test_rows[node]                          ? test_labels[*test_rows[node]]
-                                                       : std::nullopt;
+        constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+        const std::size_t label = other ? labels[node].value_or(none)
+            : test_rows[node]           ? test_labels[*test_rows[node]].value_or(none)
+                                        : none;
         const char* const split = node < train.size() ? "train"
             : node < train.size() + validation_nodes  ? "valid"
             : test_rows[node]                         ? "test"
                                                       : "unused";
-        if (label) label_lines += fmt::format("{}\t{}\t{}\n", node, *label, split);
+        if (label != none) label_lines += fmt::format("{}\t{}\t{}\n", node, label, split);
     }
     gneiss::make_directories(state);
     gneiss::import_options result;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/run/train.hpp"
 
+#include <cmath>
+#include <limits>
+
 #include <fmt/format.h>
 
 #include "kit/cli/dataset_path.hpp"
@@ -111,19 +114,20 @@ void report_dry_run(const prepared_run& prepared) {
     const programs::plan_record record = record_of(prepared.plan());
     const std::optional<programs::machine_rates> rates =
         prepared.context().device ? std::nullopt : programs::known_rates();
-    const std::optional<double> seconds =
-        rates ? epoch_seconds(prepared.work(), record, *rates, prepared.flags().threads) : std::nullopt;
+    const double unknown = std::numeric_limits<double>::quiet_NaN();
+    const double seconds =
+        rates ? epoch_seconds(prepared.work(), record, *rates, prepared.flags().threads).value_or(unknown) : unknown;
     if (prepared.flags().json) {
         nlohmann::ordered_json result{{"program", prepared.context().program},
             {"config", prepared.command().configuration()}, {"plan", programs::to_json(record)}};
-        if (seconds) result["epoch_seconds"] = *seconds;
+        if (std::isfinite(seconds)) result["epoch_seconds"] = seconds;
         programs::print_json(result);
         return;
     }
     programs::print_text("{}", describe(prepared.plan()));
-    if (seconds)
+    if (std::isfinite(seconds))
         programs::print_text("an epoch takes about {}, by the rates that gneiss-data doctor measured on {}\n",
-            programs::human_seconds(*seconds), rates->measured);
+            programs::human_seconds(seconds), rates->measured);
     else if (!prepared.context().device)
         programs::print_text(
             "seconds of an epoch: gneiss-data doctor measures the rates that they are computed from\n");
