@@ -64,8 +64,15 @@ GNEISS_FUZZ_TARGET("program_queries", bytes) {
     (void)fuzz::accepted([&] {
         trainers::query_flags flags;
         flags.queries = file;
-        for (const link_query& q : trainers::read_queries(data, flags, memory))
+        const trainers::link_queries asked = trainers::read_queries(data, flags, memory);
+        for (const link_query& q : asked.open)
             fuzz::property(q.known < nodes && q.relation < relations, "queries are of nodes and relations");
+        for (const edge& e : asked.edges)
+            fuzz::property(e.source < nodes && e.destination < nodes && e.relation < relations,
+                "edges are of nodes and relations");
+        fuzz::property(asked.of_edges.size() == asked.open.size() + asked.edges.size() &&
+                static_cast<std::size_t>(std::ranges::count(asked.of_edges, true)) == asked.edges.size(),
+            "each query is one or the other");
     });
     (void)fuzz::accepted([&] {
         trainers::for_each_name(data, file, [](node_id node) { fuzz::property(node < nodes, "names are of nodes"); });
