@@ -546,7 +546,7 @@ TEST_CASE("impossible options are refused in one line that says what to do") {
     shop.succeed("reorder data --hubs all.npy --out hubs --quiet", "gneiss-data");
     shop.refuses(3,
         "train hubs --quiet --out new --layers sage:8,sage --fanout 2,2 --batch 50 --no-eval --memory 12MiB",
-        {"fewer hubs (now 19999 nodes"});
+        {"fewer --hubs (now 19999 nodes"});
 }
 
 } // namespace test_programs_hanoi

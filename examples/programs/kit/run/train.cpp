@@ -53,8 +53,12 @@ void report_finished(const run_result& result) {
     const auto splits = result.finished->value("metrics", nlohmann::ordered_json::object());
     for (const auto& [split, values] : splits.items()) {
         if (split == "per_class") continue;
-        for (const auto& [name, value] : values.items())
+        for (const auto& [name, value] : values.items()) {
+            if (!value.is_number())
+                throw gneiss::error(gneiss::errc::corrupt, "is not a number",
+                    {.path = result.run / programs::result_name, .field = "metrics." + split + "." + name});
             metrics.add({name, fmt::format("{:.6g}", value.get<double>()), split});
+        }
     }
     programs::print_text("{}: finished already; --force trains it again\n{}", result.run.string(), metrics.str());
 }
@@ -129,8 +133,7 @@ void report_dry_run(const prepared_run& prepared) {
         programs::print_text("an epoch takes about {}, by the rates that gneiss-data doctor measured on {}\n",
             programs::human_seconds(seconds), rates->measured);
     else if (!prepared.context().device)
-        programs::print_text(
-            "seconds of an epoch: gneiss-data doctor measures the rates that they are computed from\n");
+        programs::print_text("gneiss-data doctor measures the rates that give the seconds of an epoch\n");
 }
 
 programs::exit_code report_result(const run_result& result, const run_options& flags, programs::progress& line) {
