@@ -407,7 +407,7 @@ TEST_CASE("a GNN on embeddings is carried over through a reshuffled graph, and i
     shop.succeed("train data --warm-start old --out same --store disk --buffer 2" + keep);
     const auto values = [&](const std::string& run_name) {
         fs::remove_all(shop / "exported");
-        shop.succeed("export " + run_name + " --what representations --format tsv --out exported");
+        shop.succeed("export " + run_name + " --what embeddings --format tsv --out exported");
         return table_of(shop.read("exported/nodes.tsv"));
     };
     const auto before = values("old"), same = values("same");
