@@ -240,6 +240,13 @@ std::string to_flag(const count_or_all& count) { return count.all ? "all" : fmt:
 std::string to_flag(const count_or_percent& count) {
     return count.percent ? to_flag(*count.percent) + "%" : fmt::format("{}", count.count);
 }
+std::string csv_field(std::string text) {
+    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+    std::string quoted = "\"";
+    for (const char c : text) quoted.append(c == '"' ? 2 : 1, c);
+    return quoted + '"';
+}
+
 std::string to_flag(double number) { return fmt::format("{}", number); }
 
 std::string human_count(double count) { return scaled(count, {"", "k", "M", "G", "T"}); }

@@ -67,6 +67,9 @@ struct count_or_percent {
 /// empty text has no parts; an empty part is an error.
 [[nodiscard]] std::vector<std::string> split_list(std::string_view text);
 
+/// Returns a field of a line with commas: in double quotes if it needs them (RFC 4180), as `split_list` reads it.
+[[nodiscard]] std::string csv_field(std::string text);
+
 // The same values as text that a parser reads back exactly.
 
 /// Formats in the largest binary unit that divides the size: "1536MiB".

@@ -782,11 +782,7 @@ std::string_view unit_of(quantity of) {
 }
 
 std::string field(std::string_view text, quantity of = quantity::number) {
-    std::string whole = std::string(text) + std::string(unit_of(of));
-    if (whole.find_first_of(",\"\n\r") == std::string::npos) return whole;
-    std::string quoted = "\"";
-    for (const char c : whole) quoted.append(c == '"' ? 2 : 1, c);
-    return quoted + '"';
+    return csv_field(std::string(text) + std::string(unit_of(of)));
 }
 std::string field(double value) { return std::isfinite(value) ? fmt::format("{:.10g}", value) : ""; }
 

@@ -11,6 +11,7 @@
 #include <gneiss/io/tsv_name.hpp>
 
 #include "kit/cli/terminal.hpp"
+#include "kit/cli/units.hpp"
 #include "kit/report/records.hpp"
 
 namespace trainers {
@@ -28,14 +29,6 @@ std::string shown(const answer_table::cell& of) {
     return programs::visible(exact(of));
 }
 
-/// Returns a field of RFC 4180.
-std::string csv_field(const std::string& text) {
-    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-    std::string quoted = "\"";
-    for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-    return quoted + '"';
-}
-
 } // namespace
 
 void answer_format::add_to(programs::command& to) {
@@ -50,7 +43,7 @@ answer_table::answer_table(
       write_(write ? std::move(write) : programs::print_data),
       right_(columns_.size()) {
     std::vector<std::string> titles = columns_;
-    if (format_ == "csv") std::ranges::transform(titles, titles.begin(), csv_field);
+    if (format_ == "csv") std::ranges::transform(titles, titles.begin(), programs::csv_field);
     if (format_ == "csv" || format_ == "tsv")
         write_(fmt::format("{}\n", fmt::join(titles, format_ == "csv" ? "," : "\t")));
 }
@@ -67,7 +60,7 @@ void answer_table::add(const std::vector<cell>& row) {
         const bool text = std::holds_alternative<std::string>(row[c]);
         right_[c] = right_[c] || !text;
         fields.push_back(format_ == "table" ? shown(row[c])
-                : format_ == "csv"          ? csv_field(exact(row[c]))
+                : format_ == "csv"          ? programs::csv_field(exact(row[c]))
                 : text                      ? gneiss::tsv_name(std::get<std::string>(row[c]))
                                             : exact(row[c]));
     }
