@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Opens the pages that the programs write in a headless Chromium, on the screens of a phone and of a desk, light and dark.
 
-    run.py BIN OUT      programs in BIN; writes pictures to OUT (those of docs: run.py build/browser/bin docs/images)
+    run.py BIN OUT      programs in BIN; writes pictures to OUT (those of docs: run.py build/quick/bin docs/images)
 
 A page must say nothing on the console, fit the screen's width, and show plots with units whose text is legible, inside the
 plot and free of overlaps, whose lines stand out from the page, which have words that stand for them, and whose links save
