@@ -94,7 +94,7 @@ bool is_item(const std::string& name) { return name.starts_with("item"); }
 
 } // namespace
 
-TEST_CASE("eval says what its metrics are means over") {
+TEST_CASE("eval and the report say what their metrics are means over") {
     const likes_workshop shop;
     const auto edges = nlohmann::json::parse(shop.run("inspect data --json", "gneiss-data").out)["test_edges"];
     const std::string all = edges.dump() + " of " + edges.dump() + " test edges";
@@ -105,6 +105,10 @@ TEST_CASE("eval says what its metrics are means over") {
     CHECK(scope("--eval-edges 7") == "filtered, 7 of " + edges.dump() + " test edges");
     CHECK(scope("--eval-edges all --candidates range") == "filtered, among nodes in range, " + all);
     CHECK(scope("--eval-edges all --eval-negatives 30") == "30 sampled candidates, unfiltered, " + all);
+    const std::string valid = nlohmann::json::parse(shop.read("a/run.json"))["scope"]["valid"],
+                      page = shop.read("a/report.html");
+    for (const std::string& title : {"Validation metrics: ", "<h3>Every epoch; valid: "})
+        CHECK_MESSAGE(page.find(title + valid) != std::string::npos, title);
 }
 
 TEST_CASE("an export prints the lines of pandas that join its rows with their names") {

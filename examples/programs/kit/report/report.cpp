@@ -142,8 +142,7 @@ std::vector<std::pair<std::string, nlohmann::ordered_json>> steps_before(const r
 /// Returns what the metrics of a split are means over, and the epoch of their state; the split's name for runs of
 /// earlier versions.
 std::string scope_text(const run_record& run, const std::string& split) {
-    const auto found = std::ranges::find(run.scopes, split, &std::pair<std::string, std::string>::first);
-    const std::string scope = found != run.scopes.end() ? found->second : split == "valid" ? "validation" : split;
+    const std::string scope = value_of(run.scopes, split).value_or(split == "valid" ? "validation" : split);
     if (run.epochs.empty()) return scope;
     return fmt::format("{}, epoch {}", scope, run.best_epoch.value_or(run.epochs.back().epoch));
 }
@@ -247,9 +246,10 @@ std::string learning(const run_record& run) {
         if (const auto same = std::ranges::find(validated, name); same != validated.end())
             metrics.back().color = static_cast<std::size_t>(same - validated.begin());
     }
-    const std::string title = !trained.empty() ? "Metrics of validation and training"
-        : metrics.size() == 1                  ? "Validation " + metrics.front().name
-                                               : "Validation metrics";
+    std::string title = !trained.empty() ? "Metrics of validation and training"
+        : metrics.size() == 1            ? "Validation " + metrics.front().name
+                                         : "Validation metrics";
+    if (const auto scope = value_of(run.scopes, "valid")) title += ": " + *scope;
     std::vector<plot::line_chart::mark> marks;
     if (const epoch_record* best = best_epoch(run)) marks.push_back({"best", static_cast<double>(best->epoch)});
     html += line_plot(title, epoch_axis(),
@@ -652,9 +652,11 @@ std::string epoch_table(const run_record& run) {
         for (const field& f : fields) rows.back().push_back({f.text(run.epochs[e])});
         if (&run.epochs[e] == best && run.epochs.size() > 1) rows.back().front().text += " (best)";
     }
-    return table_box(
-        left_out == 0 ? "Every epoch" : fmt::format("The last {} epochs; all are in metrics.jsonl", most_rows),
-        page::table(titles, rows), page::span::all, true);
+    std::string title =
+        left_out == 0 ? "Every epoch" : fmt::format("The last {} epochs; all are in metrics.jsonl", most_rows);
+    if (const auto scope = value_of(run.scopes, "valid"); scope && !names_in(run, &epoch_record::valid).empty())
+        title += "; valid: " + *scope;
+    return table_box(title, page::table(titles, rows), page::span::all, true);
 }
 
 std::string setting_tables(const report_data& data) {
