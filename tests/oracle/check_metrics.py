@@ -34,7 +34,7 @@ def check_nodes(name: str, graph: oracle.Labeled, program: str, *flags) -> None:
             area.num_tasks = one_hot.shape[1]
             value = area.eval({"y_true": one_hot, "y_pred": rows if graph.classes > 2 else rows[:, 1:]})["rocauc"]
             oracle.close(f"{name}: roc_auc by OGB", reported["roc_auc"], value, 1e-5)
-    lines = [line.split("\t") for line in oracle.run(program, "predict", folder).splitlines() if line.count("\t") == 2]
+    lines = [line.split("\t") for line in oracle.run(program, "predict", folder, "--format", "tsv").splitlines()[1:]]
     nodes, classes = np.array([int(line[0]) for line in lines]), np.array([int(line[1]) for line in lines])
     oracle.check(f"{name}: predict lists all nodes", sorted(nodes) == list(range(len(graph.labels))))
     oracle.check(f"{name}: predict names the likeliest class", (classes == probabilities[nodes].argmax(1)).all())

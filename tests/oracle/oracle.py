@@ -200,10 +200,11 @@ class Labeled:
              "--out", self.dataset, "--force", "--quiet", *(["--undirected"] if undirected else []))
 
     def edge_index(self, direction: str | None = None) -> np.ndarray:
-        """Returns [2, edges] from neighbor to node, in the direction that trainers use."""
+        """Returns [2, edges] from neighbor to node, in the direction that trainers use. A self-loop counts once."""
         edges = self.edges
+        others = edges[edges[:, 0] != edges[:, 1]]
         if (direction or ("in" if self.undirected else "both")) == "out":
             edges = edges[:, ::-1]
         if self.undirected or direction in (None, "both"):
-            edges = np.r_[edges, edges[:, ::-1]]
+            edges = np.r_[edges, others[:, ::-1]]
         return np.ascontiguousarray(edges.T)
