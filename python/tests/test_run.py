@@ -66,7 +66,7 @@ class Runs(Case):
     def test_wrong_questions_are_refused(self):
         with self.assertRaisesRegex(gn.NotFound, "nobody"):
             self.links.predict(head="nobody", relation="ring0")
-        with self.assertRaisesRegex(ValueError, "give either head or tail"):
+        with self.assertRaisesRegex(ValueError, "give head or tail, or both"):
             self.links.predict()
         with self.assertRaisesRegex(TypeError, "predict.. has no keyword 'heads'; did you mean 'head'"):
             self.links.predict(heads="node1")
