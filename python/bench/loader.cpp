@@ -18,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include <gneiss/cache/any_policy.hpp>
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -134,14 +133,14 @@ public:
                 left -= some.size();
                 gneiss::memory_trace trace;
                 for (const auto& one : some) trace.append(one->sample.node_ids);
-                cache_->release();
-                cache_->acquire();
-                gneiss::any_cache_policy policy(gneiss::belady_policy(trace, {.capacity = of_.capacity}, executor_));
-                cache_->fill(policy.initial());
+                const gneiss::belady_options options{.capacity = of_.capacity, .resident = carried_};
+                gneiss::belady_policy policy(trace, options, executor_);
+                cache_->fill(policy.fill().in, policy.fill().out);
                 for (auto& one : some) {
                     gather(*one, policy);
                     ready.put(std::move(one));
                 }
+                carried_ = policy.resident();
             }
         });
         std::uint64_t nodes = 0;
@@ -164,7 +163,7 @@ private:
         one->layers.assign(one->sample, executor_, gneiss::layer_stack::lists::forward);
         return one;
     }
-    void gather(batch& one, gneiss::any_cache_policy& policy) {
+    void gather(batch& one, gneiss::belady_policy& policy) {
         const auto rows = one.sample.node_ids;
         one.features.resize(rows.size() * columns_);
         const gneiss::gather_target to{.data = reinterpret_cast<std::byte*>(one.features.data()),
@@ -184,7 +183,7 @@ private:
     std::size_t columns_ = 0;
     std::optional<gneiss::disk_rows> disk_;
     std::optional<cache> cache_;
-    std::vector<node_id> train_;
+    std::vector<node_id> train_, carried_; ///< carried_: rows in the cache between superbatches
     gneiss::change_set changes_;
 };
 

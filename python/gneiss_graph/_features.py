@@ -52,8 +52,8 @@ class Features:
     def plan(self, batches):
         """Names the batches to come, for cache="belady": a list of the ids that each will gather.
 
-        The next gathers are these, in order, with the ids in the same order. The cache begins empty, and reads the rows
-        that are used first.
+        The next gathers are these, in order, with the ids in the same order. The cache keeps the rows that it has, and
+        reads the missing rows that are used first.
         """
         self._core.plan([ids_of(ids, self.dataset.nodes, "ids") for ids in batches])
 
@@ -67,11 +67,14 @@ class Features:
         Raises ValueError for ids that are repeated or unknown, and an array of another shape or on a device; TypeError
         for another type; Error if the file changed under it.
         """
+        return self._gather(ids, out, distinct=False)
+
+    def _gather(self, ids, out, *, distinct):
         self.dataset.core # raises if it is closed
         rows = ids_of(ids, self.dataset.nodes, "ids")
         if out is None:
             out = np.empty((len(rows), self.columns), self.dtype)
-        self._core.gather(rows, out)
+        self._core.gather(rows, out, distinct)
         return out
 
     @property

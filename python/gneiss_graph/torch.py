@@ -133,10 +133,10 @@ class Loader(torch.utils.data.IterableDataset):
         if self.features is None:
             return None
         if self.device is None or self.device.type == "cpu":
-            return torch.from_numpy(self.features.gather(nodes))
+            return torch.from_numpy(self.features._gather(nodes, None, distinct=True)) # a sample names a node once
         dtype = torch.float16 if self.features.dtype == np.float16 else torch.float32
-        shape = (len(nodes), self.features.columns)
-        return self.features.gather(nodes, torch.empty(shape, dtype=dtype, pin_memory=True))
+        out = torch.empty((len(nodes), self.features.columns), dtype=dtype, pin_memory=True)
+        return self.features._gather(nodes, out, distinct=True)
 
     def _finished(self, sample, features, seeds, epoch, number):
         def placed(tensor):

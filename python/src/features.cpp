@@ -17,6 +17,7 @@
 
 #include <gneiss/cache/any_policy.hpp>
 #include <gneiss/cache/belady.hpp>
+#include <gneiss/cache/detail/repeated_row.hpp>
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/static_cache.hpp>
 #include <gneiss/cache/trace.hpp>
@@ -46,8 +47,9 @@ using cache = gneiss::cached_rows<gneiss::disk_rows>;
 using row_array = nb::ndarray<nb::c_contig>;
 
 constexpr gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
-/// Memory of a policy for a row of the cache, at most [bytes]: see `belady_need`.
-constexpr std::uint64_t policy_bytes = 48;
+/// Memory of a policy for a row of the cache, at most [bytes]: see `belady_need`; and two copies of the rows that a
+/// plan carries over.
+constexpr std::uint64_t policy_bytes = 56;
 
 /// A part of the memory that Belady's cache leaves for the batches that are planned.
 constexpr std::uint64_t planned_share = 4;
@@ -109,7 +111,8 @@ public:
         }
     }
 
-    /// Plans the batches to come, for Belady's cache, which begins empty.
+    /// Plans the batches to come, for Belady's cache, which keeps the rows that it has and reads the first missing
+    /// ones.
     void plan(const std::vector<id_array>& batches) {
         if (kind_ != "belady") throw programs::usage_error("plan() is for cache=\"belady\"");
         const nb::gil_scoped_release released;
@@ -117,38 +120,47 @@ public:
         gneiss::memory_trace trace;
         std::uint64_t accesses = 0;
         for (const id_array& ids : batches) accesses += ids.shape(0);
-        const gneiss::belady_options options{.capacity = cache_->capacity()};
-        policy_.reset();
+        if (best_) carried_ = best_->resident();
+        best_.reset();
         plan_memory_ = {};
         plan_memory_ = budget_.charge({"planned batches",
             4 * accesses + gneiss::belady_need(accesses, std::min(accesses, cache_->rows()), {}).bytes});
         for (const id_array& ids : batches) trace.append(ids_of(ids));
-        cache_->release();
-        cache_->acquire();
-        gneiss::belady_policy best(trace, options, executor_);
-        cache_->fill(best.initial());
-        policy_.emplace(std::move(best));
+        if (carried_.size() != cache_->held()) { // a gather failed
+            cache_->release();
+            cache_->acquire();
+            carried_.clear();
+        }
+        gneiss::belady_policy best(trace, {.capacity = cache_->capacity(), .resident = carried_}, executor_);
+        cache_->fill(best.fill().in, best.fill().out);
+        best_.emplace(std::move(best));
         planned_ = batches.size();
     }
 
     /// Writes the rows of a batch into `out` [ids, columns].
-    void gather(const id_array& ids, const row_array& out) {
+    /// \param distinct  the ids are known to be distinct
+    void gather(const id_array& ids, const row_array& out, bool distinct) {
         check(ids, out);
         const nb::gil_scoped_release released;
         const std::scoped_lock lock(mutex_);
         if (kind_ == "belady" && planned_ == 0)
             throw programs::usage_error("cache=\"belady\" knows no batch to come: plan() names the next ones");
         const std::span<const node_id> rows = ids_of(ids);
-        refuse_repeated(rows);
+        if (!distinct) refuse_repeated(rows);
         const gneiss::gather_target to{
             .data = static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(out.data()))),
             .stride = cache_->row_bytes(),
             .rows = out.shape(0)};
         cache_->gather(rows, to);
-        if (!policy_) return;
-        policy_->next(rows, changes_);
+        if (best_) {
+            best_->next(rows, changes_);
+            --planned_;
+        } else if (policy_) {
+            policy_->next(rows, changes_);
+        } else {
+            return;
+        }
         cache_->apply(changes_, rows, to);
-        if (planned_ > 0) --planned_;
     }
 
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
@@ -173,10 +185,8 @@ private:
                 "out is not [" + std::to_string(ids.shape(0)) + ", " + std::to_string(columns_) + "]");
     }
     /// Policies and the cache need distinct rows.
-    void refuse_repeated(std::span<const node_id> rows) {
-        sorted_.assign(rows.begin(), rows.end());
-        std::ranges::sort(sorted_);
-        if (const auto twice = std::ranges::adjacent_find(sorted_); twice != sorted_.end())
+    static void refuse_repeated(std::span<const node_id> rows) {
+        if (const auto twice = gneiss::detail::repeated_row(rows))
             throw programs::usage_error("ids name row " + std::to_string(*twice) + " twice: gather each row once");
     }
     /// Returns the number of training edges that begin at each node: samplers of incoming edges meet it as often.
@@ -195,11 +205,12 @@ private:
     std::optional<gneiss::disk_rows> disk_;
     gneiss::memory_charge policy_memory_, plan_memory_;
     std::optional<cache> cache_;
-    std::optional<gneiss::any_cache_policy> policy_;
+    std::optional<gneiss::any_cache_policy> policy_; ///< lru or static
+    std::optional<gneiss::belady_policy> best_;      ///< of the planned batches
+    std::vector<node_id> carried_;                   ///< rows in the cache when the last plan began
     std::size_t columns_ = 0, planned_ = 0;
     bool half_ = false;
     gneiss::change_set changes_;
-    std::vector<node_id> sorted_;
     std::mutex mutex_;
 };
 
@@ -212,7 +223,8 @@ void add_features(nb::module_& to) {
             nb::arg("data"), nb::arg("cache"), nb::arg("memory").none(), nb::arg("rank"), nb::arg("threads"),
             nb::call_guard<nb::gil_scoped_release>())
         .def("plan", &features::plan, nb::arg("batches"))
-        .def("gather", &features::gather, nb::arg("ids").noconvert(), nb::arg("out").noconvert())
+        .def("gather", &features::gather, nb::arg("ids").noconvert(), nb::arg("out").noconvert(),
+            nb::arg("distinct") = false)
         .def_prop_ro("columns", &features::columns)
         .def_prop_ro("dtype", &features::dtype)
         .def_prop_ro("capacity", &features::capacity)

@@ -97,6 +97,26 @@ class Gather(Case):
         with self.assertRaisesRegex(ValueError, "plan.. is for"):
             self.open("lru").plan(self.batches)
 
+    def test_a_plan_keeps_the_rows_of_the_one_before(self):
+        expected = gn.Dataset(self.at / "classes").features
+        features, small = self.open("belady", memory="2MiB"), self.open("belady")
+        self.assertEqual(features.capacity, 300)
+        reads = []
+        for part in (self.batches, self.batches[20:], self.batches[:7]):
+            for one in (features, small):
+                one.plan(part)
+                for ids in part:
+                    np.testing.assert_array_equal(one.gather(ids), expected[ids])
+            reads.append(features.statistics.read_bytes)
+        self.assertGreater(reads[0], 0)
+        self.assertEqual(reads[1:], reads[:1] * 2)
+        small.plan(self.batches[:9]) # left before its end
+        for ids in self.batches[:4]:
+            small.gather(ids)
+        small.plan(self.batches[5:9])
+        for ids in self.batches[5:9]:
+            np.testing.assert_array_equal(small.gather(ids), expected[ids])
+
     def test_datasets_without_rows_to_gather_are_refused(self):
         with self.assertRaisesRegex(gn.NotFound, "has no features"):
             gn.Features(self.at / "links")

@@ -212,6 +212,18 @@ TEST_CASE("rows that are carried over and used are not read again") {
     CHECK(reads_of(trace, 4, resident, got) == 3);
 }
 
+TEST_CASE("a row that is resident twice is refused, whether ids are dense or far apart") {
+    memory_trace trace;
+    trace.append(std::vector<node_id>{1, 2, 3});
+    for (const node_id far : {node_id{0}, node_id{3'000'000'000}}) {
+        const std::vector<node_id> distinct{2, far + 5, 4}, repeated{far + 5, 2, 4, far + 5};
+        CHECK(belady_policy(trace, {.capacity = 4, .resident = distinct}, serial).initial().size() == 2);
+        CHECK_THROWS_WITH_AS(belady_policy(trace, {.capacity = 4, .resident = repeated}, serial),
+            doctest::Contains(("row " + std::to_string(far + 5) + " is resident twice").c_str()), error);
+        CHECK_THROWS_AS(static_cache(repeated, 4), error);
+    }
+}
+
 TEST_CASE("a row repeated in a batch, and more rows than declared, are reported") {
     memory_trace twice;
     twice.append(std::vector<node_id>{1, 2, 1});

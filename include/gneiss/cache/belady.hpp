@@ -14,6 +14,7 @@
 #include <gneiss/cache/concepts.hpp>
 #include <gneiss/cache/detail/id_table.hpp>
 #include <gneiss/cache/detail/next_use.hpp>
+#include <gneiss/cache/detail/repeated_row.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/concepts.hpp>
 #include <gneiss/core/memory_budget.hpp>
@@ -85,9 +86,7 @@ public:
             throw error(errc::invalid_argument,
                 std::to_string(options.resident.size()) + " resident rows in a cache of " + std::to_string(capacity_) +
                     " slots");
-        std::vector<node_id> carried(options.resident.begin(), options.resident.end());
-        std::ranges::sort(carried);
-        if (const auto twice = std::ranges::adjacent_find(carried); twice != carried.end())
+        if (const auto twice = detail::repeated_row(options.resident))
             throw error(errc::invalid_argument, "row " + std::to_string(*twice) + " is resident twice");
         const auto make = [&](auto last) {
             uses_.link(trace, last, executor);

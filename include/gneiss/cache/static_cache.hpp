@@ -14,6 +14,7 @@
 
 #include <gneiss/cache/change_set.hpp>
 #include <gneiss/cache/concepts.hpp>
+#include <gneiss/cache/detail/repeated_row.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/types.hpp>
 
@@ -32,13 +33,11 @@ namespace gneiss {
 class static_cache {
 public:
     /// `ranked`: distinct rows, most wanted first; entries after the first `capacity` are ignored. Throws
-    /// errc::invalid_argument for a row that is named twice. O(capacity log capacity).
+    /// errc::invalid_argument for a row that is named twice. At most O(capacity log capacity).
     static_cache(std::span<const node_id> ranked, std::size_t capacity)
         : capacity_(capacity),
           rows_(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(std::min(capacity, ranked.size()))) {
-        std::vector<node_id> sorted = rows_;
-        std::ranges::sort(sorted);
-        if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+        if (const auto twice = detail::repeated_row(rows_))
             throw error(errc::invalid_argument, "a cache is to hold row " + std::to_string(*twice) + " twice");
     }
 
