@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of samples and features as tensors of PyTorch."""
+import collections
 import queue
 import threading
-from collections import namedtuple
+import weakref
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from ._features import Features
 from ._flags import word
 from ._sample import Layer, Sampler, ids_of
 
-Batch = namedtuple("Batch", "epoch number nodes seeds features labels layers")
+Batch = collections.namedtuple("Batch", "epoch number nodes seeds features labels layers")
 Batch.__doc__ = """A batch for a GNN.
 
 epoch, number: of the batch, both from 0.
@@ -74,6 +75,7 @@ class Loader(torch.utils.data.IterableDataset):
         if self.dataset.num_features:
             left = None if memory is None else max(_core.bytes_of(word("memory", memory)) - self.sampler.graph_bytes, 0)
             self.features = Features(self.dataset, cache=cache, memory=left, threads=threads)
+        self._blocks = _Blocks(ahead + 2)
         self._labels = self.dataset.labels
 
     def _seeds_of(self, seeds, split):
@@ -133,7 +135,8 @@ class Loader(torch.utils.data.IterableDataset):
         if self.features is None:
             return None
         if self.device is None or self.device.type == "cpu":
-            return torch.from_numpy(self.features._gather(nodes, None, distinct=True)) # a sample names a node once
+            out = self._blocks.rows(len(nodes), self.features.columns, self.features.dtype)
+            return torch.from_numpy(self.features._gather(nodes, out, distinct=True)) # a sample names a node once
         dtype = torch.float16 if self.features.dtype == np.float16 else torch.float32
         out = torch.empty((len(nodes), self.features.columns), dtype=dtype, pin_memory=True)
         return self.features._gather(nodes, out, distinct=True)
@@ -156,6 +159,28 @@ def _reopened(path, arguments, options, state):
     loader = Loader(path, *arguments, **options)
     loader.load_state_dict(state)
     return loader
+
+
+class _Blocks:
+    """Memory of features that returns when nobody holds it any more, since fresh memory costs a quarter of a gather.
+
+    most: blocks that are kept.
+    """
+
+    def __init__(self, most):
+        self._free = collections.deque(maxlen=most)
+
+    def rows(self, count, columns, dtype):
+        """Returns an array [count, columns]. Who holds a view of it must hold the array itself, as a tensor does."""
+        try:
+            block = self._free.pop()
+        except IndexError:
+            block = np.empty(0, dtype)
+        if block.size < count * columns:
+            block = np.empty(count * columns + count * columns // 8, dtype) # room for batches that are a little larger
+        rows = block[:count * columns].reshape(count, columns)
+        weakref.finalize(rows, self._free.append, block).atexit = False
+        return rows
 
 
 class _Preparation:

@@ -122,6 +122,21 @@ class Loading(Case):
         with self.assertRaises((TypeError, ValueError)):
             features.gather(np.arange(10), out=torch.empty(10, 8, device="meta"))
 
+    def test_memory_of_features_returns_when_nobody_holds_it(self):
+        loader = self.open(batch_size=2, superbatch=3, ahead=1)
+        where, held = set(), []
+        for batch in loader:
+            where.add(batch.features.data_ptr())
+            held.append((batch.nodes, batch.features[1:], batch.features.numpy()[:1]))
+            if len(held) > 4:
+                held.pop(0)
+            del batch
+            for nodes, rest, first in held: # views hold the memory
+                np.testing.assert_array_equal(rest.numpy(), loader.dataset.features[nodes[1:].numpy()])
+                np.testing.assert_array_equal(first, loader.dataset.features[nodes[:1].numpy()])
+        self.assertGreater(len(loader), 20)
+        self.assertLess(len(where), len(loader) // 2)
+
     @unittest.skipUnless(torch is not None and torch.cuda.is_available(), "needs a GPU")
     def test_features_are_gathered_into_pinned_memory(self):
         out = torch.empty(10, 8, pin_memory=True)
