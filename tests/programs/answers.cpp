@@ -107,7 +107,7 @@ TEST_CASE("eval and the report say what their metrics are means over") {
     CHECK(scope("--eval-edges all --eval-negatives 30") == "30 sampled candidates, unfiltered, " + all);
     const std::string valid = nlohmann::json::parse(shop.read("a/run.json"))["scope"]["valid"],
                       page = shop.read("a/report.html");
-    for (const std::string& title : {"Validation metrics: ", "<h3>Every epoch; valid: "})
+    for (const std::string title : {"Validation metrics: ", "<h3>Every epoch; valid: "})
         CHECK_MESSAGE(page.find(title + valid) != std::string::npos, title);
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <stdexcept>
 
+#include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
@@ -110,29 +111,17 @@ std::string help_line(const std::string& left, std::string_view text, std::size_
         result += '\n';
         column = 0;
     }
-    const std::size_t room = std::max(width, help_column + 20) - help_column;
-    for (bool first = true; !text.empty(); first = false) {
-        std::size_t end = std::min(text.size(), room);
-        if (end < text.size())
-            if (const auto blank = text.rfind(' ', end); blank != std::string_view::npos && blank != 0) end = blank;
-        result += (first ? "" : "\n") + std::string(help_column - (first ? column : 0), ' ') +
-            std::string(text.substr(0, end));
-        text.remove_prefix(std::min(text.size(), end + (end < text.size())));
+    for (const std::string& line : wrapped(text, std::max(width, help_column + 20) - help_column)) {
+        result += std::string(help_column - column, ' ') + line + '\n';
+        column = 0;
     }
-    return result + '\n';
+    return result;
 }
 
 /// Formats lines of any length: `text` wrapped at blanks, further lines indented.
-std::string wrapped(std::string_view text, std::size_t width) {
-    std::string result;
-    for (std::size_t indent = 0; !text.empty(); indent = 4) {
-        std::size_t end = std::min(text.size(), width - indent);
-        if (end < text.size())
-            if (const auto blank = text.rfind(' ', end); blank != std::string_view::npos && blank != 0) end = blank;
-        result += std::string(indent, ' ') + std::string(text.substr(0, end)) + '\n';
-        text.remove_prefix(std::min(text.size(), end + (end < text.size())));
-    }
-    return result;
+std::string paragraph(std::string_view text, std::size_t width) {
+    constexpr std::size_t indent = 4;
+    return fmt::format("{}\n", fmt::join(wrapped(text, width, indent), "\n" + std::string(indent, ' ')));
 }
 
 std::string heading(std::string_view title, const help_layout& layout) {
@@ -155,71 +144,6 @@ nlohmann::ordered_json flag_type<float>::write(float value) { return parse_numbe
 
 // flag
 
-flag& flag::value_name(std::string name) {
-    value_name_ = std::move(name);
-    return *this;
-}
-flag& flag::default_text(std::string text) {
-    default_text_ = std::move(text);
-    return *this;
-}
-flag& flag::choices(std::vector<std::string> words) {
-    choices_ = std::move(words);
-    return *this;
-}
-flag& flag::suggestions(std::vector<std::string> words) {
-    suggestions_ = std::move(words);
-    return *this;
-}
-flag& flag::range(double least, double most) {
-    least_ = least;
-    most_ = most;
-    return *this;
-}
-flag& flag::required() {
-    required_ = true;
-    return *this;
-}
-flag& flag::words(int least, int most) {
-    split_ = false;
-    fewest_ = static_cast<std::size_t>(least);
-    option_->expected(1, most)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    return *this;
-}
-flag& flag::formerly(std::string name) {
-    former_name_ = std::move(name);
-    return *this;
-}
-flag& flag::formerly(std::string value, std::string now) {
-    former_values_.emplace(std::move(value), std::move(now));
-    return *this;
-}
-flag& flag::transient() {
-    transient_ = true;
-    return *this;
-}
-flag& flag::neutral() {
-    neutral_ = true;
-    return *this;
-}
-flag& flag::added_later(json usual) {
-    added_later_ = true;
-    usual_ = std::move(usual);
-    return *this;
-}
-flag& flag::repeatable() {
-    option_->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    return *this;
-}
-flag& flag::also_by_name() {
-    also_by_name_ = true;
-    return *this;
-}
-flag& flag::hidden() {
-    hidden_ = true;
-    return *this;
-}
-
 void flag::assign(const std::vector<std::string>& words, const std::string& place) try {
     if (!list_ && words.size() != 1) throw usage_error("takes one value, not a list");
     std::vector<std::string> parts;
@@ -230,7 +154,7 @@ void flag::assign(const std::vector<std::string>& words, const std::string& plac
             parts.push_back(word);
     }
     if (list_ && parts.empty() && !words.empty()) throw usage_error("is empty");
-    if (parts.size() < fewest_) throw usage_error(fmt::format("needs at least {} values", fewest_));
+    if (std::ssize(parts) < fewest_) throw usage_error(fmt::format("needs at least {} values", fewest_));
     for (std::string& part : parts)
         if (const auto former = former_values_.find(part); former != former_values_.end()) {
             warn_renamed(fmt::format("'{}' of --{}", part, name_), fmt::format("'{}'", former->second));
@@ -263,8 +187,7 @@ std::string flag::initial() const {
 
 std::string flag::help_line(const help_layout& layout) const {
     const std::string shown = initial();
-    std::string left = positional_ ? value_name_ + (list_ ? "..." : "")
-                                   : "--" + name_ + (value_name_.empty() ? "" : " " + value_name_);
+    std::string left = shown_name() + (positional_ ? list_ ? "..." : "" : value_name_.empty() ? "" : " " + value_name_);
     std::string text = help_;
     if (!choices_.empty()) {
         const std::string words = "--" + name_ + " " + joined(choices_, "|");
@@ -278,7 +201,7 @@ std::string flag::help_line(const help_layout& layout) const {
 }
 
 completed_flag flag::completion() const {
-    completed_flag result{.name = positional_ ? value_name_ : "--" + name_,
+    completed_flag result{.name = shown_name(),
         .help = help_,
         .value_name = value_name_,
         .initial = initial(),
@@ -299,8 +222,7 @@ completed_flag flag::completion() const {
 
 command::command(
     std::string program, std::string name, std::string description, std::function<exit_code(command&)> body)
-    : app_(description, program + " " + name),
-      program_(std::move(program)),
+    : program_(std::move(program)),
       name_(std::move(name)),
       description_(std::move(description)),
       group_(last_group),
@@ -315,52 +237,18 @@ command::command(
     group_ = "Flags";
 }
 
-command& command::group(std::string title) {
-    group_ = std::move(title);
-    return *this;
-}
-
-command& command::common(std::vector<std::string> names) {
-    common_ = std::move(names);
-    return *this;
-}
-command& command::judges_memory() {
-    judges_memory_ = true;
-    return *this;
-}
-command& command::removed(const std::string& name, json value) {
-    removed_[name] = std::move(value);
-    return *this;
-}
-command& command::example(std::string line) {
-    examples_.push_back(std::move(line));
-    return *this;
-}
-
-flag& command::add(flag& added, const std::string& name, std::string help, kind what) {
-    if (std::ranges::any_of(flags_, [&](const auto& other) { return other->name_ == name; }))
-        throw std::logic_error("the flag " + name + " is added twice");
+flag& command::append(const std::string& name, std::string help, bool positional, const char* value_name) {
+    if (find(name) != nullptr) throw std::logic_error("the flag " + name + " is added twice");
+    flag& added = *flags_.emplace_back(std::make_unique<flag>());
     added.name_ = name;
     added.help_ = std::move(help);
     added.group_ = group_;
-    added.positional_ = what == kind::positional;
-    added.boolean_ = what == kind::boolean;
-    if (added.positional_) {
-        std::ranges::transform(name, added.value_name_.assign(name.size(), ' ').begin(),
-            [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
-        added.split_ = false;
-    }
-    const std::string place = added.positional_ ? added.value_name_ : "--" + name;
-    if (added.boolean_) {
-        added.option_ = app_.add_flag("--" + name)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    } else {
-        added.option_ = app_.add_option(added.positional_ ? name : "--" + name,
-            [&added, place](const CLI::results_t& words) { return added.assign(words, place), true; });
-        if (added.positional_ && added.list_)
-            added.option_->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args();
-        else if (!added.positional_)
-            added.option_->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    }
+    added.positional_ = positional;
+    added.split_ = !positional;
+    added.value_name_ = positional ? name : value_name;
+    if (positional)
+        for (char& c : added.value_name_)
+            if (c >= 'a' && c <= 'z') c = char(c - 'a' + 'A');
     return added;
 }
 
@@ -429,21 +317,29 @@ void command::check_outputs() const {
 command::request command::parse(std::vector<std::string> arguments) {
     const std::string hint = fmt::format(" (see {} {} --help)", program_, name_);
     normalize(arguments);
-    for (const auto& f : flags_) { // --name of a positional argument: only its value stays
-        if (!f->also_by_name_) continue;
-        const std::string name = "--" + f->name_;
-        if (const auto found = std::ranges::find(arguments, name);
-            found != arguments.end() && found + 1 != arguments.end())
-            arguments.erase(found);
-        for (std::string& word : arguments)
-            if (word.starts_with(name + "=")) word.erase(0, name.size() + 1);
-    }
     std::ranges::reverse(arguments);
-    app_.allow_extras();
-    app_.set_help_flag("-h,--help");
-    app_.set_help_all_flag("--help-all");
+    CLI::App app; // splits the words; `flag::assign` reads values, as it does those of files and of `set`
+    app.set_help_flag("-h,--help");
+    app.set_help_all_flag("--help-all");
+    app.allow_extras();
+    for (const auto& f : flags_) {
+        const std::string dashed = "--" + f->name_;
+        CLI::Option& option = *app.add_option(!f->positional_ ? dashed
+                : f->also_by_name_                            ? f->name_ + "," + dashed
+                                                              : f->name_,
+            [&f](const CLI::results_t& words) { return f->assign(words, f->shown_name()), true; });
+        if (!f->positional_)
+            option.multi_option_policy(
+                f->repeatable_ ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
+        if (f->positional_ && f->list_)
+            option.expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args();
+        else if (f->boolean_)
+            option.expected(0);
+        else
+            option.expected(1, f->most_words_);
+    }
     try {
-        app_.parse(arguments);
+        app.parse(arguments);
     } catch (const CLI::CallForAllHelp&) {
         return request::all_help;
     } catch (const CLI::CallForHelp&) {
@@ -454,7 +350,7 @@ command::request command::parse(std::vector<std::string> arguments) {
     } catch (const CLI::ParseError& e) {
         throw usage_error(one_line(e.what()) + hint);
     }
-    if (const std::vector<std::string> extra = app_.remaining(); !extra.empty()) {
+    if (const std::vector<std::string> extra = app.remaining(); !extra.empty()) {
         const auto dashed =
             std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with('-') && word != "-"; });
         if (dashed == extra.end()) throw usage_error(fmt::format("unexpected argument '{}'{}", extra.front(), hint));
@@ -471,8 +367,6 @@ command::request command::parse(std::vector<std::string> arguments) {
         throw usage_error(
             fmt::format("unknown flag {}{}{}", word, did_you_mean(nearest_name(name, names), "--"), hint));
     }
-    for (const auto& f : flags_)
-        if (f->boolean_ && f->option_->count() > 0) f->assign({f->option_->results().back()}, "--" + f->name_);
     complete();
     return request::run;
 }
@@ -553,8 +447,8 @@ void command::read_file(const std::string& path) {
 void command::check_required() const {
     for (const auto& f : flags_)
         if (f->required_ && !f->given_)
-            throw usage_error(fmt::format("{} is missing: {} (see {} {} --help)",
-                f->positional_ ? f->value_name_ : "--" + f->name_, f->help_, program_, name_));
+            throw usage_error(
+                fmt::format("{} is missing: {} (see {} {} --help)", f->shown_name(), f->help_, program_, name_));
 }
 
 json command::configuration() const {
@@ -622,7 +516,7 @@ std::string command::help(const help_layout& layout) const {
             groups.push_back(f->group_);
     }
     groups.emplace_back(last_group);
-    std::string text = wrapped(description_, layout.width) + usage + " [flags]\n" + arguments;
+    std::string text = paragraph(description_, layout.width) + usage + " [flags]\n" + arguments;
     for (const std::string& title : groups) {
         text += heading(title + ":", layout) + '\n';
         for (const auto& f : flags_)
@@ -636,7 +530,7 @@ std::string command::help(const help_layout& layout) const {
             flags_, [&](const auto& f) { return f->boolean_ && !f->value_name_.empty() && !f->hidden_ && shown(*f); }))
         text += programs::help_line(
             "BOOL", "true, false, on, off, 1 or 0; --x alone is true, --no-x is false", layout.width);
-    for (const std::string& line : examples_) text += wrapped(heading("example:", layout) + " " + line, layout.width);
+    for (const std::string& line : examples_) text += paragraph(heading("example:", layout) + " " + line, layout.width);
     return text;
 }
 
@@ -686,22 +580,12 @@ command* command_line::parse(std::vector<std::string> arguments, std::string& te
             fmt::format("a command is missing: one of {} (see {} --help)", joined(names, ", "), program_));
     if (arguments.front() == "help" && arguments.size() == 2) arguments = {arguments.back(), "--help"};
     const std::string first = arguments.front();
-    if (first == "--version") {
-        text = version_text(program_);
-        return nullptr;
-    }
-    if (first == "--man") { // for the build
-        text = man_page(program_, description_, programs::version(), completed());
-        return nullptr;
-    }
-    if (first == "--list-files") { // for tests
-        text = file_list();
-        return nullptr;
-    }
-    if (first == "--help" || first == "--help-all" || first == "-h" || (first == "help" && arguments.size() == 1)) {
-        text = help(layout);
-        return nullptr;
-    }
+    if (first == "--version") return text = version_text(program_), nullptr;
+    if (first == "--man") // for the build
+        return text = man_page(program_, description_, programs::version(), completed()), nullptr;
+    if (first == "--list-files") return text = file_list(), nullptr; // for tests
+    if (first == "--help" || first == "--help-all" || first == "-h" || (first == "help" && arguments.size() == 1))
+        return text = help(layout), nullptr;
     if (first.starts_with('-')) {
         const std::vector<std::string> own{"--help", "--version"};
         if (const std::string near = nearest_name(first, own); !near.empty())
@@ -739,7 +623,7 @@ int command_line::run(int argc, const char* const* argv) noexcept {
 }
 
 std::string command_line::help(const help_layout& layout) const {
-    std::string text = wrapped(description_, layout.width) +
+    std::string text = paragraph(description_, layout.width) +
         fmt::format("{} {} COMMAND [flags]\n", heading("usage:", layout), program_);
     for (const auto& c : commands_) text += help_line(c->name_, c->description_, layout.width);
     text += help_line(completion_->name_ + " bash|zsh", completion_->description_, layout.width);

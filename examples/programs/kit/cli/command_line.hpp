@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
 #include "kit/cli/build_info.hpp"
@@ -35,37 +34,43 @@ struct help_layout {
 class flag {
 public:
     /// Sets the word for the value in the help, instead of the type's own ("N", "SIZE", …).
-    flag& value_name(std::string name);
+    flag& value_name(std::string name) { return value_name_ = std::move(name), *this; }
     /// Sets the help's text for the default, where the variable's initial value does not show it: "from the graph".
-    flag& default_text(std::string text);
+    flag& default_text(std::string text) { return default_text_ = std::move(text), *this; }
     /// Restricts the value to these words, which the help lists.
-    flag& choices(std::vector<std::string> words);
+    flag& choices(std::vector<std::string> words) { return choices_ = std::move(words), *this; }
     /// Offers these words in the completion of shells, without restricting the value.
-    flag& suggestions(std::vector<std::string> words);
+    flag& suggestions(std::vector<std::string> words) { return suggestions_ = std::move(words), *this; }
     /// Numbers: rejects values outside [least, most]. Lists: each element; not applied to sizes in bytes and intervals.
-    flag& range(double least, double most = std::numeric_limits<double>::infinity());
+    flag& range(double least, double most = std::numeric_limits<double>::infinity()) {
+        return least_ = least, most_ = most, *this;
+    }
     /// Rejects a command line (and configuration file) without it.
-    flag& required();
+    flag& required() { return required_ = true, *this; }
     /// Takes `least` to `most` words instead of one word with commas: `--features-csr A B [C]`.
-    flag& words(int least, int most);
+    flag& words(int least, int most) { return split_ = false, fewest_ = least, most_words_ = most, repeatable(); }
     /// Marks a flag of this call only (`--resume`): neither written to config.toml nor hashed.
-    flag& transient();
+    flag& transient() { return transient_ = true, *this; }
     /// Marks a flag that does not change the result: written to config.toml, but not hashed; a resumed run may change
     /// it.
-    flag& neutral();
+    flag& neutral() { return neutral_ = true, *this; }
     /// Adds an earlier name of the flag: accepted for one release, with a warning.
-    flag& formerly(std::string name);
+    flag& formerly(std::string name) { return former_name_ = std::move(name), *this; }
     /// Adds an earlier spelling of the value `now`: accepted for one release, with a warning.
-    flag& formerly(std::string value, std::string now);
+    flag& formerly(std::string value, std::string now) {
+        return former_values_.emplace(std::move(value), std::move(now)), *this;
+    }
     /// Marks a flag that runs of earlier versions did not have: they keep their hash, since it is not hashed while
     /// absent or `usual`.
-    flag& added_later(nlohmann::ordered_json usual = nullptr);
+    flag& added_later(nlohmann::ordered_json usual = nullptr) {
+        return added_later_ = true, usual_ = std::move(usual), *this;
+    }
     /// Takes a list in several parts too: `--name A --name B` is `--name A,B`.
-    flag& repeatable();
+    flag& repeatable() { return repeatable_ = true, *this; }
     /// Positional arguments: accepts `--name VALUE` as well.
-    flag& also_by_name();
+    flag& also_by_name() { return also_by_name_ = true, *this; }
     /// Hides the flag from the help.
-    flag& hidden();
+    flag& hidden() { return hidden_ = true, *this; }
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; } ///< without the dashes
     /// True if the command line or the configuration file set it.
@@ -77,6 +82,8 @@ private:
     friend class command;
     friend class command_line;
 
+    /// Returns its name in messages: "--dim", "DATASET".
+    [[nodiscard]] std::string shown_name() const { return positional_ ? value_name_ : "--" + name_; }
     void assign(const std::vector<std::string>& words, const std::string& place);
     [[nodiscard]] bool changes_result() const noexcept { return !transient_ && !neutral_; }
     /// Returns the help's text for the default.
@@ -94,9 +101,8 @@ private:
     bool added_later_ = false, also_by_name_ = false;
     nlohmann::ordered_json usual_;
     bool path_ = false;
-    bool given_ = false, split_ = true;
-    std::size_t fewest_ = 0; ///< minimum number of values of a list
-    CLI::Option* option_ = nullptr;
+    bool given_ = false, split_ = true, repeatable_ = false;
+    int fewest_ = 0, most_words_ = 1; ///< values of a list, words after the flag
     std::function<void(const std::vector<std::string>&)> read_;
     std::function<nlohmann::ordered_json()> write_;
 };
@@ -108,36 +114,36 @@ private:
 class command {
 public:
     /// Starts a group in the help: flags added after this call appear under `title`.
-    command& group(std::string title);
+    command& group(std::string title) { return group_ = std::move(title), *this; }
 
     /// Adds `--name VALUE`. Booleans, absent or not, are spelled `--name`, `--no-name`, `--name=BOOL` or `--name BOOL`,
     /// with one of true, false, on, off, 1, 0.
     template <class T>
     flag& option(const std::string& name, T& value, std::string help) {
-        flag& added = bind(value);
-        return add(added, name, std::move(help),
-            std::is_same_v<typename without_optional<T>::type, bool> ? kind::boolean : kind::option);
+        return add(name, value, std::move(help), false);
     }
     /// Adds the next positional argument, NAME in the help and `name` in a configuration file. A list takes one word or
     /// more; required, unless the variable is an `std::optional`.
     template <class T>
     flag& positional(const std::string& name, T& value, std::string help) {
-        flag& added = bind(value);
+        flag& added = add(name, value, std::move(help), true);
         added.required_ = !added.write_().is_null();
-        return add(added, name, std::move(help), kind::positional);
+        return added;
     }
 
     /// Keeps the place of a flag that earlier versions had: their runs, whose files name it with that value, keep their
     /// hash. Files with another value are refused, as is `--name`.
-    command& removed(const std::string& name, nlohmann::ordered_json value);
+    command& removed(const std::string& name, nlohmann::ordered_json value) {
+        return removed_[name] = std::move(value), *this;
+    }
 
     /// Names the flags of the short help, `--help`, besides required ones; without this call it shows all flags.
     /// `--help-all` always does. `help` throws `std::logic_error` for a name that no flag has.
-    command& common(std::vector<std::string> names);
+    command& common(std::vector<std::string> names) { return common_ = std::move(names), *this; }
     /// Lets the command itself compare --memory with the machine.
-    command& judges_memory();
+    command& judges_memory() { return judges_memory_ = true, *this; }
     /// Adds a complete command line to the help.
-    command& example(std::string line);
+    command& example(std::string line) { return examples_.push_back(std::move(line)), *this; }
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     /// Returns the flag of that name. Throws `std::out_of_range` if there is none.
@@ -174,7 +180,6 @@ public:
 
 private:
     friend class command_line;
-    enum class kind { option, boolean, positional };
     enum class request { run, help, all_help };
 
     command(std::string program, std::string name, std::string description, std::function<exit_code(command&)> body);
@@ -184,12 +189,11 @@ private:
     [[nodiscard]] flag* find_former(std::string_view name) const;
 
     template <class T>
-    flag& bind(T& value) {
-        flags_.push_back(std::make_unique<flag>());
-        flag& added = *flags_.back();
+    flag& add(const std::string& name, T& value, std::string help, bool positional) {
+        flag& added = append(name, std::move(help), positional, flag_type<T>::name);
         added.list_ = is_list<T>;
         added.path_ = is_path<T>;
-        added.value_name_ = flag_type<T>::name;
+        added.boolean_ = std::is_same_v<typename without_optional<T>::type, bool>;
         added.write_ = [&value] { return flag_type<T>::write(value); };
         added.read_ = [&value](const std::vector<std::string>& words) {
             if constexpr (is_list<T>) {
@@ -202,7 +206,8 @@ private:
         return added;
     }
 
-    flag& add(flag& added, const std::string& name, std::string help, kind what);
+    /// Adds a flag that is bound to nothing yet.
+    flag& append(const std::string& name, std::string help, bool positional, const char* value_name);
     /// Replaces former names by present ones, and each spelling of a Boolean by `--name=BOOL`.
     void normalize(std::vector<std::string>& arguments) const;
     /// Warns of a `--memory` beyond what the system grants; throws `gneiss::error` (over_budget) for more than the
@@ -216,7 +221,6 @@ private:
     void check_required() const;
     [[nodiscard]] flag* find(std::string_view name) const;
 
-    CLI::App app_;
     std::string program_, name_, description_, group_;
     std::optional<std::filesystem::path> config_path_, run_config_path_;
     std::vector<std::unique_ptr<flag>> flags_;

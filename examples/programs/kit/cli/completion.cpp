@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "kit/cli/machine.hpp"
+
 namespace programs {
 namespace {
 
@@ -14,12 +16,6 @@ std::string function_name(std::string_view program) {
     std::string name = "_" + std::string(program);
     std::ranges::replace(name, '-', '_');
     return name;
-}
-
-std::string shell_quoted(std::string_view text) {
-    std::string result = "'";
-    for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return result + "'";
 }
 
 std::string with_backslashes(std::string_view text, std::string_view special) {

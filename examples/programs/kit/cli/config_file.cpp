@@ -16,6 +16,9 @@ bool is_bare(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
+/// Characters that a text in quotes has as a backslash and a letter, and these letters.
+constexpr std::string_view special = "\"\\\n\r\t\b\f", letters = "\"\\nrtbf";
+
 /// A cursor over the text that tracks its position.
 class reader {
 public:
@@ -104,11 +107,10 @@ private:
                 value += c;
                 continue;
             }
-            static constexpr std::string_view names = "\"\\nrtbf", meant = "\"\\\n\r\t\b\f";
-            const auto which = at_end() ? std::string_view::npos : names.find(peek());
+            const auto which = at_end() ? std::string_view::npos : letters.find(peek());
             if (which == std::string_view::npos) fail("unknown escape in a text");
             take();
-            value += meant[which];
+            value += special[which];
         }
     }
     [[noreturn]] void fail(const std::string& what) const {
@@ -125,9 +127,8 @@ std::string scalar_to_toml(const nlohmann::ordered_json& value) {
     if (!value.is_string()) return value.dump();
     std::string text = "\"";
     for (const char c : value.get_ref<const std::string&>()) {
-        static constexpr std::string_view special = "\"\\\n\r\t\b\f", names = "\"\\nrtbf";
         if (const auto which = special.find(c); which != std::string_view::npos)
-            text += {'\\', names[which]};
+            text += {'\\', letters[which]};
         else
             text += c;
     }

@@ -250,12 +250,15 @@ device_bytes bytes_moved() {
     return {of("read_bytes"), of("write_bytes")};
 }
 
+std::string shell_quoted(std::string_view text) {
+    std::string quoted = "'";
+    for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return quoted + '\'';
+}
+
 std::string shell_word(const std::string& word) {
     constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
-    if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
-    std::string text = "'";
-    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return text + '\'';
+    return word.empty() || word.find_first_not_of(plain) != std::string::npos ? shell_quoted(word) : word;
 }
 
 std::string command_text(const fs::path& root) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace programs {
 
@@ -58,6 +59,8 @@ struct device_bytes {
 /// Returns the number of page faults that waited for I/O: pages of mapped files that were not in the page cache.
 [[nodiscard]] std::uint64_t major_page_faults();
 
+/// Returns text in quotes as a shell reads it.
+[[nodiscard]] std::string shell_quoted(std::string_view text);
 /// Returns a word as a shell reads it: in quotes if it needs them.
 [[nodiscard]] std::string shell_word(const std::string& word);
 /// Returns the command line of this process as a shell reads it, the program by its file name; empty if the system does

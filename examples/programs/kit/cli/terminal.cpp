@@ -59,6 +59,13 @@ struct live_lines {
     }
 };
 
+/// Prints text in place of live lines, or passes it to the call's observer.
+void print(std::string_view text, std::FILE* to) {
+    if (command_call* const call = command_call::current()) return call->message(text);
+    live_lines::of_process().clear();
+    std::fwrite(text.data(), 1, text.size(), to);
+}
+
 struct warning_list {
     std::mutex mutex{};
     std::vector<std::string> texts{};
@@ -124,31 +131,13 @@ std::string visible(std::string_view text, std::string_view keep) {
     return shown;
 }
 
-void print_text(std::string_view text) {
-    const std::string shown = visible(text, "\t\n");
-    if (command_call* const call = command_call::current()) return call->message(shown);
-    live_lines::of_process().clear();
-    std::fwrite(shown.data(), 1, shown.size(), stdout);
-}
-
-void print_data(std::string_view data) {
-    if (command_call* const call = command_call::current()) return call->message(data);
-    live_lines::of_process().clear();
-    std::fwrite(data.data(), 1, data.size(), stdout);
-}
-
-void print_note(std::string_view text) {
-    const std::string shown = visible(text, "\t\n") + '\n';
-    if (command_call* const call = command_call::current()) return call->message(shown);
-    live_lines::of_process().clear();
-    std::fwrite(shown.data(), 1, shown.size(), stderr);
-}
+void print_text(std::string_view text) { print(visible(text, "\t\n"), stdout); }
+void print_data(std::string_view data) { print(data, stdout); }
+void print_note(std::string_view text) { print(visible(text, "\t\n") + '\n', stderr); }
 
 void print_warning(std::string_view text) {
     if (command_call* const call = command_call::current()) return call->warn(text);
-    live_lines::of_process().clear();
-    const std::string line = warning_line(text, shows_color(STDERR_FILENO)) + '\n';
-    std::fwrite(line.data(), 1, line.size(), stderr);
+    print(warning_line(text, shows_color(STDERR_FILENO)) + '\n', stderr);
 }
 
 std::vector<std::string> given_warnings() {
@@ -167,6 +156,25 @@ std::string_view truncated(std::string_view text, std::size_t width) {
     for (std::size_t i = 0; i < text.size(); ++i)
         if (starts_character(text[i]) && seen++ == width) return text.substr(0, i);
     return text;
+}
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t most, std::size_t indent) {
+    std::vector<std::string> lines(1);
+    for (std::size_t from = 0; from < text.size();) {
+        const std::size_t least = most - indent, room = lines.size() > 1 ? least : most;
+        std::size_t end = std::min(text.find(' ', from), text.size());
+        if (columns_of(text.substr(from, end - from)) > least) {
+            while (columns_of(text.substr(from, end - from)) > least) --end;
+            while (!starts_character(text[end])) ++end;
+            if (const auto joint = text.substr(from, end - from).find_last_of("-_/"); joint + 1 > least / 2)
+                end = from + joint + 1;
+        }
+        const std::string_view word = text.substr(from, end - from);
+        if (!lines.back().empty() && columns_of(lines.back()) + 1 + columns_of(word) > room) lines.emplace_back();
+        lines.back().append(lines.back().empty() ? "" : " ").append(word);
+        from = end + (end < text.size() && text[end] == ' ');
+    }
+    return lines;
 }
 
 std::string fitted(std::string_view text, std::size_t width) {

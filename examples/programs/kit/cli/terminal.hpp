@@ -56,6 +56,10 @@ void print_warning(std::string_view text);
 /// Returns the first `width` characters of `text` (UTF-8, one column each).
 [[nodiscard]] std::string_view truncated(std::string_view text, std::size_t width);
 
+/// Breaks text into lines of at most `most` > 0 characters: between words, and words that are longer anywhere. Lines
+/// after the first have `indent` characters fewer.
+[[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t most, std::size_t indent = 0);
+
 /// Returns the fields of `text`, which two blanks separate, that fit into `width` columns: the first come first, and
 /// one that does not fit is left out. Only the first is cut if it is longer itself.
 [[nodiscard]] std::string fitted(std::string_view text, std::size_t width);

@@ -11,6 +11,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 
+#include "kit/cli/terminal.hpp"
 #include "kit/cli/units.hpp"
 #include "kit/report/run_directory.hpp"
 
@@ -177,30 +178,6 @@ private:
 
 double width_of(extent of) { return of == extent::narrow ? 330 : of == extent::medium ? 560 : 1140; }
 
-/// Returns the characters of UTF-8: bytes that continue one do not count.
-std::size_t length(std::string_view text) {
-    return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
-/// Breaks text into lines of at most `most` > 0 characters: between words, and words that are longer anywhere.
-std::vector<std::string> wrapped(std::string_view text, std::size_t most) {
-    std::vector<std::string> lines(1);
-    for (std::size_t from = 0; from < text.size();) {
-        std::size_t end = std::min(text.find(' ', from), text.size());
-        if (length(text.substr(from, end - from)) > most) {
-            while (length(text.substr(from, end - from)) > most) --end;
-            while ((text[end] & 0xc0) == 0x80) ++end;
-            if (const auto joint = text.substr(from, end - from).find_last_of("-_/"); joint + 1 > most / 2)
-                end = from + joint + 1;
-        }
-        const std::string_view word = text.substr(from, end - from);
-        if (!lines.back().empty() && length(lines.back()) + 1 + length(word) > most) lines.emplace_back();
-        lines.back().append(lines.back().empty() ? "" : " ").append(word);
-        from = end + (end < text.size() && text[end] == ' ');
-    }
-    return lines;
-}
-
 /// A name next to its color.
 struct legend_entry {
     std::string name;
@@ -328,7 +305,7 @@ private:
         double x = margin;
         if (!entries.empty()) y += line_height;
         for (const legend_entry& entry : entries) {
-            const double wide = 20 + glyph * static_cast<double>(length(entry.name)) + 12;
+            const double wide = 20 + glyph * static_cast<double>(columns_of(entry.name)) + 12;
             if (x > margin && x + wide > width_) x = margin, y += line_height;
             out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{}\"/>", x,
                 y - 10, color(entry.color));
@@ -442,7 +419,7 @@ std::vector<end_label> labels_of(const line_chart& chart, extent width) {
 double side_of(const std::vector<end_label>& labels) {
     std::size_t longest = 0;
     for (const end_label& label : labels)
-        for (const std::string& line : label.lines) longest = std::max(longest, length(line));
+        for (const std::string& line : label.lines) longest = std::max(longest, columns_of(line));
     return labels.empty() ? right : 36 + name_glyph * static_cast<double>(longest);
 }
 
