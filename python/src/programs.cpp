@@ -3,13 +3,13 @@
 
 #include <stdexcept>
 
-#include "armada/commands.hpp"
+#include "armada/program.hpp"
 #include "data/commands.hpp"
-#include "ginex/commands.hpp"
-#include "hanoi/commands.hpp"
-#include "joestar/commands.hpp"
-#include "marius/commands.hpp"
-#include "mariusgnn/commands.hpp"
+#include "ginex/program.hpp"
+#include "hanoi/program.hpp"
+#include "joestar/program.hpp"
+#include "marius/program.hpp"
+#include "mariusgnn/program.hpp"
 
 namespace gneiss_python {
 

@@ -10,15 +10,15 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include "armada/train.hpp"
+#include "armada/program.hpp"
 #include "errors.hpp"
-#include "ginex/train.hpp"
-#include "hanoi/train.hpp"
-#include "joestar/train.hpp"
+#include "ginex/program.hpp"
+#include "hanoi/program.hpp"
+#include "joestar/program.hpp"
 #include "kit/cli/command_call.hpp"
 #include "kit/report/records.hpp"
-#include "marius/train.hpp"
-#include "mariusgnn/train.hpp"
+#include "marius/program.hpp"
+#include "mariusgnn/program.hpp"
 #include "module.hpp"
 #include "observer.hpp"
 #include "programs.hpp"

@@ -26,12 +26,12 @@
 #include <gneiss/core/detail/sanitizer.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
-#include "armada/train.hpp"
-#include "ginex/train.hpp"
-#include "hanoi/train.hpp"
-#include "joestar/train.hpp"
-#include "marius/train.hpp"
-#include "mariusgnn/train.hpp"
+#include "armada/program.hpp"
+#include "ginex/program.hpp"
+#include "hanoi/program.hpp"
+#include "joestar/program.hpp"
+#include "marius/program.hpp"
+#include "mariusgnn/program.hpp"
 #include "support/program.hpp"
 
 namespace test_programs_in_process {

@@ -7,10 +7,10 @@
 
 #include <gneiss/core/error.hpp>
 
-#include "commands.hpp"
 #include "kit/cli/command_line.hpp"
 #include "kit/cli/dataset_path.hpp"
 #include "kit/run/engine.hpp"
+#include "program.hpp"
 
 namespace armada {
 

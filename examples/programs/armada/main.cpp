@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "commands.hpp"
 #include "kit/run/program.hpp"
+#include "program.hpp"
 
 /// gneiss-armada: GNNs for node classification, trained from the batches of workers that hold partitions (Armada
 /// sections 3 and 5).

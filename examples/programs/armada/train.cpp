@@ -17,7 +17,6 @@
 
 #include "actors.hpp"
 #include "cluster.hpp"
-#include "commands.hpp"
 #include "driver.hpp"
 #include "kit/cli/exit_codes.hpp"
 #include "kit/cli/sha256.hpp"
@@ -31,7 +30,7 @@
 #include "kit/run/plan.hpp"
 #include "kit/run/refused_plan.hpp"
 #include "kit/run/train.hpp"
-#include "train.hpp"
+#include "program.hpp"
 
 namespace armada {
 
@@ -338,6 +337,9 @@ trainers::run_result train(const options& flags, trainers::run_events events, co
     return trainers::run_trainer<run>(flags, std::move(events), stop);
 }
 
-void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }
+void add_commands(programs::command_line& to) {
+    trainers::add_train<run>(to, "Trains a GNN for node classification.");
+    trainers::add_node_classification_commands<options>(to, program);
+}
 
 } // namespace armada

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "commands.hpp"
 #include "kit/run/program.hpp"
+#include "program.hpp"
 
 /// gneiss-ginex: GNNs for node classification and link prediction, with adjacency and features on disk, trained as in
 /// Ginex (VLDB'22): superbatches are sampled ahead, so the feature cache is Belady's.

@@ -12,19 +12,19 @@
 #include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/train/trainers/ginex.hpp>
 
-#include "commands.hpp"
 #include "kit/cli/machine.hpp"
 #include "kit/gnn/epoch_shape.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/neighbor_store.hpp"
+#include "kit/gnn/node_classification_commands.hpp"
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/run/candidates.hpp"
 #include "kit/run/engine.hpp"
 #include "kit/run/link_evaluation.hpp"
 #include "kit/run/refused_plan.hpp"
 #include "kit/run/train.hpp"
+#include "program.hpp"
 #include "stores.hpp"
-#include "train.hpp"
 #include "training_plan.hpp"
 
 namespace ginex {
@@ -426,8 +426,9 @@ trainers::run_result train(const options& flags, trainers::run_events events, co
     return trainers::run_trainer<run>(flags, std::move(events), stop);
 }
 
-void add_train(programs::command_line& to) {
+void add_commands(programs::command_line& to) {
     trainers::add_train<run>(to, "Trains a GNN for node classification or link prediction.");
+    trainers::add_node_classification_commands<options>(to, program);
 }
 
 } // namespace ginex

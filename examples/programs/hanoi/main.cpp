@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "commands.hpp"
 #include "kit/run/program.hpp"
+#include "program.hpp"
 
 /// gneiss-hanoi: GNNs for node classification on graphs larger than memory, trained on macro-batches of partitions with
 /// pinned hubs (Hanoi, thesis, ch. 4).

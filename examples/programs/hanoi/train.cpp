@@ -14,7 +14,6 @@
 #include <gneiss/train/macro_batch_reuse.hpp>
 #include <gneiss/train/trainers/hanoi.hpp>
 
-#include "commands.hpp"
 #include "io_cost.hpp"
 #include "kit/cli/exit_codes.hpp"
 #include "kit/cli/machine.hpp"
@@ -28,7 +27,7 @@
 #include "kit/run/engine.hpp"
 #include "kit/run/train.hpp"
 #include "preprocessing.hpp"
-#include "train.hpp"
+#include "program.hpp"
 #include "training_plan.hpp"
 
 namespace hanoi {
@@ -333,6 +332,9 @@ trainers::run_result train(const options& flags, trainers::run_events events, co
     return trainers::run_trainer<run>(flags, std::move(events), stop);
 }
 
-void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }
+void add_commands(programs::command_line& to) {
+    trainers::add_train<run>(to, "Trains a GNN for node classification.");
+    trainers::add_node_classification_commands<options>(to, program);
+}
 
 } // namespace hanoi

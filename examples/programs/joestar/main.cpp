@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "commands.hpp"
 #include "kit/run/program.hpp"
+#include "program.hpp"
 
 /// gneiss-joestar: GNNs for node classification, trained as in Joestar: neighborhoods are sampled for large batches
 /// ahead, and batches within them.

@@ -18,16 +18,16 @@
 #include <gneiss/train/trainers/ginex.hpp>
 #include <gneiss/train/trainers/joestar.hpp>
 
-#include "commands.hpp"
 #include "kit/gnn/epoch_shape.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/neighbor_store.hpp"
+#include "kit/gnn/node_classification_commands.hpp"
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/engine.hpp"
 #include "kit/run/train.hpp"
 #include "partitions.hpp"
-#include "train.hpp"
+#include "program.hpp"
 #include "training_plan.hpp"
 
 namespace joestar {
@@ -365,6 +365,9 @@ trainers::run_result train(const options& flags, trainers::run_events events, co
     return trainers::run_trainer<run>(flags, std::move(events), stop);
 }
 
-void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }
+void add_commands(programs::command_line& to) {
+    trainers::add_train<run>(to, "Trains a GNN for node classification.");
+    trainers::add_node_classification_commands<options>(to, program);
+}
 
 } // namespace joestar

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "commands.hpp"
+#include "program.hpp"
 
 #include <memory>
 
@@ -81,8 +81,6 @@ programs::exit_code export_run(const export_flags& flags) {
     return programs::exit_code::done;
 }
 
-} // namespace
-
 void add_eval(programs::command_line& to) {
     const auto flags = std::make_shared<trainers::eval_flags>();
     programs::command& command = to.add(
@@ -118,8 +116,9 @@ void add_export(programs::command_line& to) {
     command.example("gneiss-marius export runs/mine --out embeddings");
 }
 
-void add_commands(programs::command_line& to) {
-    add_train(to);
+} // namespace
+
+void add_run_commands(programs::command_line& to) {
     add_eval(to);
     add_predict(to);
     add_export(to);

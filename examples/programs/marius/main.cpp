@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "commands.hpp"
 #include "kit/run/program.hpp"
+#include "program.hpp"
 
 /// gneiss-marius: node and relation embeddings for link prediction, trained out of core as in Marius (OSDI'21): a
 /// partition buffer, a buffer-aware order of edge buckets, a pipeline with bounded staleness.

@@ -6,7 +6,6 @@
 
 #include <gneiss/storage/edge/bucket_reader.hpp>
 
-#include "commands.hpp"
 #include "kit/cli/machine.hpp"
 #include "kit/report/best_state.hpp"
 #include "kit/run/candidates.hpp"
@@ -18,7 +17,7 @@
 #include "kit/run/training_observer.hpp"
 #include "kit/run/warm_start.hpp"
 #include "options.hpp"
-#include "train.hpp"
+#include "program.hpp"
 
 namespace marius {
 
@@ -425,8 +424,9 @@ trainers::run_result train(const options& flags, trainers::run_events events, co
     return trainers::run_trainer<run>(flags, std::move(events), stop);
 }
 
-void add_train(programs::command_line& to) {
+void add_commands(programs::command_line& to) {
     trainers::add_train<run>(to, "Trains embeddings of a dataset's nodes and relations.");
+    add_run_commands(to);
 }
 
 } // namespace marius

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "commands.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/engine.hpp"
 #include "kit/run/row_store.hpp"
 #include "kit/run/run_flags.hpp"
+#include "program.hpp"
 
 namespace marius {
 

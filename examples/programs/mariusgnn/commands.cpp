@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "commands.hpp"
+#include "program.hpp"
 
 #include <memory>
 #include <utility>
@@ -173,8 +173,6 @@ programs::exit_code export_run(const export_flags& flags) {
     return programs::exit_code::done;
 }
 
-} // namespace
-
 void add_eval(programs::command_line& to) {
     const auto flags = std::make_shared<eval_flags>();
     programs::command& command =
@@ -222,8 +220,9 @@ void add_export(programs::command_line& to) {
     command.example("gneiss-mariusgnn export runs/mine --out embeddings");
 }
 
-void add_commands(programs::command_line& to) {
-    add_train(to);
+} // namespace
+
+void add_run_commands(programs::command_line& to) {
     add_eval(to);
     add_predict(to);
     add_export(to);

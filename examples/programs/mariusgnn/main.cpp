@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "commands.hpp"
 #include "kit/run/program.hpp"
+#include "program.hpp"
 
 /// gneiss-mariusgnn: GNNs for link prediction and node classification, trained out of core as in MariusGNN
 /// (EuroSys'23): the graph and embeddings of some partitions in a buffer, DENSE samples, COMET's order.

@@ -16,7 +16,6 @@
 #include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/train/trainers/mariusgnn.hpp>
 
-#include "commands.hpp"
 #include "device.hpp"
 #include "graph.hpp"
 #include "inference.hpp"
@@ -37,7 +36,7 @@
 #include "kit/run/training_observer.hpp"
 #include "kit/run/warm_start.hpp"
 #include "network.hpp"
-#include "train.hpp"
+#include "program.hpp"
 #include "trained_model.hpp"
 #include "training_plan.hpp"
 
@@ -646,8 +645,9 @@ trainers::run_result train(const options& flags, trainers::run_events events, co
     return trainers::run_trainer<run>(flags, std::move(events), stop);
 }
 
-void add_train(programs::command_line& to) {
+void add_commands(programs::command_line& to) {
     trainers::add_train<run>(to, "Trains a GNN for link prediction or node classification.");
+    add_run_commands(to);
 }
 
 } // namespace mariusgnn

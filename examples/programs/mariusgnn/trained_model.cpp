@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "commands.hpp"
 #include "kit/cli/dataset_path.hpp"
 #include "kit/gnn/node_classification_predictions.hpp"
 #include "kit/run/checkpoint.hpp"
@@ -13,6 +12,7 @@
 #include "kit/run/link_evaluation.hpp"
 #include "kit/run/row_store.hpp"
 #include "kit/run/run_flags.hpp"
+#include "program.hpp"
 #include "training_plan.hpp"
 
 namespace mariusgnn {

@@ -3,11 +3,18 @@
 
 #include <stop_token>
 
+#include "kit/cli/command_line.hpp"
 #include "kit/run/run_events.hpp"
 #include "kit/run/run_result.hpp"
 #include "options.hpp"
 
 namespace ginex {
+
+inline constexpr const char* program = "gneiss-ginex";
+inline constexpr const char* purpose = "Trains GNNs on graphs and features larger than memory (Ginex).";
+
+/// Adds all commands to the program.
+void add_commands(programs::command_line& to);
 
 /// Trains a GNN for node classification by superbatches.
 /// This is `gneiss-ginex train` as a function, see `trainers::run_trainer`.
