@@ -195,7 +195,7 @@ std::string table_of(
         titles.push_back(column.title);
         for (std::size_t i = 0; i < runs.size(); ++i) rows[i].push_back({values[i]});
     }
-    return titles.size() == 1 ? "" : page::table_box(title, page::table(titles, rows, true), page::span::all);
+    return titles.size() == 1 ? "" : page::table_box(title, titles, rows, page::span::all, false, true);
 }
 
 /// Returns the epochs of a run, and how many it was to have if it has not ended by itself.

@@ -500,7 +500,9 @@ TEST_CASE("every command of a block is found, and one that fails is reported wit
     CHECK(commands_of(shown).size() == 2);
     const auto wrong = shop.failures(shown, "page.md");
     REQUIRE(wrong.size() == 1);
-    CHECK(starts(wrong[0], "page.md:6: gneiss-data verify data/likes\ndoes not print: no such line\n"));
+    CHECK(starts(wrong[0],
+        "page.md:6: gneiss-data verify data/likes\n"
+        "does not print: no such line\n"));
     CHECK(without_figures("  p:libc6   1.25 MiB") == without_figures("a:amd64 3 GiB"));
 }
 

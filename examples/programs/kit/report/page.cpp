@@ -105,10 +105,27 @@ std::string save_links(const std::string& title, const std::string& svg, const s
 
 std::string file_link(std::string_view name) { return fmt::format("<a href=\"{0}\">{0}</a>", escaped(name)); }
 
-std::string table(const std::vector<std::string>& titles, const std::vector<std::vector<cell>>& rows, bool stacks) {
-    std::string html = titles.empty() ? "<table class=\"plain\">\n"
-        : stacks                      ? "<table class=\"stacks\">\n"
-                                      : "<table>\n";
+std::string cards(const std::vector<card>& all) {
+    std::string html = "<div class=\"cards\">\n";
+    for (const card& each : all) {
+        html += fmt::format("<div class=\"card\"><span>{}</span><b>{}</b><span>{}</span>", escaped(each.title),
+            escaped(each.value), escaped(each.note));
+        if (each.meter >= 0)
+            html += fmt::format("<div class=\"meter{}\"><i style=\"width:{:.1f}%\"></i></div>",
+                each.meter > 1 ? " over" : "", std::min(each.meter, 1.0) * 100);
+        html += "</div>\n";
+    }
+    return html + "</div>\n";
+}
+
+std::string table_box(const std::string& title, const std::vector<std::string>& titles,
+    const std::vector<std::vector<cell>>& rows, span over, bool tall, bool stacks) {
+    if (rows.empty()) return "";
+    std::string html = fmt::format("<div class=\"box table{}{}\"><h3>{}</h3>\n<table{}>\n",
+        over == span::all ? " all" : "", tall ? " tall" : "", escaped(title),
+        titles.empty() ? " class=\"plain\""
+            : stacks   ? " class=\"stacks\""
+                       : "");
     if (!titles.empty()) {
         html += "<tr>";
         for (const std::string& title : titles) html += "<th>" + escaped(title) + "</th>";
@@ -126,25 +143,7 @@ std::string table(const std::vector<std::string>& titles, const std::vector<std:
         }
         html += "</tr>\n";
     }
-    return html + "</table>\n";
-}
-
-std::string cards(const std::vector<card>& all) {
-    std::string html = "<div class=\"cards\">\n";
-    for (const card& each : all) {
-        html += fmt::format("<div class=\"card\"><span>{}</span><b>{}</b><span>{}</span>", escaped(each.title),
-            escaped(each.value), escaped(each.note));
-        if (each.meter >= 0)
-            html += fmt::format("<div class=\"meter{}\"><i style=\"width:{:.1f}%\"></i></div>",
-                each.meter > 1 ? " over" : "", std::min(each.meter, 1.0) * 100);
-        html += "</div>\n";
-    }
-    return html + "</div>\n";
-}
-
-std::string table_box(const std::string& title, const std::string& table, span over, bool tall) {
-    return fmt::format("<div class=\"box table{}{}\"><h3>{}</h3>\n{}</div>\n", over == span::all ? " all" : "",
-        tall ? " tall" : "", escaped(title), table);
+    return html + "</table>\n</div>\n";
 }
 
 std::string section(const std::string& title, const std::string& boxes) {

@@ -17,11 +17,6 @@ struct cell {
     bool words = false;   ///< long text that may wrap
 };
 
-/// Returns a table. Without `titles`, its rows are names and values.
-/// \param stacks  on a narrow screen, each row becomes a list of its titles and values
-[[nodiscard]] std::string table(
-    const std::vector<std::string>& titles, const std::vector<std::vector<cell>>& rows, bool stacks = false);
-
 /// A figure of the summary at the head of a page.
 struct card {
     std::string title, value, note;
@@ -43,10 +38,12 @@ template <class Chart>
 }
 /// Returns a link to a file next to the page.
 [[nodiscard]] std::string file_link(std::string_view name);
-/// Returns a box with a table. A table that is wider than the box scrolls inside it.
-/// \param tall  the table may have many rows, and scrolls
-[[nodiscard]] std::string table_box(
-    const std::string& title, const std::string& table, span over = span::column, bool tall = false);
+/// Returns a box with a table, empty without rows. Without `titles`, rows are names and values. A table that is wider
+/// than the box scrolls inside it.
+/// \param tall    the table may have many rows, and scrolls
+/// \param stacks  on a narrow screen, each row becomes a list of its titles and values
+[[nodiscard]] std::string table_box(const std::string& title, const std::vector<std::string>& titles,
+    const std::vector<std::vector<cell>>& rows, span over = span::column, bool tall = false, bool stacks = false);
 /// Returns a titled grid of boxes; empty if there are none.
 [[nodiscard]] std::string section(const std::string& title, const std::string& boxes);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 
 #include <fmt/format.h>
@@ -88,6 +89,18 @@ std::string attributes_of(std::string_view kind) {
     return text;
 }
 
+std::string number_text(double value) {
+    return value == std::floor(value) && std::abs(value) < 1e6 ? fmt::format("{:.0f}", value)
+                                                               : fmt::format("{:.4g}", value);
+}
+/// By quantity: the unit of base values, for a column's title, and the text of a value.
+struct quantity_text {
+    std::string_view unit;
+    std::string (*text)(double);
+};
+constexpr quantity_text quantities[] = {{"", number_text}, {"", human_count}, {" (bytes)", human_bytes},
+    {" (bytes/s)", human_bandwidth}, {" (s)", human_seconds}, {" (fraction)", human_percent}};
+
 /// Values are divided by `divisor`; the axis shows `unit`.
 struct scale {
     double divisor = 1;
@@ -121,10 +134,25 @@ std::string tick_text(double value, double step) {
     return fmt::format("{:.{}f}", value, decimals);
 }
 
+/// The least and the largest of some values.
+struct extremes {
+    double least = infinity, most = -infinity;
+    void add(double value) { least = std::min(least, value), most = std::max(most, value); }
+};
+
+/// Returns the length of the longest text of items.
+template <class Items, class Text>
+std::size_t longest(const Items& items, Text text) {
+    std::size_t most = 0;
+    for (const auto& item : items) most = std::max<std::size_t>(most, std::invoke(text, item).size());
+    return most;
+}
+
 /// The layout of an axis: tick positions, tick labels, and the position of a value.
 class layout {
 public:
-    layout(const axis& from, double least, double most, std::size_t wanted) : log_(from.log) {
+    layout(const axis& from, extremes values, std::size_t wanted) : log_(from.log) {
+        auto [least, most] = values;
         if (from.least) least = *from.least;
         if (from.most) most = *from.most;
         if (!(least <= most) || (log_ && !(least > 0))) least = log_ ? 1 : 0, most = log_ ? 10 : 1;
@@ -163,11 +191,7 @@ public:
         const double at = log_ ? std::log10(value) : value;
         return std::clamp((at - least_) / (most_ - least_), 0.0, 1.0);
     }
-    [[nodiscard]] std::size_t longest() const {
-        std::size_t most = 0;
-        for (const tick& t : ticks_) most = std::max(most, t.text.size());
-        return most;
-    }
+    [[nodiscard]] std::size_t longest() const { return plot::longest(ticks_, &tick::text); }
 
 private:
     bool log_;
@@ -176,7 +200,16 @@ private:
     std::string label_;
 };
 
-double width_of(extent of) { return of == extent::narrow ? 330 : of == extent::medium ? 560 : 1140; }
+/// By extent: its class on a page, its width, the ticks of an x axis.
+struct extent_look {
+    const char* name;
+    double width;
+    std::size_t ticks;
+};
+const extent_look& look_of(extent of) {
+    static constexpr extent_look looks[] = {{"narrow", 330, 4}, {"medium", 560, 7}, {"wide", 1140, 12}};
+    return looks[static_cast<std::size_t>(of)];
+}
 
 /// A name next to its color.
 struct legend_entry {
@@ -203,7 +236,7 @@ public:
         : options_(options),
           alt_(alt),
           extent_(width),
-          width_(width_of(width)),
+          width_(look_of(width).width),
           side_(side) {
         double y = 4;
         for (const std::string& line : wrapped(title, static_cast<std::size_t>((width_ - 2 * margin) / title_glyph)))
@@ -272,6 +305,16 @@ public:
         text(margin, top_ - 11, "unit", "start", y.label());
         return left_;
     }
+    /// Draws grid, ticks and label of an x axis from `left` on, whose values are at `at(value)`.
+    template <class At>
+    void x_grid(const layout& x, double left, const At& at) {
+        left_ = left;
+        for (const auto& tick : x.ticks()) {
+            line(at(tick.value), top_, at(tick.value), floor_, tick.value == 0 ? "zero" : "grid");
+            text(at(tick.value), floor_ + 17, "tick", "middle", tick.text);
+        }
+        x_label(x.label());
+    }
     void x_label(const std::string& label) { text((left_ + end()) / 2, tall_ - 7, "unit", "middle", label); }
     void x_tick(double at, const std::string& label) {
         line(at, floor_, at, floor_ + 4, "zero");
@@ -287,9 +330,8 @@ public:
     [[nodiscard]] bool has_tips() const { return options_ == use::embedded && extent_ != extent::narrow; }
 
     [[nodiscard]] std::string finish() {
-        constexpr const char* names[] = {"narrow", "medium", "wide"};
         std::string svg = options_ == use::embedded
-            ? fmt::format("<svg class=\"plot {}\"", names[static_cast<std::size_t>(extent_)])
+            ? fmt::format("<svg class=\"plot {}\"", look_of(extent_).name)
             : fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:g}\" height=\"{:g}\" font-family=\"{}\"",
                   width_, tall_, file_fonts);
         svg +=
@@ -323,9 +365,15 @@ private:
 
 constexpr double foot = 42; ///< room of ticks and label of an x axis
 
-bool drawable(double value, const axis& on) { return std::isfinite(value) && (!on.log || value > 0); }
+/// Returns the axis with ends where the data ends, unless it has others.
+axis ending_at(axis of, extremes data, bool from_zero = false) {
+    if (of.log || !(data.least < data.most)) return of;
+    if (!of.least) of.least = from_zero ? std::min(0.0, data.least) : data.least;
+    if (!of.most) of.most = data.most;
+    return of;
+}
 
-std::size_t ticks_of(extent width) { return width == extent::narrow ? 4 : width == extent::medium ? 7 : 12; }
+bool drawable(double value, const axis& on) { return std::isfinite(value) && (!on.log || value > 0); }
 
 } // namespace
 
@@ -366,17 +414,7 @@ std::string escaped(std::string_view text) {
 }
 
 std::string text_of(double value, quantity of) {
-    if (!std::isfinite(value)) return "not a number";
-    switch (of) {
-    case quantity::bytes: return human_bytes(value);
-    case quantity::bandwidth: return human_bandwidth(value);
-    case quantity::count: return human_count(value);
-    case quantity::percent: return human_percent(value);
-    case quantity::seconds: return human_seconds(value);
-    case quantity::number: break;
-    }
-    return value == std::floor(value) && std::abs(value) < 1e6 ? fmt::format("{:.0f}", value)
-                                                               : fmt::format("{:.4g}", value);
+    return std::isfinite(value) ? quantities[static_cast<std::size_t>(of)].text(value) : "not a number";
 }
 
 tick_marks nice_ticks(double least, double most, std::size_t wanted, bool whole) {
@@ -408,7 +446,7 @@ namespace {
 std::vector<end_label> labels_of(const line_chart& chart, extent width) {
     constexpr double sample = 30; // and the gaps at its sides
     std::vector<end_label> labels;
-    const auto most = static_cast<std::size_t>((width_of(width) * .39 - sample) / name_glyph);
+    const auto most = static_cast<std::size_t>((look_of(width).width * .39 - sample) / name_glyph);
     if (chart.lines.size() > 1)
         for (std::size_t s = 0; s < chart.lines.size(); ++s)
             labels.push_back({.lines = wrapped(chart.lines[s].name, most), .series = s});
@@ -461,7 +499,7 @@ void draw_labels(canvas& out, const line_chart& chart, std::vector<end_label>& l
 } // namespace
 
 std::string svg(const line_chart& chart, use options, extent width) {
-    double x_least = infinity, x_most = -infinity, y_least = infinity, y_most = -infinity;
+    extremes across, up;
     std::map<double, double> base; // the top of the stacked areas so far, by x
     std::vector<std::vector<point>> tops(chart.lines.size());
     for (std::size_t s = 0; s < chart.lines.size(); ++s) {
@@ -470,16 +508,10 @@ std::string svg(const line_chart& chart, use options, extent width) {
             if (line.style == line_style::area && std::isfinite(p.y)) p.y = base[p.x] += p.y;
             tops[s].push_back(p);
             if (!drawable(p.x, chart.x) || !drawable(p.y, chart.y)) continue;
-            x_least = std::min(x_least, p.x), x_most = std::max(x_most, p.x);
-            y_least = std::min(y_least, p.y), y_most = std::max(y_most, p.y);
+            across.add(p.x), up.add(p.y);
         }
     }
-    axis across = chart.x;
-    if (!across.log && x_least < x_most) { // the axis ends where the data ends
-        if (!across.least) across.least = across.from_zero ? std::min(0.0, x_least) : x_least;
-        if (!across.most) across.most = x_most;
-    }
-    const layout x(across, x_least, x_most, ticks_of(width)), y(chart.y, y_least, y_most, 5);
+    const layout x(ending_at(chart.x, across, chart.x.from_zero), across, look_of(width).ticks), y(chart.y, up, 5);
     std::vector<end_label> labels = labels_of(chart, width);
     double tall = 0;
     for (const end_label& label : labels) tall += label.tall;
@@ -563,15 +595,14 @@ std::string svg(const bar_chart& chart, use options, extent width) {
     up.log = false;
     const double most = bars == 0 ? 1 : *std::ranges::max_element(total);
     if (!(most > 0) && !up.most) up.most = 1; // no axis below 0
-    const layout y(up, 0, most, 5);
+    const layout y(up, {0, most}, 5);
     std::vector<legend_entry> legend;
     for (const auto& part : chart.parts) legend.push_back({part.name, legend.size()});
     if (legend.size() == 1) legend.clear();
-    std::size_t longest = 1;
-    for (const std::string& category : chart.categories) longest = std::max(longest, category.size());
-    const double label = glyph * static_cast<double>(longest);
-    const double about =
-        (width_of(width) - right - 60) / static_cast<double>(std::max<std::size_t>(bars, 1)); // width of a bar's place
+    const double label =
+        glyph * static_cast<double>(std::max<std::size_t>(longest(chart.categories, std::identity()), 1));
+    const double about = (look_of(width).width - right - 60) /
+        static_cast<double>(std::max<std::size_t>(bars, 1)); // width of a bar's place
     const bool rises = chart.named && label + 10 > about;
     canvas out(chart.title, width, plot_height, rises ? std::min(label * slope, most_rise) + 36 : foot, options,
         alt_text(chart), legend);
@@ -605,22 +636,15 @@ std::string svg(const bar_chart& chart, use options, extent width) {
 
 std::string svg(const interval_chart& chart, use options, extent width) {
     constexpr double row = 26, cap = 5;
-    double least = infinity, most = -infinity;
-    std::size_t longest = 0;
-    for (const auto& point : chart.points) {
-        least = std::min(least, point.x - point.half), most = std::max(most, point.x + point.half);
-        longest = std::max(longest, point.name.size());
-    }
-    const layout x(chart.x, least, most, ticks_of(width));
+    extremes ends;
+    for (const auto& point : chart.points) ends.add(point.x - point.half), ends.add(point.x + point.half);
+    const layout x(chart.x, ends, look_of(width).ticks);
     canvas out(
         chart.title, width, row * static_cast<double>(chart.points.size()), foot, options, alt_text(chart), {}, false);
-    const double left = std::min(28 + glyph * static_cast<double>(longest), out.width() / 2);
+    const double left = std::min(
+        28 + glyph * static_cast<double>(longest(chart.points, &interval_chart::interval::name)), out.width() / 2);
     const auto at = [&](double value) { return left + x.share(value) * (out.end() - 8 - left); };
-    for (const auto& tick : x.ticks()) {
-        out.line(at(tick.value), out.top(), at(tick.value), out.floor(), tick.value == 0 ? "zero" : "grid");
-        out.text(at(tick.value), out.floor() + 17, "tick", "middle", tick.text);
-    }
-    out.text((left + out.end()) / 2, out.floor() + foot - 7, "unit", "middle", x.label());
+    out.x_grid(x, left, at);
     for (std::size_t i = 0; i < chart.points.size(); ++i) {
         const auto& point = chart.points[i];
         const double y = out.top() + row * (static_cast<double>(i) + 0.5), from = at(point.x - point.half),
@@ -650,7 +674,7 @@ std::string svg(const stack_chart& chart, use options, extent width) {
     axis across = chart.x;
     across.from_zero = true;
     across.most = most > 0 ? most * 1.04 : 1;
-    const layout x(across, 0, most, ticks_of(width));
+    const layout x(across, {0, most}, look_of(width).ticks);
     canvas out(chart.title, width, above + bar_tall, foot, options, alt_text(chart), {}, false);
     const double bar_top = out.top() + above;
     const auto at = [&](double value) { return 18 + x.share(value) * (out.width() - 36); };
@@ -686,44 +710,26 @@ std::string svg(const stack_chart& chart, use options, extent width) {
 }
 
 std::string name_of(doing what) {
-    switch (what) {
-    case doing::work: return "at work";
-    case doing::wait_for_input: return "waits for input";
-    case doing::wait_for_update: return "waits for updates";
-    case doing::wait_for_room: break;
-    }
-    return "waits for room";
+    constexpr const char* names[] = {"at work", "waits for input", "waits for updates", "waits for room"};
+    return names[static_cast<std::size_t>(what)];
 }
 
 std::string svg(const timeline_chart& chart, use options, extent width) {
     const double bar = 16, row = width == extent::narrow ? 38 : 24; // narrow: names are above their bars
-    double least = infinity, most = -infinity;
-    std::size_t longest = 0;
-    for (const auto& thread : chart.rows) {
-        longest = std::max(longest, thread.name.size());
+    extremes ends;
+    for (const auto& thread : chart.rows)
         for (const auto& each : thread.bars)
-            if (std::isfinite(each.from) && std::isfinite(each.to))
-                least = std::min(least, each.from), most = std::max(most, each.to);
-    }
-    axis across = chart.x;
-    if (least < most) {
-        if (!across.least) across.least = least;
-        if (!across.most) across.most = most;
-    }
-    const layout x(across, least, most, ticks_of(width));
+            if (std::isfinite(each.from) && std::isfinite(each.to)) ends.add(each.from), ends.add(each.to);
+    const layout x(ending_at(chart.x, ends), ends, look_of(width).ticks);
     std::vector<legend_entry> legend;
     for (const doing what : {doing::work, doing::wait_for_input, doing::wait_for_update, doing::wait_for_room})
         legend.push_back({name_of(what), static_cast<std::size_t>(what)});
     canvas out(chart.title, width, row * static_cast<double>(chart.rows.size()), foot, options, alt_text(chart), legend,
         false);
-    const double left =
-        width == extent::narrow ? margin : std::min(28 + glyph * static_cast<double>(longest), out.width() / 3);
+    const double names = 28 + glyph * static_cast<double>(longest(chart.rows, &timeline_chart::row::name)),
+                 left = width == extent::narrow ? margin : std::min(names, out.width() / 3);
     const auto at = [&](double value) { return left + x.share(value) * (out.end() - left); };
-    for (const auto& tick : x.ticks()) {
-        out.line(at(tick.value), out.top(), at(tick.value), out.floor(), tick.value == 0 ? "zero" : "grid");
-        out.text(at(tick.value), out.floor() + 17, "tick", "middle", tick.text);
-    }
-    out.text((left + out.end()) / 2, out.floor() + foot - 7, "unit", "middle", x.label());
+    out.x_grid(x, left, at);
     for (std::size_t i = 0; i < chart.rows.size(); ++i) {
         const double from = out.top() + row * static_cast<double>(i),
                      y = width == extent::narrow ? from + 20 : from + (row - bar) / 2;
@@ -745,21 +751,8 @@ std::string svg(const timeline_chart& chart, use options, extent width) {
 
 namespace {
 
-/// Returns the unit of base values, for a column's title.
-std::string_view unit_of(quantity of) {
-    switch (of) {
-    case quantity::bytes: return " (bytes)";
-    case quantity::bandwidth: return " (bytes/s)";
-    case quantity::seconds: return " (s)";
-    case quantity::percent: return " (fraction)";
-    case quantity::number:
-    case quantity::count: break;
-    }
-    return "";
-}
-
 std::string field(std::string_view text, quantity of = quantity::number) {
-    return csv_field(std::string(text) + std::string(unit_of(of)));
+    return csv_field(std::string(text).append(quantities[static_cast<std::size_t>(of)].unit));
 }
 std::string field(double value) { return std::isfinite(value) ? fmt::format("{:.10g}", value) : ""; }
 

@@ -91,14 +91,9 @@ struct stack_chart {
         std::string name{};
         double value = 0;
     };
-    struct mark {
-        std::string name{};
-        double value = 0;
-    };
     std::string title{};
     axis x{};
-    std::vector<part> parts{};
-    std::vector<mark> marks{};
+    std::vector<part> parts{}, marks{};
 };
 
 /// Activity of a thread, by color.

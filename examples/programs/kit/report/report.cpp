@@ -56,6 +56,31 @@ epoch_value member(std::optional<T> epoch_record::* value) {
         return e.*value ? std::optional<double>(static_cast<double>(*(e.*value))) : std::nullopt;
     };
 }
+template <class T>
+epoch_value member(T epoch_record::* value) {
+    return [value](const epoch_record& e) { return std::optional(static_cast<double>(e.*value)); };
+}
+
+template <class T>
+std::vector<std::string> names_in(const run_record& run, named<T> epoch_record::* values) {
+    std::vector<std::string> names;
+    for (const epoch_record& epoch : run.epochs)
+        for (const auto& [name, value] : epoch.*values)
+            if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    return names;
+}
+
+template <class T>
+std::optional<T> value_of(const named<T>& values, const std::string& name) {
+    const auto found = std::ranges::find(values, name, &std::pair<std::string, T>::first);
+    return found == values.end() ? std::nullopt : std::optional<T>(found->second);
+}
+
+/// Returns the value with a name.
+template <class T>
+epoch_value member(named<T> epoch_record::* values, const std::string& name) {
+    return [=](const epoch_record& e) { return value_of(e.*values, name); };
+}
 
 plot::series per_epoch(std::string name, const run_record& run, const epoch_value& value) {
     plot::series line{.name = std::move(name)};
@@ -96,21 +121,6 @@ std::vector<plot::series> not_zero(std::vector<plot::series> lines) {
         return std::ranges::all_of(line.points, [](const plot::point& p) { return p.y == 0; });
     });
     return lines;
-}
-
-template <class T>
-std::vector<std::string> names_in(const run_record& run, named<T> epoch_record::* values) {
-    std::vector<std::string> names;
-    for (const epoch_record& epoch : run.epochs)
-        for (const auto& [name, value] : epoch.*values)
-            if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-    return names;
-}
-
-template <class T>
-std::optional<T> value_of(const named<T>& values, const std::string& name) {
-    const auto found = std::ranges::find(values, name, &std::pair<std::string, T>::first);
-    return found == values.end() ? std::nullopt : std::optional<T>(found->second);
 }
 
 /// Returns the sum over the epochs that have the value; none if no epoch has it.
@@ -154,7 +164,7 @@ std::vector<page::card> summary_items(const run_record& run) {
         items.push_back({metric_title(name), metric_text(value), scope_text(run, test ? "test" : "valid")});
     if (items.empty() && !run.epochs.empty() && run.epochs.back().loss)
         items.push_back({"Loss", loss_text(*run.epochs.back().loss), "last epoch"});
-    const double training = total(run, [](const epoch_record& e) { return std::optional(e.seconds); }).value_or(0);
+    const double training = total(run, member(&epoch_record::seconds)).value_or(0);
     if (const epoch_record* best = best_epoch(run); best != nullptr && run.epochs.size() > 1)
         items.push_back({"Best epoch", fmt::format("{} of {}", best->epoch, run.epochs.back().epoch),
             fmt::format("validation {} {}", metric_title(order_of(run).of(best->valid)->first),
@@ -173,8 +183,7 @@ std::vector<page::card> summary_items(const run_record& run) {
                 .append(human_seconds(step.value("seconds", 0.0)));
         items.push_back({"Preprocessing", human_seconds(run.preprocessing.value("seconds", 0.0)), names});
     }
-    const double examples =
-        total(run, [](const epoch_record& e) { return std::optional(static_cast<double>(e.examples)); }).value_or(0);
+    const double examples = total(run, member(&epoch_record::examples)).value_or(0);
     if (training > 0 && examples > 0) items.push_back({"Speed", human_count(examples / training), "examples/s"});
     if (run.peak_rss_bytes > 0) {
         page::card memory{"Peak memory", gneiss::format_bytes(run.peak_rss_bytes), "resident"};
@@ -234,13 +243,11 @@ std::string learning(const run_record& run) {
     const std::vector<std::string> validated = names_in(run, &epoch_record::valid),
                                    trained = names_in(run, &epoch_record::train);
     for (const std::string& name : validated) {
-        metrics.push_back(
-            per_epoch(metric_title(name), run, [&](const epoch_record& e) { return value_of(e.valid, name); }));
+        metrics.push_back(per_epoch(metric_title(name), run, member(&epoch_record::valid, name)));
         metrics.back().best = better_of(name);
     }
     for (const std::string& name : trained) {
-        metrics.push_back(per_epoch(
-            metric_title(name) + " in training", run, [&](const epoch_record& e) { return value_of(e.train, name); }));
+        metrics.push_back(per_epoch(metric_title(name) + " in training", run, member(&epoch_record::train, name)));
         metrics.back().style = plot::line_style::dotted;
         metrics.back().best = better_of(name);
         if (const auto same = std::ranges::find(validated, name); same != validated.end())
@@ -294,14 +301,13 @@ std::optional<double> evaluation_seconds(const epoch_record& epoch) {
 std::string epoch_times(const run_record& run) {
     if (!total(run, evaluation_seconds)) return "";
     return plot_box(epoch_bars(run, "Time of each epoch", "elapsed",
-        {{"training", [](const epoch_record& e) { return std::optional(e.seconds); }},
-            {"evaluation", evaluation_seconds}}));
+        {{"training", member(&epoch_record::seconds)}, {"evaluation", evaluation_seconds}}));
 }
 
 std::string stage_bars(const run_record& run) {
     std::vector<bar_part> parts;
     for (const std::string& name : names_in(run, &epoch_record::stage_seconds))
-        parts.push_back({name, [name](const epoch_record& e) { return value_of(e.stage_seconds, name); }});
+        parts.push_back({name, member(&epoch_record::stage_seconds, name)});
     return parts.empty() ? "" : plot_box(epoch_bars(run, "Stage seconds per epoch", "summed over workers", parts));
 }
 
@@ -431,7 +437,7 @@ std::string io_cost_table(const run_record& run) {
                     : name.ends_with("ratio")      ? fmt::format("{:.3g}", value)
                                                    : fmt::format("{:.4g}", value)}});
     }
-    return rows.empty() ? "" : table_box("I/O cost of a batch", page::table({}, rows));
+    return table_box("I/O cost of a batch", {}, rows);
 }
 
 std::string memory_section(const report_data& data) {
@@ -460,8 +466,7 @@ std::string memory_section(const report_data& data) {
             {{"measured peak, resident"}, {gneiss::format_bytes(run.peak_rss_bytes)}, {share(run.peak_rss_bytes)}});
     }
     return plot_box(chart, page::span::all) + memory_over_time(data) +
-        table_box("Memory, part by part",
-            page::table({"part", "bytes", run.plan.budget_bytes ? "of the budget" : "share"}, rows));
+        table_box("Memory, part by part", {"part", "bytes", run.plan.budget_bytes ? "of the budget" : "share"}, rows);
 }
 
 std::string staleness(const report_data& data) {
@@ -500,10 +505,8 @@ std::string preprocessing_table(const run_record& run) {
         rows.push_back({{name}, {human_seconds(step.value("seconds", 0.0))}, {bytes("memory_bytes")},
             {bytes("peak_rss_bytes")}, {what, "", true}});
     }
-    return rows.empty()
-        ? ""
-        : table_box("Before training", page::table({"", "time", "memory planned", "peak memory so far", ""}, rows),
-              page::span::all);
+    return table_box(
+        "Before training", {"", "time", "memory planned", "peak memory so far", ""}, rows, page::span::all);
 }
 
 std::string plan_table(const run_record& run) {
@@ -524,8 +527,7 @@ std::string plan_table(const run_record& run) {
     };
     bytes("read per epoch", run.plan.read_bytes, mean(run, member(&epoch_record::read_bytes)));
     bytes("written per epoch", run.plan.write_bytes, mean(run, member(&epoch_record::write_bytes)));
-    return rows.empty() ? ""
-                        : table_box("Plan of an epoch", page::table({"", "planned", "measured, mean", "ratio"}, rows));
+    return table_box("Plan of an epoch", {"", "planned", "measured, mean", "ratio"}, rows);
 }
 
 /// Returns the metrics by class, and the confusion matrix or the most frequent confusions.
@@ -545,7 +547,7 @@ std::string class_tables(const run_record& run) {
             for (const std::string& key : titles)
                 rows.back().push_back({text(one.value(key, nlohmann::ordered_json("")))});
         }
-        return table_box(title, page::table(titles, rows), over, rows.size() > 20);
+        return table_box(title, titles, rows, over, rows.size() > 20);
     };
     const std::string split = run.per_class.value("split", "test");
     std::string html = box("By class, " + split + " nodes", *list, page::span::column);
@@ -557,8 +559,7 @@ std::string class_tables(const run_record& run) {
             rows.push_back({{titles.at(c + 1)}});
             for (const auto& count : (*matrix)[c]) rows.back().push_back({text(count)});
         }
-        html += table_box(
-            "Confusion matrix, " + split + " nodes", page::table(titles, rows), page::span::all, rows.size() > 20);
+        html += table_box("Confusion matrix, " + split + " nodes", titles, rows, page::span::all, rows.size() > 20);
     } else if (const auto most = run.per_class.find("confusions"); most != run.per_class.end() && !most->empty()) {
         html += box("Most frequent confusions, " + split + " nodes", *most, page::span::column);
     }
@@ -570,19 +571,18 @@ std::string stage_table(const run_record& run) {
     double all = 0;
     std::vector<double> sums;
     for (const std::string& name : names) {
-        sums.push_back(total(run, [&](const epoch_record& e) { return value_of(e.stage_seconds, name); }).value_or(0));
+        sums.push_back(total(run, member(&epoch_record::stage_seconds, name)).value_or(0));
         all += sums.back();
     }
-    if (names.empty()) return "";
     std::vector<std::vector<cell>> rows;
     for (std::size_t i = 0; i < names.size(); ++i)
         rows.push_back({{names[i], plot::color(i)}, {human_seconds(sums[i] / static_cast<double>(run.epochs.size()))},
             {human_seconds(sums[i])}, {human_percent(all > 0 ? sums[i] / all : 0)}});
-    return table_box("Stage times, summed over workers", page::table({"stage", "per epoch", "total", "share"}, rows));
+    return table_box("Stage times, summed over workers", {"stage", "per epoch", "total", "share"}, rows);
 }
 
 std::string io_table(const run_record& run) {
-    const double seconds = total(run, [](const epoch_record& e) { return std::optional(e.seconds); }).value_or(0);
+    const double seconds = total(run, member(&epoch_record::seconds)).value_or(0);
     std::vector<std::vector<cell>> rows;
     const auto bytes = [&](const char* name, std::optional<std::uint64_t> epoch_record::* value) {
         const auto sum = total(run, member(value));
@@ -592,8 +592,7 @@ std::string io_table(const run_record& run) {
     bytes("written", &epoch_record::write_bytes);
     for (const moved_kind& kind : moved_kinds) {
         if (*kind.title == '\0') continue;
-        const auto sum =
-            total(run, [&](const epoch_record& e) -> std::optional<double> { return value_of(e.moved, kind.key); });
+        const auto sum = total(run, member(&epoch_record::moved, kind.key));
         if (sum && *sum > 0)
             rows.push_back({{kind.title}, {human_bytes(*sum)}, {seconds > 0 ? human_bandwidth(*sum / seconds) : ""}});
     }
@@ -605,7 +604,7 @@ std::string io_table(const run_record& run) {
     }
     if (const auto wait = total(run, member(&epoch_record::wait_seconds)))
         rows.push_back({{"waiting"}, {human_seconds(*wait)}, {seconds > 0 ? human_percent(*wait / seconds) : ""}});
-    return rows.empty() ? "" : table_box("Input and output", page::table({"", "total", "mean"}, rows));
+    return table_box("Input and output", {"", "total", "mean"}, rows);
 }
 
 std::string epoch_table(const run_record& run) {
@@ -613,35 +612,30 @@ std::string epoch_table(const run_record& run) {
         std::string title;
         std::function<std::string(const epoch_record&)> text;
     };
-    const auto shown = [](auto value, auto text) {
-        return [=](const epoch_record& e) { return e.*value ? text(static_cast<double>(*(e.*value))) : std::string(); };
+    const auto shown = [](epoch_value value, std::string (*text)(double)) {
+        return [=](const epoch_record& e) {
+            const std::optional<double> x = value(e);
+            return x ? text(*x) : "";
+        };
     };
     std::vector<field> fields{{"epoch", [](const epoch_record& e) { return fmt::format("{}", e.epoch); }},
-        {"time", [](const epoch_record& e) { return human_seconds(e.seconds); }},
-        {"examples", [](const epoch_record& e) { return human_count(static_cast<double>(e.examples)); }},
-        {"loss", shown(&epoch_record::loss, loss_text)},
-        {"learning rate", shown(&epoch_record::learning_rate, [](double rate) { return fmt::format("{:.3g}", rate); })},
-        {"read", shown(&epoch_record::read_bytes, human_bytes)},
-        {"written", shown(&epoch_record::write_bytes, human_bytes)},
-        {"waiting", shown(&epoch_record::wait_seconds, human_seconds)}, {"passes", passes_text},
-        {"hit rate", shown(&epoch_record::hit_rate, human_percent)},
-        {"sampled edges", shown(&epoch_record::sampled_edges, human_count)}};
-    for (const std::string& name : names_in(run, &epoch_record::valid))
-        fields.push_back({"valid " + metric_title(name), [name](const epoch_record& e) {
-                              const auto value = value_of(e.valid, name);
-                              return value ? metric_text(*value) : std::string();
-                          }});
-    for (const std::string& name : names_in(run, &epoch_record::train))
-        fields.push_back({"train " + metric_title(name), [name](const epoch_record& e) {
-                              const auto value = value_of(e.train, name);
-                              return value ? metric_text(*value) : std::string();
-                          }});
-    fields.push_back({"evaluation",
-        [](const epoch_record& e) { return e.evaluation ? human_seconds(e.evaluation->seconds) : std::string(); }});
+        {"time", shown(member(&epoch_record::seconds), human_seconds)},
+        {"examples", shown(member(&epoch_record::examples), human_count)},
+        {"loss", shown(member(&epoch_record::loss), loss_text)},
+        {"learning rate",
+            shown(member(&epoch_record::learning_rate), [](double rate) { return fmt::format("{:.3g}", rate); })},
+        {"read", shown(member(&epoch_record::read_bytes), human_bytes)},
+        {"written", shown(member(&epoch_record::write_bytes), human_bytes)},
+        {"waiting", shown(member(&epoch_record::wait_seconds), human_seconds)}, {"passes", passes_text},
+        {"hit rate", shown(member(&epoch_record::hit_rate), human_percent)},
+        {"sampled edges", shown(member(&epoch_record::sampled_edges), human_count)}};
+    for (const auto& [split, values] : {std::pair{"valid ", &epoch_record::valid}, {"train ", &epoch_record::train}})
+        for (const std::string& name : names_in(run, values))
+            fields.push_back({split + metric_title(name), shown(member(values, name), metric_text)});
+    fields.push_back({"evaluation", shown(evaluation_seconds, human_seconds)});
     std::erase_if(fields, [&](const field& f) {
         return std::ranges::all_of(run.epochs, [&](const epoch_record& e) { return f.text(e).empty(); });
     });
-    if (run.epochs.empty()) return "";
     std::vector<std::string> titles;
     for (const field& f : fields) titles.push_back(f.title);
     std::vector<std::vector<cell>> rows;
@@ -656,14 +650,14 @@ std::string epoch_table(const run_record& run) {
         left_out == 0 ? "Every epoch" : fmt::format("The last {} epochs; all are in metrics.jsonl", most_rows);
     if (const auto scope = value_of(run.scopes, "valid"); scope && !names_in(run, &epoch_record::valid).empty())
         title += "; valid: " + *scope;
-    return table_box(title, page::table(titles, rows), page::span::all, true);
+    return table_box(title, titles, rows, page::span::all, true);
 }
 
 std::string setting_tables(const report_data& data) {
     std::vector<std::vector<cell>> rows;
     for (const auto& [key, value] : data.run.config.items())
         rows.push_back({{key}, {setting_text(key, value), "", true}});
-    std::string html = rows.empty() ? "" : table_box("Configuration", page::table({}, rows), page::span::column, true);
+    std::string html = table_box("Configuration", {}, rows, page::span::column, true);
     const run_record& run = data.run;
     rows.clear();
     const auto row = [&](const char* name, const std::string& value) {
@@ -685,11 +679,11 @@ std::string setting_tables(const report_data& data) {
     row("device", run.machine.device);
     row("I/O engine", run.machine.io_engine);
     row("chosen because", run.machine.io_engine_reason);
-    html += table_box("Dataset and machine", page::table({}, rows));
+    html += table_box("Dataset and machine", {}, rows);
     for (const auto& [title, values] : data.tables) {
         rows.clear();
         for (const auto& [name, value] : values) rows.push_back({{name}, {value, "", true}});
-        html += table_box(title, page::table({}, rows));
+        html += table_box(title, {}, rows);
     }
     return html;
 }
@@ -799,8 +793,7 @@ std::string summary_text(const run_record& run) {
     table stages({{"stage", align::left}, {"per epoch"}, {"total"}});
     const auto epochs = static_cast<double>(std::max<std::size_t>(run.epochs.size(), 1));
     for (const std::string& name : names_in(run, &epoch_record::stage_seconds)) {
-        const double sum =
-            total(run, [&](const epoch_record& e) { return value_of(e.stage_seconds, name); }).value_or(0);
+        const double sum = total(run, member(&epoch_record::stage_seconds, name)).value_or(0);
         stages.add({name, human_seconds(sum / epochs), human_seconds(sum)});
     }
     add(stages);
