@@ -238,6 +238,10 @@ plant_page 2 'links to ../README.md#again-2, but README.md has no such heading' 
 plant_page 5 'links to gone.md, which does not exist' '' '    [code](gone.md)' '' '    - [in a list](guide) [x](gone.md)' '[x](gone.md)'
 plant_page 3 'the block of C++ is not part of a program' 'x' '' '```cpp' 'return 2;' '```'
 plant_page 1 'the block of C++ is not part of a program' '```cpp' 'int main() {' 'return' '```'
+plant_page 1 'the block of C++ is not part of a program' '  ```cpp' '  return 3;' '  ```'
+plant_page 1 'a block of code is of cmake, console, cpp, python or sh' '```c++' 'return 4;' '```'
+plant_page 2 'C++ that is in no block of C++' '```' 'return 5;' '```'
+plant_page 3 'C++ that is in no block of C++' 'x' '' '    return 6;' ''
 plant_page 1 'has 121 columns; 120 are allowed' "$(printf 'ü%.0s' {1..121})"
 # shellcheck disable=SC2016
 plant_page 1 'names docs/gone.md, which does not exist' 'see `docs/gone.md`'

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks the Markdown pages: every relative link leads to a file or folder of the tree, every anchor to a heading; every
-# path in backquotes that begins with a folder of the tree exists (docs/gpu is made by scripts/gpu), and every header in a folder,
-# which is one of the library; every block of C++ is
-# part of a program in examples/, which run as tests; a line has at most 120 columns, except rows of tables.
+# path in backquotes that begins with a folder of the tree exists (docs/gpu is made by scripts/gpu), and every header in
+# a folder, which is one of the library; every block of C++ is part of a program in examples/, which run as tests, and
+# C++ is in such blocks only; a line has at most 120 columns, except rows of tables.
 #
 #   pages.sh [ROOT]     every violation as FILE:LINE: TEXT; exit 1 if there is one
 set -euo pipefail
@@ -57,7 +57,10 @@ tree | awk '
     /^ *```/ {
         fenced = !fenced
         if (fenced) {
-            is_cpp = /^```(cpp|c\+\+)$/
+            is_cpp = /^ *```cpp$/
+            is_text = /^ *```$/
+            if (!is_cpp && !is_text && !/^ *```(cmake|console|python|sh)$/)
+                complain(FNR, "a block of code is of cmake, console, cpp, python or sh")
             block = ""; begun = FNR
         } else if (is_cpp) {
             shown = 0
@@ -67,6 +70,7 @@ tree | awk '
         }
         next
     }
+    (fenced ? is_text : /^    / && (blank || indented)) && /;$/ { complain(FNR, "C++ that is in no block of C++") }
     fenced { sub(/^ +/, ""); block = block "\n" $0; next }
     /^    / && (blank || indented) { indented = 1; next } # code
     { indented = 0; blank = /^ *$/ }
