@@ -23,7 +23,7 @@
 
 #include "kit/cli/exit_codes.hpp"
 #include "kit/cli/machine.hpp"
-#include "kit/gnn/node_classification_commands.hpp"
+#include "kit/gnn/gnn_commands.hpp"
 #include "kit/graph/node_file.hpp"
 #include "kit/graph/partitioning.hpp"
 #include "kit/report/run_directory.hpp"

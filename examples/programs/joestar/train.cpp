@@ -21,7 +21,7 @@
 #include "kit/gnn/epoch_shape.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/neighbor_store.hpp"
-#include "kit/gnn/node_classification_commands.hpp"
+#include "kit/gnn/gnn_commands.hpp"
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/engine.hpp"
@@ -367,7 +367,7 @@ trainers::run_result train(const options& flags, trainers::run_events events, co
 
 void add_commands(programs::command_line& to) {
     trainers::add_train<run>(to, "Trains a GNN for node classification.");
-    trainers::add_node_classification_commands<options>(to, program);
+    trainers::add_gnn_commands<options>(to, program);
 }
 
 } // namespace joestar

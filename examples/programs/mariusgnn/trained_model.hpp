@@ -14,14 +14,14 @@
 
 #include "graph.hpp"
 #include "inference.hpp"
+#include "kit/gnn/gnn_commands.hpp"
 #include "kit/report/records.hpp"
-#include "kit/run/run_flags.hpp"
 #include "network.hpp"
 
 namespace mariusgnn {
 
 /// A trained run, opened read-only.
-class trained_model {
+class trained_model final : public trainers::trained_gnn {
 public:
     /// Reads the run's configuration and its best state, or the last one if none was kept; `other` is a graph to use
     /// instead of the run's own, and `moved` is as in `open_trained`. Embeddings are charged to `memory` [bytes].
@@ -39,21 +39,27 @@ public:
     [[nodiscard]] inferred_rows infer_resident(
         const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
 
-    options how;
-    std::shared_ptr<const gneiss::dataset> trained_on; ///< with the node order of the state
-    std::optional<run_graph> graph;                    ///< `trained_on`, or another graph
-    std::optional<network> net;
-    gneiss::memory_budget budget;
-    trainers::run_state state;
+    [[nodiscard]] const trainers::gnn_options& flags() const override { return how; }
+    [[nodiscard]] trainers::link_options* links() override { return how.links() ? &how : nullptr; }
+    [[nodiscard]] network& net() override { return *net_; }
+    [[nodiscard]] const gneiss::dataset& trained_on() const override { return *trained_on_; }
+    [[nodiscard]] const gneiss::dataset& data() const override { return graph_->data(); }
+    [[nodiscard]] const gneiss::bucket_store& buckets() override { return graph_->buckets(); }
+    [[nodiscard]] bool learns_rows() const override { return how.uses_rows(); }
+    void with_outputs(const gneiss::tbb_executor& executor, const std::stop_token& stop,
+        const std::function<void(trainers::stoppable_rows rows, std::uint64_t bytes)>& use) override;
 
-    [[nodiscard]] const gneiss::dataset& data() const { return graph->data(); }
+    options how;
+    bool resident = false; ///< outputs are by what was resident in training
 
 private:
     void open_rows(std::uint32_t slots);
     [[nodiscard]] inference_source source(
         const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
 
-    std::filesystem::path run_;
+    std::shared_ptr<const gneiss::dataset> trained_on_; // with the node order of the state
+    std::optional<run_graph> graph_;                    // that, or another graph
+    std::optional<network> net_;
     gneiss::engine_choice engine_;
     std::uint64_t epoch_ = 0; // trained last
     std::unique_ptr<gneiss::embedding_file> embedding_file_;
