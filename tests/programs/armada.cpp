@@ -12,7 +12,7 @@
 
 #include <gneiss/io/npy.hpp>
 
-#include "support/program.hpp"
+#include "support/training_workshop.hpp"
 
 namespace test_programs_armada {
 
@@ -22,22 +22,14 @@ namespace fs = std::filesystem;
 using gneiss::test::program_outcome;
 
 /// A dataset "data" with classes and features that a GNN can learn.
-struct armada_workshop : gneiss::test::workshop {
+struct armada_workshop : gneiss::test::training_workshop {
     explicit armada_workshop(std::uint64_t nodes = 600, const std::string& more = "--partitions 6")
-        : workshop("gneiss-armada") {
+        : training_workshop("gneiss-armada") {
         succeed("generate planted --nodes " + std::to_string(nodes) + " --edges " + std::to_string(9 * nodes) +
                 " --classes 4 --undirected --out data --seed 5 --task node --num-features 8 --feature-signal 2 "
                 "--train-fraction .3 " +
                 more,
             "gneiss-data");
-    }
-    /// Trains and returns run.json.
-    [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
-        const program_outcome got = run("train " + arguments + " --quiet --json");
-        CAPTURE(arguments);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-        return nlohmann::json::parse(got.out);
     }
     /// Returns the hash of the weights and the losses, bit for bit.
     [[nodiscard]] static std::string bits_of(const nlohmann::json& run) {
@@ -48,12 +40,6 @@ struct armada_workshop : gneiss::test::workshop {
         return text;
     }
     [[nodiscard]] std::string bits(const std::string& arguments) const { return bits_of(train(arguments)); }
-    /// Returns the probabilities that a run predicts for all nodes, bit for bit.
-    [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "") const {
-        fs::remove_all(*this / "exported");
-        succeed("export " + name + " --out exported", program);
-        return read("exported/predictions.npy");
-    }
     [[nodiscard]] std::uint64_t training_nodes() const {
         return nlohmann::json::parse(run("inspect data --json", "gneiss-data").out)["train_nodes"];
     }

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "support/program.hpp"
+#include "support/training_workshop.hpp"
 
 namespace test_programs_ginex {
 
@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 using gneiss::test::program_outcome;
 
 /// A dataset "data" with classes and features that a GNN can learn.
-struct ginex_workshop : gneiss::test::workshop {
-    explicit ginex_workshop(const std::string& kind = "--nodes 600 --edges 5000") : workshop("gneiss-ginex") {
+struct ginex_workshop : gneiss::test::training_workshop {
+    explicit ginex_workshop(const std::string& kind = "--nodes 600 --edges 5000") : training_workshop("gneiss-ginex") {
         const auto result = run("generate planted " + kind +
                 " --classes 4 --undirected --partitions 3 --out data --seed 5 --task node --num-features 8 "
                 "--feature-signal 2 --train-fraction .3",
@@ -27,13 +27,9 @@ struct ginex_workshop : gneiss::test::workshop {
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
     }
-    /// Trains and returns run.json.
+    /// Trains on "data" and returns run.json.
     [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
-        const program_outcome got = run("train data " + arguments + " --quiet --json");
-        CAPTURE(arguments);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-        return nlohmann::json::parse(got.out);
+        return training_workshop::train("data " + arguments);
     }
     /// Runs of a flag of reads: by scan, at random, as chosen.
     struct ways {
@@ -55,15 +51,6 @@ struct ginex_workshop : gneiss::test::workshop {
                         size,
                     "gneiss-data")
                     .code == 0);
-    }
-    /// Returns the probabilities that a run predicts for all nodes, bit for bit.
-    [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "gneiss-ginex") const {
-        fs::remove_all(*this / "exported");
-        const auto got = run(
-            "export " + name + " --out exported" + (program == "gneiss-ginex" ? "" : " --what predictions"), program);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-        return read("exported/predictions.npy");
     }
 };
 

@@ -13,7 +13,7 @@
 #include <gneiss/core/detail/sanitizer.hpp>
 #include <gneiss/io/npy.hpp>
 
-#include "support/program.hpp"
+#include "support/training_workshop.hpp"
 
 namespace test_programs_hanoi {
 
@@ -23,32 +23,17 @@ namespace fs = std::filesystem;
 using gneiss::test::program_outcome;
 
 /// A dataset "data" with classes and features that a GNN can learn.
-struct hanoi_workshop : gneiss::test::workshop {
+struct hanoi_workshop : gneiss::test::training_workshop {
     std::uint64_t nodes;
 
     explicit hanoi_workshop(std::uint64_t count = 600, const std::string& more = "--partitions 6", int features = 8)
-        : workshop("gneiss-hanoi"),
+        : training_workshop("gneiss-hanoi"),
           nodes(count) {
         succeed("generate planted --nodes " + std::to_string(nodes) + " --edges " + std::to_string(9 * nodes) +
                 " --classes 4 --undirected --out data --seed 5 "
                 "--task node --num-features " +
                 std::to_string(features) + " --feature-signal 2 --train-fraction .3 " + more,
             "gneiss-data");
-    }
-    /// Trains and returns run.json.
-    [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
-        const program_outcome got = run("train " + arguments + " --quiet --json");
-        CAPTURE(arguments);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-        return nlohmann::json::parse(got.out);
-    }
-    /// Returns the probabilities that a run predicts for all nodes, bit for bit.
-    [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "gneiss-hanoi") const {
-        fs::remove_all(*this / "exported");
-        succeed(
-            "export " + name + " --out exported" + (program == "gneiss-hanoi" ? "" : " --what predictions"), program);
-        return read("exported/predictions.npy");
     }
     [[nodiscard]] std::uint64_t training_nodes() const {
         return nlohmann::json::parse(run("inspect data --json", "gneiss-data").out)["train_nodes"];

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/npz.hpp"
-#include "support/program.hpp"
+#include "support/training_workshop.hpp"
 
 namespace test_programs_joestar {
 
@@ -19,26 +19,16 @@ namespace fs = std::filesystem;
 using gneiss::test::program_outcome;
 
 /// A dataset "data" with classes and features that a GNN can learn.
-struct joestar_workshop : gneiss::test::workshop {
-    explicit joestar_workshop(const std::string& more = "--feature-signal 2") : workshop("gneiss-joestar") {
+struct joestar_workshop : gneiss::test::training_workshop {
+    explicit joestar_workshop(const std::string& more = "--feature-signal 2") : training_workshop("gneiss-joestar") {
         succeed("generate planted --nodes 600 --edges 5400 --classes 4 --undirected --out data --seed 5 --task node "
                 "--num-features 8 --train-fraction .3 " +
                 more,
             "gneiss-data");
     }
-    /// Trains and returns run.json.
+    /// Trains on "data" and returns run.json.
     [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
-        const program_outcome got = run("train data " + arguments + " --force --quiet --json");
-        CAPTURE(arguments);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-        return nlohmann::json::parse(got.out);
-    }
-    /// Returns the probabilities that a run predicts for all nodes, bit for bit.
-    [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "") const {
-        fs::remove_all(*this / "exported");
-        succeed("export " + name + " --out exported", program);
-        return read("exported/predictions.npy");
+        return training_workshop::train("data " + arguments + " --force");
     }
 };
 

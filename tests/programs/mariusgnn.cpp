@@ -17,7 +17,7 @@
 
 #include <gneiss/core/detail/sanitizer.hpp>
 
-#include "support/program.hpp"
+#include "support/training_workshop.hpp"
 
 namespace test_programs_mariusgnn {
 
@@ -27,10 +27,10 @@ namespace fs = std::filesystem;
 using gneiss::test::program_outcome;
 
 /// A dataset "data" with classes and features that a GNN can learn.
-struct gnn_workshop : gneiss::test::workshop {
+struct gnn_workshop : gneiss::test::training_workshop {
     explicit gnn_workshop(
         const std::string& kind = "--task node --num-features 8 --feature-signal 2 --train-fraction .3")
-        : workshop("gneiss-mariusgnn") {
+        : training_workshop("gneiss-mariusgnn") {
         const auto result = run(
             "generate planted --nodes 600 --edges 5000 --classes 4 --undirected --partitions 8 --out data --seed 5 " +
                 kind,
@@ -38,17 +38,10 @@ struct gnn_workshop : gneiss::test::workshop {
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
     }
-    /// Trains and returns run.json.
-    [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
-        const program_outcome got = run("train " + arguments + " --quiet --json");
-        CAPTURE(arguments);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-        return nlohmann::json::parse(got.out);
-    }
-    /// Returns the predictions of a run by name.
-    [[nodiscard]] std::map<std::string, std::vector<float>> by_name(const std::string& run_name) const {
-        REQUIRE(run("export " + run_name + " --out exported --force --format tsv").code == 0);
+    /// Returns exported rows of all nodes by name.
+    [[nodiscard]] std::map<std::string, std::vector<float>> by_name(
+        const std::string& run_name, const std::string& what = "embeddings") const {
+        succeed("export " + run_name + " --out exported --force --format tsv --what " + what);
         std::map<std::string, std::vector<float>> found;
         std::istringstream lines(read("exported/nodes.tsv"));
         for (std::string line; std::getline(lines, line);) {
@@ -496,22 +489,11 @@ TEST_CASE("predictions cover chosen nodes or all, by name; an export holds the s
 TEST_CASE("an export has outputs of a hidden layer, or the training edges by the same rows") {
     const gnn_workshop shop;
     (void)shop.train(node_task + "--out a");
-    const auto rows_of = [&](const std::string& what) {
-        shop.succeed("export a --format tsv --force --out text --what " + what);
-        std::vector<std::vector<float>> rows;
-        std::istringstream lines(shop.read("text/nodes.tsv"));
-        for (std::string line; std::getline(lines, line);) {
-            std::istringstream words(line.substr(line.find('\t')));
-            rows.emplace_back();
-            for (float x = 0; words >> x;) rows.back().push_back(x);
-        }
-        REQUIRE(rows.size() == 600);
-        return rows;
-    };
-    const auto hidden = rows_of("hidden"), embeddings = rows_of("representations");
-    CHECK(embeddings[0].size() == 4);
+    const auto hidden = shop.by_name("a", "hidden"), embeddings = shop.by_name("a", "representations");
+    REQUIRE(hidden.size() == 600);
+    CHECK(embeddings.at("0").size() == 4);
     bool positive = false;
-    for (const auto& row : hidden) {
+    for (const auto& [name, row] : hidden) {
         REQUIRE(row.size() == 16); // sage:16
         for (const float x : row) {
             CHECK(x >= 0); // ReLU
@@ -519,7 +501,7 @@ TEST_CASE("an export has outputs of a hidden layer, or the training edges by the
         }
     }
     CHECK(positive);
-    CHECK(rows_of("hidden --layer 1") == hidden);
+    CHECK(shop.by_name("a", "hidden --layer 1") == hidden);
     shop.refuses(2, "export a --what hidden --layer 2 --out new", {"--layer 2", "the hidden layers 1 to 1"});
     shop.refuses(2, "export a --layer 1 --out new", {"--layer is for --what hidden"});
     shop.succeed("export a --what edges --out e");
