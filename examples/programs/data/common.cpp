@@ -17,6 +17,7 @@
 
 #include "commands.hpp"
 #include "kit/cli/dataset_path.hpp"
+#include "kit/cli/phase_progress.hpp"
 #include "kit/cli/terminal.hpp"
 #include "kit/report/file_names.hpp"
 #include "kit/report/records.hpp"
@@ -170,19 +171,14 @@ std::string provenance_of(const programs::command& command) {
 
 namespace {
 
-std::string progress_text(const gneiss::import_progress& at, double seconds) {
-    const auto done = static_cast<double>(at.done), total = static_cast<double>(at.total);
+/// Returns the items of a phase and the edges so far, for display after its name.
+std::string details_of(const gneiss::import_progress& at) {
+    const auto count = [](std::uint64_t of) { return programs::human_count(static_cast<double>(of)); };
     std::string text;
-    if (at.total != 0)
-        text = fmt::format(
-            "{}  ETA {}  ", programs::human_percent(done / total), programs::human_eta(done, total, seconds));
-    text += at.phase;
-    if (at.total != 0)
-        text += fmt::format("  {} of {} {}", programs::human_count(done), programs::human_count(total), at.unit);
+    if (at.total != 0) text = fmt::format("  {} of {} {}", count(at.done), count(at.total), at.unit);
     if (at.edges != 0 && at.unit != "edges" && at.unit != "ids")
-        text += fmt::format(
-            "  {} {}", programs::human_count(static_cast<double>(at.edges)), at.unit == "nodes" ? "nodes" : "edges");
-    return text + "  RSS " + gneiss::format_bytes(programs::current_rss());
+        text += fmt::format("  {} {}", count(at.edges), at.unit == "nodes" ? "nodes" : "edges");
+    return text;
 }
 
 } // namespace
@@ -217,14 +213,9 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     const programs::interrupt_guard interrupts;
     options.stop = interrupts.token();
     programs::progress live(common.quiet);
-    std::string phase;
-    auto phase_start = start;
+    programs::phase_progress phases(live);
     options.progress = [&](const gneiss::import_progress& at) {
-        if (at.phase != phase) {
-            phase = at.phase;
-            phase_start = std::chrono::steady_clock::now();
-        }
-        live.update([&] { return progress_text(at, seconds_since(phase_start)); });
+        phases(at.phase, at.done, at.total, [&] { return details_of(at); });
     };
     const gneiss::tbb_executor executor(common.thread_count());
     gneiss::import_report created;

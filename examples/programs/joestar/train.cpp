@@ -20,8 +20,8 @@
 
 #include "kit/gnn/epoch_shape.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
-#include "kit/gnn/neighbor_store.hpp"
 #include "kit/gnn/gnn_commands.hpp"
+#include "kit/gnn/neighbor_store.hpp"
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/engine.hpp"

@@ -57,8 +57,8 @@ void trained_model::open_rows(std::uint32_t slots) {
 
 inference_source trained_model::source(
     const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
-    return {how, *net_, graph_->buckets(), graph_->features(), rows_.get(), engine_.make, scratch,
-        executor, memory, stop};
+    return {
+        how, *net_, graph_->buckets(), graph_->features(), rows_.get(), engine_.make, scratch, executor, memory, stop};
 }
 
 inferred_rows trained_model::infer(
@@ -97,7 +97,8 @@ inferred_rows trained_model::infer_resident(
 void trained_model::with_outputs(const gneiss::tbb_executor& executor, const std::stop_token& stop,
     const std::function<void(trainers::stoppable_rows rows, std::uint64_t bytes)>& use) {
     const std::uint64_t before = left();
-    const inferred_rows rows = resident ? infer_resident(executor, memory, stop) : infer(executor, before / 4 * 3, stop);
+    const inferred_rows rows =
+        resident ? infer_resident(executor, memory, stop) : infer(executor, before / 4 * 3, stop);
     // After the former, the program's memory includes the rows.
     use(trainers::stoppable_rows(*rows.rows, stop), resident ? left() : before - rows.bytes());
 }
@@ -108,8 +109,8 @@ programs::metric_values rank_edges(const std::filesystem::path& run, const std::
     const std::uint64_t left = memory - kept.budget.used();
     const inferred_rows rows = kept.how.eval_graph == "resident" ? kept.infer_resident(executor, memory, stop)
                                                                  : kept.infer(executor, left / 4 * 3, stop);
-    const trainers::link_evaluation ranking{kept.how, kept.how.seed, kept.data(), kept.buckets(),
-        kept.net().scorer(), executor, left - rows.bytes(), stop};
+    const trainers::link_evaluation ranking{
+        kept.how, kept.how.seed, kept.data(), kept.buckets(), kept.net().scorer(), executor, left - rows.bytes(), stop};
     return ranking(split, {*rows.rows, stop});
 }
 

@@ -10,7 +10,8 @@
 
 namespace programs {
 
-void phase_progress::operator()(std::string_view phase, std::uint64_t done, std::uint64_t total) {
+void phase_progress::operator()(
+    std::string_view phase, std::uint64_t done, std::uint64_t total, const std::function<std::string()>& details) {
     if (phase != phase_) {
         phase_ = phase;
         began_ = std::chrono::steady_clock::now();
@@ -21,7 +22,7 @@ void phase_progress::operator()(std::string_view phase, std::uint64_t done, std:
             text = fmt::format("{}  ETA {}  ", human_percent(static_cast<double>(done) / static_cast<double>(total)),
                 human_eta(static_cast<double>(done), static_cast<double>(total),
                     std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count()));
-        return text + phase_ + "  RSS " + gneiss::format_bytes(current_rss());
+        return text + phase_ + (details ? details() : "") + "  RSS " + gneiss::format_bytes(current_rss());
     });
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -16,8 +17,10 @@ class phase_progress {
 public:
     /// \param to  outlives this
     explicit phase_progress(progress& to) : line_(to) {}
-    /// \param total  in the unit of `done`; 0: unknown
-    void operator()(std::string_view phase, std::uint64_t done, std::uint64_t total);
+    /// \param total    in the unit of `done`; 0: unknown
+    /// \param details  text after the phase, made if the line is shown; empty: none
+    void operator()(std::string_view phase, std::uint64_t done, std::uint64_t total,
+        const std::function<std::string()>& details = {});
 
 private:
     progress& line_;

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include <gneiss/core/memory_budget.hpp>
+
 #include "kit/cli/exit_codes.hpp"
 
 namespace programs {
@@ -78,10 +80,10 @@ Number read_all(std::string_view given, const char* expected) {
 }
 
 /// Formats three significant digits, in `units` that are `step` apart.
-std::string scaled(double value, std::initializer_list<const char*> units, double step = 1000) {
+std::string scaled(double value, std::initializer_list<const char*> units) {
     auto unit = units.begin();
-    while (std::abs(value) >= step - 0.5 && unit + 1 != units.end()) {
-        value /= step;
+    while (std::abs(value) >= 999.5 && unit + 1 != units.end()) {
+        value /= 1000;
         ++unit;
     }
     const double size = std::abs(value);
@@ -258,7 +260,7 @@ std::string human_exact(std::uint64_t count) {
 std::string human_rate(double per_second, std::string_view of) {
     return fmt::format("{} {}/s", human_count(per_second), of);
 }
-std::string human_bytes(double bytes) { return scaled(bytes, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, 1024); }
+std::string human_bytes(double bytes) { return gneiss::format_bytes(static_cast<std::uint64_t>(std::max(bytes, 0.))); }
 std::string human_bandwidth(double bytes_per_second) { return human_bytes(bytes_per_second) + "/s"; }
 std::string human_seconds(double seconds) {
     if (!std::isfinite(seconds)) return "--";

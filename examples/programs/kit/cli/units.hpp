@@ -88,7 +88,7 @@ struct count_or_percent {
 [[nodiscard]] std::string human_exact(std::uint64_t count);
 /// "1.23 M edges/s".
 [[nodiscard]] std::string human_rate(double per_second, std::string_view of);
-/// "1.23 GiB", of memory and of disks, as `gneiss::format_bytes` does of whole bytes.
+/// "1.23 GiB", of memory and of disks: `gneiss::format_bytes` of the whole bytes; 0 B for a negative number.
 [[nodiscard]] std::string human_bytes(double bytes);
 /// "1.23 GiB/s".
 [[nodiscard]] std::string human_bandwidth(double bytes_per_second);

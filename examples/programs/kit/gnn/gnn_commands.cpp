@@ -146,17 +146,18 @@ programs::exit_code export_run(const gnn_program& of, const export_flags& flags)
     net.keep_first(flags.layers(net.encode.layers()));
     data.verify_labels();
     if (what == "edges")
-        return finish_edges(of.program, {data, trained->scratch, trained->left()}, trained->buckets(), stop, out,
-            flags.json);
+        return finish_edges(
+            of.program, {data, trained->scratch, trained->left()}, trained->buckets(), stop, out, flags.json);
     const gneiss::tbb_executor on = flags.executor();
     if (what == "predictions")
-        export_predictions({data, trained->trained_on(), {data, trained->scratch, trained->left() / 4}, trained->state},
+        export_predictions(
+            {data, trained->trained_on(), {data, trained->scratch, trained->left() / 4}, trained->state},
             [&](const gneiss::embedding_block_visitor& visit) { trained->for_each_block(on, stop, visit); },
             net.weights, flags.format, out.begin());
     else
         trained->with_outputs(on, stop, [&](stoppable_rows rows, std::uint64_t bytes) {
-            export_embeddings({data, trained->scratch, bytes}, std::move(rows),
-                {net.relations.values(), &net.weights}, flags.format, out.begin());
+            export_embeddings({data, trained->scratch, bytes}, std::move(rows), {net.relations.values(), &net.weights},
+                flags.format, out.begin());
         });
     finish_rows(of.program, what, data.manifest().nodes, net.encode.outputs(), trained->state, out, flags.json);
     return programs::exit_code::done;
@@ -218,11 +219,9 @@ programs::exit_code evaluate(
                                         "--eval-candidates, --candidates and --k are for --task link");
         const node_truth truth(trained.data());
         node_metrics metrics(trained.data().nodes_of(split_named(flags.split)), truth);
-        trained.for_each_block(
-            flags.executor(), stop, [&](std::uint64_t first, gneiss::matrix_view<const float> some) {
-                for (std::size_t i = 0; i < some.rows(); ++i)
-                    metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
-            });
+        trained.for_each_block(flags.executor(), stop, [&](std::uint64_t first, gneiss::matrix_view<const float> some) {
+            for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
+        });
         values = metrics.values();
         scope = metrics.scope(flags.split);
         per_class = metrics.per_class(flags.split, trained.data());

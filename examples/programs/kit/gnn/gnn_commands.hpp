@@ -105,8 +105,8 @@ template <class Options>
 void add_gnn_commands(programs::command_line& to, const std::string& program) {
     constexpr bool links = std::derived_from<Options, link_options>;
     add_gnn_commands(to, program, links,
-        [program](const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved,
-            std::uint64_t memory) {
+        [program](
+            const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved, std::uint64_t memory) {
             auto opened = open_trained<Options>(program, run, moved, memory);
             trained_network result{{std::move(opened.saved), std::move(opened.data),
                 static_cast<const node_classification_options&>(opened.flags), std::move(opened.state)}};
