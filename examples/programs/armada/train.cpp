@@ -22,7 +22,7 @@
 #include "kit/cli/sha256.hpp"
 #include "kit/gnn/class_weights.hpp"
 #include "kit/gnn/epoch_shape.hpp"
-#include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/feature_run.hpp"
 #include "kit/gnn/gnn_commands.hpp"
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/gnn/node_metrics.hpp"
@@ -239,65 +239,43 @@ private:
 };
 
 /// A run of Armada: resolved flags and a memory plan.
-class run final : public trainers::prepared_run {
+class run final : public trainers::feature_run<options> {
 public:
-    using options = armada::options;
     static constexpr const char* program = armada::program;
 
     run(const options& given, trainers::run_context&& context)
-        : prepared_run(std::move(context)),
+        : feature_run(std::move(context), resolve(given, *context.data)),
           elsewhere_(given.elsewhere() ? &engine_of_clusters() : nullptr),
-          threads_(given.threads),
-          data_(*context_.data),
-          config_(program, resolve(given, data_)),
-          net_(config_.flags, data_),
-          features_(data_.features()) {
+          threads_(given.threads) {
         if (elsewhere_ != nullptr) elsewhere_->check();
         options& o = config_.flags;
-        if (*o.normalize_features) features_.normalize_rows();
-        const gneiss::dataset_manifest& graph = data_.manifest();
-        trainers::check_class_weights(o.class_weights, data_);
-        context_.live.say(
-            fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name,
-                graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train, *o.layers,
-                graph.node_attributes.features, *o.fanout, *o.direction));
-        if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty())
-            context_.live.warn(doubt);
-        trainers::check_warm_start(program, o, config_.command(), data_);
-        planner_.emplace(o, data_, features_, net_);
+        context_.live.say(introduction());
+        check();
+        planner_.emplace(o, *data_, features_, net_);
         std::tie(plan_, o.buffer) = planner_->choose();
         plan_.disk_bytes = 4 * net_.weights.size_bytes() + (std::uint64_t{1} << 20) +
             trainers::evaluation_files(o, net_, features_, buckets_, plan_.evaluation_bytes + plan_.borrowable_bytes());
         context_.live.say(fmt::format("{} batch workers hold {} of {} partitions each; {} replicas share a step",
-            o.batch_workers, *o.buffer, graph.partitions, o.replicas));
+            o.batch_workers, *o.buffer, plan_.partitioning.partitions, o.replicas));
     }
 
-    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
-    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
     [[nodiscard]] const gneiss::training_plan& plan() const override { return plan_; }
-    [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override {
-        return trainers::node_classification_loop(config_.flags, data_);
+        return trainers::node_classification_loop(config_.flags, *data_);
     }
     [[nodiscard]] programs::epoch_work work() const override {
         const double share = static_cast<double>(*config_.flags.buffer) / plan_.partitioning.partitions;
-        return trainers::gnn_epoch_work(config_.flags, nullptr, data_, std::min(share, 1.0));
-    }
-    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
-        config_.flags.place(dataset, out);
+        return trainers::gnn_epoch_work(config_.flags, nullptr, *data_, std::min(share, 1.0));
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         const options& o = config_.flags;
-        classes_.emplace(data_);
-        budget_.emplace(plan_.budget);
         if (const float scale =
                 o.neighbor_scale(*o.buffer, plan_.partitioning.partitions, gneiss::relative_cut(buckets_));
             scale != 1)
             gneiss::scale_neighbor_weights(net_.weights, scale);
-        const training::parts parts{o, config_.command(), data_, data_, features_, &*classes_, plan_, opened,
-            context_.engine, net_, *budget_, nullptr, context_.stop, program, context_.live};
-        if (elsewhere_ != nullptr) return make_driver(parts, o, elsewhere_->start(request()));
-        return std::make_unique<training>(parts, o);
+        const training::parts of = parts(plan_, opened);
+        if (elsewhere_ != nullptr) return make_driver(of, o, elsewhere_->start(request()));
+        return std::make_unique<training>(of, o);
     }
 
 private:
@@ -320,15 +298,8 @@ private:
 
     const cluster_engine* elsewhere_; // null: all in this process
     std::uint64_t threads_;           // as given; 0: not
-    const gneiss::dataset& data_;
-    trainers::configuration<options> config_;
-    trainers::classifier net_;
-    gneiss::node_features features_;
-    gneiss::bucket_store buckets_ = data_.buckets();
     std::optional<planner> planner_;
     gneiss::training_plan plan_;
-    std::optional<trainers::node_classification> classes_;
-    std::optional<gneiss::memory_budget> budget_;
 };
 
 } // namespace

@@ -14,7 +14,7 @@
 
 #include "kit/cli/machine.hpp"
 #include "kit/gnn/epoch_shape.hpp"
-#include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/feature_run.hpp"
 #include "kit/gnn/gnn_commands.hpp"
 #include "kit/gnn/neighbor_store.hpp"
 #include "kit/gnn/node_classification_training.hpp"
@@ -273,18 +273,14 @@ private:
 };
 
 /// A run of Ginex: resolved flags, opened adjacency files, a profile of a few batches, and a memory plan based on it.
-class run final : public trainers::prepared_run {
+class run final : public trainers::feature_run<options> {
 public:
-    using options = ginex::options;
     static constexpr const char* program = ginex::program;
 
     run(const options& given, trainers::run_context&& context)
         : run(std::move(context), resolve(given, *context.data)) {}
 
-    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
-    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
     [[nodiscard]] const gneiss::training_plan& plan() const override { return plan_.common; }
-    [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override {
         const options& o = config_.flags;
         return o.links() ? trainers::link_prediction_loop(o, o, context_.data->manifest())
@@ -293,9 +289,6 @@ public:
     [[nodiscard]] programs::epoch_work work() const override {
         const options& o = config_.flags;
         return trainers::gnn_epoch_work(o, o.links() ? &o : nullptr, *context_.data);
-    }
-    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
-        config_.flags.place(dataset, out);
     }
     void clean(const trainers::opened_run& opened) override {
         gneiss::remove_tree(superbatches_of(opened.directory.path()));
@@ -307,48 +300,30 @@ public:
         lists_.emplace(config_.flags, **lists_at_, context_.engine.make, budget_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
-        return std::make_unique<training>(
-            training::parts{config_.flags, config_.command(), *context_.data, *context_.data, features_,
-                classes_ ? &*classes_ : nullptr, plan_.common, opened, context_.engine, net_, budget_,
-                backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live,
-                edges_ ? std::optional(trainers::predicted_edges{config_.flags, net_}) : std::nullopt},
-            config_.flags, plan_, *lists_, edges_ ? &*edges_ : nullptr, negatives_.source, context_.device.get(),
-            context_.live);
+        training::parts of = parts(plan_.common, opened);
+        if (edges_) of.edges.emplace(config_.flags, net_);
+        return std::make_unique<training>(of, config_.flags, plan_, *lists_, edges_ ? &*edges_ : nullptr,
+            negatives_.source, context_.device.get(), context_.live);
     }
 
 private:
-    run(trainers::run_context&& context, const options& resolved)
-        : prepared_run(std::move(context)),
-          data_(*context_.data),
-          net_(resolved, resolved.links() ? &resolved : nullptr, trainers::input_of(data_), data_.manifest()),
-          config_(program, choose_stores(resolved, data_, net_)),
-          features_(data_.features()),
-          buckets_(data_.buckets()),
-          budget_(resolved.memory->bytes) {
+    run(trainers::run_context&& context, const options& resolved) : feature_run(std::move(context), resolved) {
         options& o = config_.flags;
-        if (*o.normalize_features) features_.normalize_rows();
-        const gneiss::dataset_manifest& graph = data_.manifest();
+        o = choose_stores(resolved, *data_, net_);
+        const gneiss::dataset_manifest& graph = data_->manifest();
         if (o.links())
-            negatives_ = trainers::negatives_for(o, o.seed, data_, o.memory->bytes, context_.stop);
+            negatives_ = trainers::negatives_for(o, o.seed, *data_, o.memory->bytes, context_.stop);
         else
-            classes_.emplace(data_);
-        trainers::check_class_weights(o.class_weights, data_);
+            classes_.emplace(*data_);
         trainers::run_reporter& live = context_.live;
-        live.say(
-            fmt::format("{}: {} nodes, {} edges, {}; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
-                graph.name, graph.nodes, graph.train_edges,
-                o.links()
-                    ? fmt::format("{} relations, {}", graph.relations, *o.decoder)
-                    : fmt::format("{}, {} nodes to train", trainers::classes_text(graph), graph.node_attributes.train),
-                *o.layers, graph.node_attributes.features, *o.fanout, *o.direction, *o.topology, *o.feature_cache,
-                *o.pipeline));
-        if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty()) live.warn(doubt);
-        trainers::check_warm_start(program, o, config_.command(), data_);
-        if (!o.links()) backend_ = trainers::classifier_on(context_.device.get(), o, net_);
+        live.say(fmt::format("{}; neighbors {}, rows {}, {}",
+            introduction(o.links() ? fmt::format("{} relations, {}", graph.relations, *o.decoder) : ""), *o.topology,
+            *o.feature_cache, *o.pipeline));
+        check();
         const gneiss::tbb_executor executor(o.threads);
-        const trainers::run_lists& files = lists_at_.emplace(program, data_, o);
+        const trainers::run_lists& files = lists_at_.emplace(program, *data_, o);
         try {
-            make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop,
+            make_lists(*data_, *files, o.memory->bytes / 2, executor, context_.stop,
                 [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
         } catch (const gneiss::over_budget& refused) { // of half of the memory
             throw trainers::refused_plan(o.memory->bytes,
@@ -364,14 +339,14 @@ private:
             seen.emplace(
                 take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first,
                     net_, executor, budget_, context_.stop));
-            plan_ = plan_training(o, data_, features_, net_, *seen, first.size(), negatives_.memory, budget_.used());
+            plan_ = plan_training(o, *data_, features_, net_, *seen, first.size(), negatives_.memory, budget_.used());
         };
         const bool chosen = !resolved.topology && !resolved.feature_cache;
         const auto say_disk = [&](std::uint64_t bytes) {
             live.say(fmt::format("neighbors and features in memory need {}, more than the budget: they stay on disk",
                 gneiss::format_bytes(bytes)));
         };
-        if (chosen && *o.topology == "disk") say_disk(bytes_in_memory(o, data_, net_));
+        if (chosen && *o.topology == "disk") say_disk(bytes_in_memory(o, *data_, net_));
         try {
             plan();
         } catch (const gneiss::over_budget& refused) { // batches were larger than estimated
@@ -381,8 +356,8 @@ private:
             lists_.reset();
             options on_disk = resolved;
             on_disk.topology = "disk";
-            if (!data_.has("features.indptr")) on_disk.feature_cache = "belady";
-            o = choose_stores(on_disk, data_, net_);
+            if (!data_->has("features.indptr")) on_disk.feature_cache = "belady";
+            o = choose_stores(on_disk, *data_, net_);
             try {
                 plan();
             } catch (const gneiss::over_budget&) { // the disk does not help
@@ -391,7 +366,7 @@ private:
             say_disk(refused.needed());
         }
         if (o.links() && !o.no_eval)
-            trainers::check_candidates(o, o.seed, data_, plan_.common.evaluation_bytes, context_.stop);
+            trainers::check_candidates(o, o.seed, *data_, plan_.common.evaluation_bytes, context_.stop);
         o.cache_split = plan_.cache_split;
         o.run_files = plan_.run_files;
         live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen->batches,
@@ -405,18 +380,10 @@ private:
                                         gneiss::format_bytes(plan_.run_file_bytes))));
     }
 
-    const gneiss::dataset& data_;
-    trainers::network net_;
-    trainers::configuration<options> config_;
-    gneiss::node_features features_;
-    std::optional<trainers::node_classification> classes_; // with --task node
     trainers::run_negatives negatives_;
-    gneiss::bucket_store buckets_;
-    gneiss::memory_budget budget_;
     std::optional<training_edges> edges_; // with --task link
     std::optional<trainers::run_lists> lists_at_;
     std::optional<topology> lists_;
-    std::optional<gneiss::any_backend> backend_;
     training_plan plan_;
 };
 

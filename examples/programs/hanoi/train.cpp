@@ -18,7 +18,7 @@
 #include "kit/cli/exit_codes.hpp"
 #include "kit/cli/machine.hpp"
 #include "kit/gnn/epoch_shape.hpp"
-#include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/feature_run.hpp"
 #include "kit/gnn/gnn_commands.hpp"
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/graph/node_file.hpp"
@@ -190,7 +190,6 @@ private:
 
 /// Checks files before a run is touched.
 void check_files(const options& settings, const gneiss::dataset& data, std::uint64_t memory) {
-    trainers::check_class_weights(settings.class_weights, data);
     if (settings.assignment) (void)sizes_in_assignment(*settings.assignment, data);
     if (const auto initial = settings.partitioning.initial_file())
         if (const std::size_t used = sizes_in_assignment(*initial, data).size();
@@ -202,28 +201,16 @@ void check_files(const options& settings, const gneiss::dataset& data, std::uint
 }
 
 /// A run of Hanoi: resolved flags and a memory plan, then partitions and hubs if the run makes its own.
-class run final : public trainers::prepared_run {
+class run final : public trainers::feature_run<options> {
 public:
-    using options = hanoi::options;
     static constexpr const char* program = hanoi::program;
 
     run(const options& given, trainers::run_context&& context)
-        : prepared_run(std::move(context)),
-          data_(context_.data),
-          config_(program, resolve(given, *data_)),
-          net_(config_.flags, *data_),
-          features_(features()) {
+        : feature_run(std::move(context), resolve(given, *context.data)) {
         options& o = config_.flags;
-        const gneiss::dataset_manifest& graph = data_->manifest();
         check_files(o, *data_, o.memory->bytes);
-        context_.live.say(
-            fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name,
-                graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train, *o.layers,
-                graph.node_attributes.features, *o.fanout, *o.direction));
-        if (const std::string doubt = trainers::doubt_features(*data_, features_); !doubt.empty())
-            context_.live.warn(doubt);
-        trainers::check_warm_start(program, o, config_.command(), *data_);
-        backend_ = trainers::classifier_on(context_.device.get(), o, net_);
+        context_.live.say(introduction());
+        check();
         partitions_choice chosen = choose_partitions(o, *data_, features_, net_);
         o = std::move(chosen.flags);
         if (!chosen.reason.empty()) context_.live.say(chosen.reason);
@@ -243,10 +230,7 @@ public:
         plan_.disk_bytes += partition_files();
     }
 
-    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
-    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
     [[nodiscard]] const gneiss::training_plan& plan() const override { return plan_; }
-    [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override {
         trainers::run_loop_options result = trainers::node_classification_loop(config_.flags, *data_);
         result.state = "macro-batch";
@@ -256,9 +240,6 @@ public:
         return trainers::gnn_epoch_work(config_.flags, nullptr, *data_,
             plan_.keeps_all() ? 1 : static_cast<double>(plan_.slots) / plan_.partitioning.partitions);
     }
-    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
-        config_.flags.place(dataset, out);
-    }
     void open(const trainers::opened_run& opened) override {
         const options& o = config_.flags;
         if (o.repartitions()) {
@@ -267,7 +248,7 @@ public:
             data_ = std::move(ready.data);
             preprocessing_ = std::move(ready.record);
             programs::trim_memory();
-            features_ = features();
+            open_features();
             buckets_ = data_->buckets();
             take(plan_training(o, *data_, features_, net_, drawing()));
             plan_.disk_bytes += partition_files();
@@ -279,24 +260,15 @@ public:
     void add_to(programs::run_record& record) const override { record.preprocessing = preprocessing_; }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         const options& o = config_.flags;
-        classes_.emplace(*data_);
-        budget_.emplace(plan_.budget);
         if (const float scale =
                 o.neighbor_scale(plan_.slots, plan_.partitioning.partitions, gneiss::relative_cut(buckets_));
             scale != 1)
             gneiss::scale_neighbor_weights(net_.weights, scale);
-        return std::make_unique<training>(training::parts{o, config_.command(), *context_.data, *data_, features_,
-                                              &*classes_, plan_, opened, context_.engine, net_, *budget_,
-                                              backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live},
-            o, measure_tiers(*data_, o, row_bytes(features_), plan_.budget), context_.live);
+        return std::make_unique<training>(
+            parts(plan_, opened), o, measure_tiers(*data_, o, row_bytes(features_), plan_.budget), context_.live);
     }
 
 private:
-    [[nodiscard]] gneiss::node_features features() const {
-        gneiss::node_features result = data_->features();
-        if (*config_.flags.normalize_features) result.normalize_rows();
-        return result;
-    }
     /// Returns the disk space of partitions that the run makes, with the work of making them.
     [[nodiscard]] std::uint64_t partition_files() const {
         const gneiss::dataset_manifest& graph = context_.data->manifest();
@@ -304,26 +276,13 @@ private:
         for (const gneiss::dataset_array& a : graph.arrays) bytes += 2 * a.bytes;
         return bytes;
     }
-    /// Returns the means to draw batches for a plan; none for a device, which is planned by bounds.
-    [[nodiscard]] std::optional<trainers::batch_drawing> drawing() const {
-        if (context_.device) return std::nullopt;
-        return trainers::batch_drawing{context_.engine.make, context_.stop};
-    }
     void take(macro_plan chosen) {
         plan_ = std::move(chosen.plan);
         config_.flags.macro = chosen.macro;
     }
 
-    std::shared_ptr<const gneiss::dataset> data_; ///< in the partitions used for training, once the run is open
-    trainers::configuration<options> config_;
-    trainers::classifier net_;
-    gneiss::node_features features_;
-    gneiss::bucket_store buckets_ = data_->buckets();
     gneiss::training_plan plan_;
     nlohmann::ordered_json preprocessing_;
-    std::optional<trainers::node_classification> classes_;
-    std::optional<gneiss::memory_budget> budget_;
-    std::optional<gneiss::any_backend> backend_;
 };
 
 } // namespace

@@ -19,7 +19,7 @@
 #include <gneiss/train/trainers/joestar.hpp>
 
 #include "kit/gnn/epoch_shape.hpp"
-#include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/feature_run.hpp"
 #include "kit/gnn/gnn_commands.hpp"
 #include "kit/gnn/neighbor_store.hpp"
 #include "kit/gnn/node_classification_training.hpp"
@@ -246,53 +246,38 @@ private:
 };
 
 /// A run of Joestar: resolved flags, opened adjacency files, and a memory plan based on samples of a few macro-batches.
-class run final : public trainers::prepared_run {
+class run final : public trainers::feature_run<options> {
 public:
-    using options = joestar::options;
     static constexpr const char* program = joestar::program;
 
     run(const options& given, trainers::run_context&& context)
-        : prepared_run(std::move(context)),
-          data_(*context_.data),
-          config_(program, resolve(given, data_)),
-          net_(config_.flags, data_),
-          features_(data_.features()),
-          buckets_(data_.buckets()),
-          budget_(config_.flags.memory->bytes),
-          classes_(data_) {
+        : feature_run(std::move(context), resolve(given, *context.data)) {
+        classes_.emplace(*data_);
         options& o = config_.flags;
-        const bool chosen = !o.topology && !o.feature_cache, fits = bytes_in_memory(o, data_, net_) <= o.memory->bytes,
-                   sparse = data_.has("features.indptr");
+        const bool chosen = !o.topology && !o.feature_cache, fits = bytes_in_memory(o, *data_, net_) <= o.memory->bytes,
+                   sparse = data_->has("features.indptr");
         if (!o.topology) o.topology = fits ? "memory" : "disk";
         if (!o.feature_cache) o.feature_cache = fits || sparse ? "memory" : "none";
-        if (*o.normalize_features) features_.normalize_rows();
-        const gneiss::dataset_manifest& graph = data_.manifest();
-        trainers::check_class_weights(o.class_weights, data_);
         trainers::run_reporter& live = context_.live;
-        live.say(fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({}); {}, "
-                             "neighbors in {}, rows {}",
-            graph.name, graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train,
-            *o.layers, graph.node_attributes.features, *o.fanout, *o.direction,
+        live.say(fmt::format("{}; {}, neighbors in {}, rows {}", introduction(),
             o.single()              ? "one stage"
                 : o.by_partitions() ? fmt::format("partitions (halo: {}, ahead: {})", *o.halo, *o.ahead)
                                     : fmt::format("two stages ({})", *o.second_stage),
             *o.topology == "disk" ? "a file" : "memory", *o.feature_cache == "none" ? "in a file" : "in memory"));
         if (chosen && !fits)
             live.say(fmt::format("neighbors and features in memory need {}, more than the budget: they stay on disk",
-                gneiss::format_bytes(bytes_in_memory(o, data_, net_))));
-        if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty()) live.warn(doubt);
-        trainers::check_warm_start(program, o, config_.command(), data_);
-        backend_ = trainers::classifier_on(context_.device.get(), o, net_);
+                gneiss::format_bytes(bytes_in_memory(o, *data_, net_))));
+        check();
         const gneiss::tbb_executor executor(o.threads);
-        const trainers::run_lists& files = lists_at_.emplace(program, data_, o);
-        programs::make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop,
+        const trainers::run_lists& files = lists_at_.emplace(program, *data_, o);
+        programs::make_lists(*data_, *files, o.memory->bytes / 2, executor, context_.stop,
             [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
         open_lists();
         if (o.by_partitions()) {
-            parts_ = partitions_of(o, data_, executor, live, context_.stop);
+            parts_ = partitions_of(o, *data_, executor, live, context_.stop);
             border_ = std::make_shared<gneiss::macro_batch_border>(parts_.of, parts_.count);
         }
-        plan_ = plan_training({o, data_, features_, net_, *lists_, classes_.train, border_.get(), executor,
+        plan_ = plan_training({o, *data_, features_, net_, *lists_, classes_->train, border_.get(), executor,
             budget_.used(), context_.stop});
         if (o.single()) return;
         o.macro = std::to_string(plan_.large);
@@ -306,54 +291,37 @@ public:
         live.say(plan_.traffic);
     }
 
-    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
-    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
     [[nodiscard]] const gneiss::training_plan& plan() const override { return plan_.common; }
-    [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override {
-        trainers::run_loop_options result = trainers::node_classification_loop(config_.flags, data_);
+        trainers::run_loop_options result = trainers::node_classification_loop(config_.flags, *data_);
         if (!config_.flags.single()) result.state = "macro-batch";
         return result;
     }
     [[nodiscard]] programs::epoch_work work() const override {
-        return trainers::gnn_epoch_work(config_.flags, nullptr, data_);
-    }
-    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
-        config_.flags.place(dataset, out);
+        return trainers::gnn_epoch_work(config_.flags, nullptr, *data_);
     }
     void open(const trainers::opened_run& opened) override {
-        if (parts_.made) keep_partitions(data_, parts_, opened.directory.checkpoint());
+        if (parts_.made) keep_partitions(*data_, parts_, opened.directory.checkpoint());
         if (!lists_at_->homeless()) return;
         lists_.reset();
         lists_at_->move_to(opened.directory.checkpoint());
         open_lists();
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
-        return std::make_unique<training>(
-            training::parts{config_.flags, config_.command(), data_, data_, features_, &classes_, plan_.common, opened,
-                context_.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live},
-            config_.flags, plan_, *lists_, border_);
+        return std::make_unique<training>(parts(plan_.common, opened), config_.flags, plan_, *lists_, border_);
     }
 
 private:
     [[nodiscard]] gneiss::large_batches cut(std::uint64_t epoch) const {
-        return {classes_.train, plan_.large, config_.flags.seed, epoch};
+        return {classes_->train, plan_.large, config_.flags.seed, epoch};
     }
     void open_lists() {
         const options& o = config_.flags;
-        lists_.emplace(*o.topology, **lists_at_, o.reading(data_.manifest()), context_.engine.make, budget_);
+        lists_.emplace(*o.topology, **lists_at_, o.reading(data_->manifest()), context_.engine.make, budget_);
     }
 
-    const gneiss::dataset& data_;
-    trainers::configuration<options> config_;
-    trainers::classifier net_;
-    gneiss::node_features features_;
-    gneiss::bucket_store buckets_;
-    gneiss::memory_budget budget_;
-    trainers::node_classification classes_;
     std::optional<trainers::run_lists> lists_at_;
     std::optional<trainers::neighbor_store> lists_;
-    std::optional<gneiss::any_backend> backend_;
     node_partitions parts_;
     std::shared_ptr<gneiss::macro_batch_border> border_;
     training_plan plan_;

@@ -324,15 +324,12 @@ private:
 };
 
 /// A run of Marius: resolved flags and a memory plan, then edges in the plan's partitions.
-class run final : public trainers::prepared_run {
+class run final : public trainers::configured_run<options> {
 public:
-    using options = marius::options;
     static constexpr const char* program = marius::program;
 
     run(const options& given, trainers::run_context&& context)
-        : prepared_run(std::move(context)),
-          asked_(resolve(given, *context_.data)),
-          config_(program, asked_),
+        : configured_run(std::move(context), resolve(given, *context.data)),
           buckets_(context_.data->buckets()),
           negatives_(
               trainers::negatives_for(asked_, asked_.seed, *context_.data, asked_.memory->bytes, context_.stop)) {
@@ -366,8 +363,6 @@ public:
         if (!o.no_eval) trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);
     }
 
-    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
-    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
     [[nodiscard]] const training_plan& plan() const override { return plan_; }
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override {
@@ -391,9 +386,6 @@ public:
             .negatives = o.negatives->all ? graph.nodes : o.negatives->count,
             .dim = *o.dim});
     }
-    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
-        config_.flags.place(dataset, out);
-    }
     void open(const trainers::opened_run& opened) override {
         rebucketed_ = trainers::rebucketed(*context_.data, opened, plan_, config_.flags, context_.live, context_.stop);
         if (!rebucketed_) return;
@@ -410,8 +402,7 @@ public:
 private:
     [[nodiscard]] bool keeps_best() const { return asked_.keeps_best(context_.data->manifest().valid_edges != 0); }
 
-    options asked_; ///< input of plans
-    trainers::configuration<options> config_;
+    options asked_ = config_.flags;               ///< input of plans
     std::unique_ptr<gneiss::dataset> rebucketed_; ///< edges in the plan's partitions, if the dataset has others
     gneiss::bucket_store buckets_;
     trainers::run_negatives negatives_;

@@ -481,15 +481,12 @@ private:
 };
 
 /// A run of MariusGNN: resolved flags and a memory plan, then the graph in the plan's partitions.
-class run final : public trainers::prepared_run {
+class run final : public trainers::configured_run<options> {
 public:
-    using options = mariusgnn::options;
     static constexpr const char* program = mariusgnn::program;
 
     run(const options& given, trainers::run_context&& context)
-        : prepared_run(std::move(context)),
-          asked_(resolve(given, *context_.data)),
-          config_(program, asked_),
+        : configured_run(std::move(context), resolve(given, *context.data)),
           net_(asked_, context_.data->manifest()),
           trained_(std::make_unique<run_graph>(asked_, context_.data)) {
         if (asked_.links())
@@ -527,8 +524,6 @@ public:
             trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);
     }
 
-    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
-    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
     [[nodiscard]] const training_plan& plan() const override { return plan_; }
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return trained_->buckets(); }
     [[nodiscard]] trainers::run_loop_options loop() const override {
@@ -542,9 +537,6 @@ public:
         return trainers::gnn_epoch_work(o, o.links() ? &o : nullptr, *context_.data,
             plan_.keeps_all() ? 1 : static_cast<double>(plan_.slots) / plan_.partitioning.partitions,
             o.uses_rows() ? *o.dim : 0, o.uses_features());
-    }
-    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
-        config_.flags.place(dataset, out);
     }
     void open(const trainers::opened_run& opened) override {
         std::shared_ptr<const gneiss::dataset> reshuffled, sorted;
@@ -573,11 +565,6 @@ private:
     [[nodiscard]] tuned_plan plan_now() {
         return plan_training(asked_,
             {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }, negatives_.memory, drawing()});
-    }
-    /// Returns the means to draw batches for plans; none for a device, which is planned by bounds.
-    [[nodiscard]] std::optional<trainers::batch_drawing> drawing() const {
-        if (context_.device) return std::nullopt;
-        return trainers::batch_drawing{context_.engine.make, context_.stop};
     }
     /// Returns the plan, and sets what flags leave open and depends on it: --reshuffle and --training-first.
     [[nodiscard]] tuned_plan choose() {
@@ -629,9 +616,8 @@ private:
         return std::make_shared<const gneiss::dataset>(to);
     }
 
-    options asked_; ///< input of plans
+    options asked_ = config_.flags; ///< input of plans
     trainers::run_negatives negatives_;
-    trainers::configuration<options> config_;
     network net_;
     std::unique_ptr<run_graph> trained_; ///< until `begin`
     training_plan plan_;

@@ -19,6 +19,7 @@
 #include "kit/run/configuration.hpp"
 #include "kit/run/device.hpp"
 #include "kit/run/open_run.hpp"
+#include "kit/run/plan.hpp"
 #include "kit/run/run_events.hpp"
 #include "kit/run/run_loop.hpp"
 #include "kit/run/run_reporter.hpp"
@@ -73,7 +74,34 @@ public:
     [[nodiscard]] const run_context& context() const noexcept { return context_; }
 
 protected:
+    /// Returns the means to draw batches for a plan; none for a device, which is planned by bounds.
+    [[nodiscard]] std::optional<batch_drawing> drawing() const {
+        if (context_.device) return std::nullopt;
+        return batch_drawing{context_.engine.make, context_.stop};
+    }
+
     run_context context_;
+};
+
+/// A prepared run of a program whose flags are `Options`.
+template <class Options>
+class configured_run : public prepared_run {
+public:
+    using options = Options;
+
+    [[nodiscard]] const Options& flags() const override { return config_.flags; }
+    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
+    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override {
+        config_.flags.place(dataset, out);
+    }
+
+protected:
+    /// \param resolved  flags
+    configured_run(run_context&& context, Options resolved)
+        : prepared_run(std::move(context)),
+          config_(context_.program, std::move(resolved)) {}
+
+    configuration<Options> config_;
 };
 
 /// Opens the run and trains it to its end or to a stop. Throws as `open_run`, and errors of training.

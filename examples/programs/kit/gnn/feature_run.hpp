@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/dataset.hpp>
+
+#include "kit/gnn/class_weights.hpp"
+#include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/node_classification_training.hpp"
+#include "kit/run/train.hpp"
+
+namespace trainers {
+
+/// A prepared run of a network on given features, of a program with the flags `Options`. Derived classes plan and
+/// begin it.
+template <std::derived_from<node_classification_options> Options>
+class feature_run : public configured_run<Options> {
+public:
+    [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
+
+protected:
+    /// \param resolved  flags
+    feature_run(run_context&& context, Options resolved)
+        : configured_run<Options>(std::move(context), std::move(resolved)),
+          data_(this->context_.data),
+          net_(network_of(flags_, *data_)) {
+        open_features();
+        check_class_weights(flags_.class_weights, *data_);
+    }
+
+    /// Opens the features of `data_`.
+    void open_features() {
+        features_ = data_->features();
+        if (*flags_.normalize_features) features_.normalize_rows();
+    }
+    /// Returns what is trained, in words. \param task  of links; empty: nodes
+    [[nodiscard]] std::string introduction(std::string task = {}) const {
+        const gneiss::dataset_manifest& graph = data_->manifest();
+        if (task.empty()) task = fmt::format("{}, {} nodes to train", classes_text(graph), graph.node_attributes.train);
+        return fmt::format("{}: {} nodes, {} edges, {}; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
+            graph.train_edges, task, *flags_.layers, graph.node_attributes.features, *flags_.fanout, *flags_.direction);
+    }
+    /// Warns of features, checks the run of --warm-start, and makes the backend of a device for node classification.
+    void check() {
+        run_context& context = this->context_;
+        if (const std::string doubt = doubt_features(*data_, features_); !doubt.empty()) context.live.warn(doubt);
+        check_warm_start(context.program, flags_, this->command(), *data_);
+        if (!flags_.links()) backend_ = classifier_on(context.device.get(), flags_, net_);
+    }
+    /// Returns what a trainer needs; reads the labels, unless they are there or the run predicts links.
+    [[nodiscard]] node_classification_training::parts parts(const training_plan& plan, const opened_run& opened) {
+        run_context& context = this->context_;
+        if (!classes_ && !flags_.links()) classes_.emplace(*data_);
+        return {flags_, this->command(), *context.data, *data_, features_, classes_ ? &*classes_ : nullptr, plan,
+            opened, context.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context.stop, context.program,
+            context.live};
+    }
+
+private:
+    using network_type = std::conditional_t<std::derived_from<Options, link_options>, network, classifier>;
+
+    [[nodiscard]] static network_type network_of(const Options& how, const gneiss::dataset& data) {
+        if constexpr (std::derived_from<Options, link_options>)
+            return {how, how.links() ? &how : nullptr, input_of(data), data.manifest()};
+        else
+            return {how, data};
+    }
+
+protected:
+    Options& flags_ = this->config_.flags;
+    std::shared_ptr<const gneiss::dataset> data_; ///< in the partitions used for training
+    network_type net_;
+    gneiss::node_features features_;
+    gneiss::bucket_store buckets_ = data_->buckets();
+    gneiss::memory_budget budget_{flags_.memory->bytes};
+    std::optional<node_classification> classes_; ///< labels and training nodes
+    std::optional<gneiss::any_backend> backend_; ///< null: the CPU computes batches
+};
+
+} // namespace trainers
