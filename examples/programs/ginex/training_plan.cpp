@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -28,20 +27,14 @@ namespace {
 
 constexpr const char* row_gather = "row gather"; // as charged by gneiss::row_gather
 
-/// Returns somewhat more than was observed: the batches of an epoch are much alike, small ones less so. Their sizes are
-/// sums of draws, so eight square roots are far more than they ever differ by. A batch beyond that runs alone.
-std::uint64_t some_more(std::uint64_t most) {
-    return most + static_cast<std::uint64_t>(8 * std::sqrt(static_cast<double>(most))) + 16;
-}
-
 /// Returns the memory of batches of the observed sizes.
 gneiss::gnn_memory memory_of_batches(const options& settings, const trainers::network& net, const profile& seen,
     std::uint64_t nodes, std::uint64_t entries) {
     return gneiss::bound_gnn_memory(settings.training_options(),
         {.links = settings.links(),
-            .nodes = std::min(nodes, some_more(seen.most_nodes)),
-            .edges = some_more(seen.most_edges),
-            .all_nodes = std::min(nodes, some_more(seen.most_nodes)),
+            .nodes = std::min(nodes, trainers::some_more(seen.most_nodes)),
+            .edges = trainers::some_more(seen.most_edges),
+            .all_nodes = std::min(nodes, trainers::some_more(seen.most_nodes)),
             .columns = net.encode.inputs(),
             .learned = 0,
             .sparse_entries = entries,
@@ -216,7 +209,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     const std::size_t row_bytes = store.row_bytes();
     const std::uint64_t workers =
         settings.superbatches() ? 1 : std::max<std::uint64_t>(settings.pipeline_options().sample_workers, 1);
-    result.batch_nodes = std::min(graph.nodes, some_more(seen.most_nodes));
+    result.batch_nodes = std::min(graph.nodes, trainers::some_more(seen.most_nodes));
     result.staging_bytes =
         std::clamp<std::uint64_t>(plan.budget / 64, std::uint64_t{4} << 20, gneiss::gather_options{}.staging_bytes);
     const std::uint64_t sample = seen.most_bytes * 9 / 8 + (std::uint64_t{1} << 20) +
@@ -247,7 +240,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     else if (*settings.feature_cache != "mmap")
         plan.memory.add({row_gather, result.staging_bytes + result.batch_nodes * 28});
     const bool bounded = net.encode.inputs().sparse == 0; // entries of sparse rows are known later
-    result.encoder_bytes = bounded ? std::min(bound.encoder, some_more(seen.most_encoder)) : 0;
+    result.encoder_bytes = bounded ? std::min(bound.encoder, trainers::some_more(seen.most_encoder)) : 0;
     const gneiss::memory_need encoder = bound.encoders(result.encoder_bytes), samplers = bound.samplers(workers);
     const std::uint64_t samples = (*settings.in_flight + workers + (settings.superbatches() ? 1 : 0)) * sample + staged;
     // If memory is scarce, a batch waits with its gather until the one before it is computed, unless both have fewer

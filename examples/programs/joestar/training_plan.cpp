@@ -27,12 +27,6 @@ namespace joestar {
 
 namespace {
 
-/// Returns somewhat more than was drawn: sizes are sums of draws, so eight square roots are far more than they differ
-/// by.
-std::uint64_t some_more(std::uint64_t drawn) {
-    return drawn + static_cast<std::uint64_t>(8 * std::sqrt(static_cast<double>(drawn))) + 16;
-}
-
 class planner {
 public:
     explicit planner(const planned_run& run)
@@ -157,12 +151,12 @@ private:
         if (how_.sampled() == gneiss::sampled_ahead::exact) {
             const std::uint64_t count = std::max<std::uint64_t>(
                 gneiss::ceil_div(most([](const partition_size& of) { return of.train; }), *how_.batch), 1);
-            batches.nodes = std::min(batches.nodes, count * some_more(batches.batch_nodes));
+            batches.nodes = std::min(batches.nodes, count * trainers::some_more(batches.batch_nodes));
             batches.rows = std::min(batches.rows, batches.nodes);
             batches.halo = std::min(batches.halo, batches.nodes);
-            batches.edges = count * some_more(batches.batch_edges);
+            batches.edges = count * trainers::some_more(batches.batch_edges);
             batches.bytes = 4 * (batches.nodes + batches.edges) + 4096 +
-                count * (4 * (hops + 1) * some_more(batches.batch_nodes) + 16 * (hops + 1) + 64);
+                count * (4 * (hops + 1) * trainers::some_more(batches.batch_nodes) + 16 * (hops + 1) + 64);
         }
         return batches;
     }
@@ -267,9 +261,9 @@ private:
         plan.partitioning = buckets_.rows();
         plan.slots = plan.partitioning.partitions;
         plan.in_memory = *how_.topology == "memory" && *how_.feature_cache == "memory";
-        const std::uint64_t nodes = std::min(graph_.nodes, some_more(seen.nodes)),
-                            rows_held = std::min(graph_.nodes, some_more(seen.rows)),
-                            batch_nodes = std::min(graph_.nodes, some_more(seen.batch_nodes));
+        const std::uint64_t nodes = std::min(graph_.nodes, trainers::some_more(seen.nodes)),
+                            rows_held = std::min(graph_.nodes, trainers::some_more(seen.rows)),
+                            batch_nodes = std::min(graph_.nodes, trainers::some_more(seen.batch_nodes));
         const std::size_t columns = run_.net.encode.inputs().dense;
         const std::uint64_t row = store_.sparse() ? 0
             : *how_.feature_cache == "memory"     ? columns * sizeof(float)
@@ -296,7 +290,7 @@ private:
             result.large = seen.large;
             result.macro_batches = {.form = how_.form(),
                 .rows = how_.delta ? std::min(2 * rows_held, graph_.nodes) : 2 * rows_held,
-                .bytes = some_more(seen.bytes) + seen.bytes / 8 + (store_.sparse() ? sparse : 0) + 65536,
+                .bytes = trainers::some_more(seen.bytes) + seen.bytes / 8 + (store_.sparse() ? sparse : 0) + 65536,
                 .delta = how_.delta};
             const gneiss::memory_need need = gneiss::macro_batch_buffer::need(result.macro_batches, row);
             result.macro_bytes = need.bytes;
@@ -329,7 +323,7 @@ private:
     }
     /// Returns the scratch of the first stage.
     [[nodiscard]] gneiss::memory_need first_stage(const profile& seen) const {
-        const std::uint64_t edges = some_more(seen.edges), nodes = some_more(seen.nodes);
+        const std::uint64_t edges = trainers::some_more(seen.edges), nodes = trainers::some_more(seen.nodes);
         // numbers of nodes, each hop's lists, and for the union of hops its sample and lists of pairs
         const std::uint64_t numbering = 8 * 4 * std::bit_ceil(nodes + 1024) + 8 * nodes;
         const std::uint64_t united = how_.form() == gneiss::second_stage::lists ? seen.bytes + 8 * edges + 12 * nodes
@@ -342,7 +336,7 @@ private:
         gneiss::training_plan& plan = to.common;
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(how_.training_options(),
             {.nodes = batch_nodes,
-                .edges = some_more(seen.batch_edges),
+                .edges = trainers::some_more(seen.batch_edges),
                 .all_nodes = batch_nodes,
                 .columns = run_.net.encode.inputs(),
                 .sparse_entries = store_.sparse() ? store_.nnz() : 0,
@@ -350,7 +344,7 @@ private:
             trainers::layers_of(run_.net.encode));
         const std::uint64_t workers = std::max<std::uint64_t>(how_.pipeline_options().sample_workers, 1);
         const bool bounded = run_.net.encode.inputs().sparse == 0; // entries of sparse rows are known later
-        to.encoder_bytes = bounded ? std::min(bound.encoder, some_more(seen.encoder)) : 0;
+        to.encoder_bytes = bounded ? std::min(bound.encoder, trainers::some_more(seen.encoder)) : 0;
         to.room_nodes = batch_nodes;
         const gneiss::memory_need encoder = bound.encoders(to.encoder_bytes);
         const std::uint64_t sample = seen.batch_bytes * 9 / 8 + (std::uint64_t{1} << 20);

@@ -277,18 +277,16 @@ private:
     }
     /// \param warm  null: none
     void initialize(trainers::run_reporter& live, trainers::warm_start* warm) {
-        const auto given = trainers::load_initial_embeddings(options_.init, plan_.partitioning.nodes, plan_.layout.dim);
         const float state = options_.row_optimizer(0).initial_state();
-        trainers::embedding_init begin{.values = options_.node_initializer(),
-            .state = state,
-            .seed = options_.seed,
-            .given = given.values,
-            .data = data_};
-        if (warm != nullptr)
-            begin.warm = [&](gneiss::embedding_file& rows, const auto& initial) {
-                warm->fill_rows(rows, data_, engines_, trainers::warm_start_memory(budget_), initial, stop_);
-            };
-        rows_file_ = trainers::create_rows(engines_, checkpoint_, plan_, begin, live, executor_, stop_);
+        rows_file_ = trainers::create_rows(engines_, checkpoint_, plan_,
+            {.values = options_.node_initializer(),
+                .state = state,
+                .seed = options_.seed,
+                .file = options_.init,
+                .data = data_,
+                .warm = warm,
+                .warm_memory = trainers::warm_start_memory(budget_)},
+            live, executor_, stop_);
         gneiss::initialize_rows(options_.relation_initializer(), state, options_.seed,
             gneiss::embedding_kind::relations, 0, model_.relation_floats(), relations_.table(), executor_);
         if (warm != nullptr) warm->take_relations(relations_, data_, *options_.reciprocal);

@@ -235,18 +235,15 @@ private:
         if (of_.run.saved) {
             rows_file_ = trainers::open_rows(of_.engine.make, where, plan_, *of_.run.saved);
         } else {
-            const auto given = trainers::load_initial_embeddings(how.init, plan_.partitioning.nodes, plan_.layout.dim);
-            trainers::embedding_init begin{.values = how.node_initializer(),
-                .state = how.any_row_optimizer(0).initial_state(),
-                .seed = how.seed,
-                .given = given.values,
-                .data = data_->data()};
-            if (warm != nullptr)
-                begin.warm = [&](gneiss::embedding_file& rows, const auto& initial) {
-                    const std::uint64_t memory = trainers::warm_start_memory(budget_);
-                    warm->fill_rows(rows, data_->data(), of_.engine.make, memory, initial, stop_);
-                };
-            rows_file_ = trainers::create_rows(of_.engine.make, where, plan_, begin, of_.live, executor_, stop_);
+            rows_file_ = trainers::create_rows(of_.engine.make, where, plan_,
+                {.values = how.node_initializer(),
+                    .state = how.any_row_optimizer(0).initial_state(),
+                    .seed = how.seed,
+                    .file = how.init,
+                    .data = data_->data(),
+                    .warm = warm,
+                    .warm_memory = trainers::warm_start_memory(budget_)},
+                of_.live, executor_, stop_);
         }
     }
 

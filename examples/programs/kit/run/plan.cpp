@@ -2,6 +2,7 @@
 #include "kit/run/plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <utility>
 #include <vector>
@@ -135,6 +136,10 @@ gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::
     result.batches.largest = result.batches.usual = drawn;
     result.batches.alone = bound.encoder - result.encoder + bound.sampler; // it is drawn again by another sampler
     return result;
+}
+
+std::uint64_t some_more(std::uint64_t drawn) {
+    return drawn + static_cast<std::uint64_t>(8 * std::sqrt(static_cast<double>(drawn))) + 16;
 }
 
 void add_batches_and_evaluation(

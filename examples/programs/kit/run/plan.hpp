@@ -44,6 +44,10 @@ struct gnn_needs {
 [[nodiscard]] gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen,
     std::uint64_t row, std::uint64_t scratch = 0);
 
+/// Returns somewhat more than was drawn: the batches of an epoch are much alike, small ones less so. Their sizes are
+/// sums of draws, so eight square roots are far more than they ever differ by. A batch beyond that runs alone.
+[[nodiscard]] std::uint64_t some_more(std::uint64_t drawn);
+
 /// Adds the parts of encoder, batches and evaluation of a GNN: evaluation gets three quarters of the remainder, up to
 /// 8 GiB.
 ///

@@ -11,12 +11,15 @@
 
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/link_evaluation.hpp"
+#include "kit/run/open_run.hpp"
+#include "kit/run/warm_start.hpp"
 
 namespace trainers {
 
 std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory& engines,
     const std::filesystem::path& checkpoint, const training_plan& plan, const embedding_init& begin, run_reporter& live,
     const gneiss::tbb_executor& executor, const std::stop_token& stop) {
+    const auto given = load_initial_embeddings(begin.file, plan.partitioning.nodes, plan.layout.dim);
     const std::filesystem::path path = checkpoint / rows_name;
     (void)gneiss::make_directory(checkpoint);
     {
@@ -31,14 +34,14 @@ std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory
         throw_if_stopped(stop); // nothing to save yet
         gneiss::initialize_rows(
             begin.values, begin.state, begin.seed, gneiss::embedding_kind::nodes, first, dim, rows, executor);
-        if (!begin.given.empty())
+        if (!given.values.empty())
             for (std::uint64_t i = 0; i < rows.rows(); ++i)
-                std::ranges::copy(begin.given.subspan(begin.data.place_of(first + i) * dim, dim), rows[i].begin());
+                std::ranges::copy(given.values.subspan(begin.data.place_of(first + i) * dim, dim), rows[i].begin());
         filled += rows.rows();
         live.step("first values", filled, plan.partitioning.nodes);
     };
-    if (begin.warm)
-        begin.warm(*result, initial);
+    if (begin.warm != nullptr)
+        begin.warm->fill_rows(*result, begin.data, engines, begin.warm_memory, initial, stop);
     else
         result->fill(initial);
     return result;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <span>
+#include <optional>
 #include <stop_token>
 
 #include <gneiss/core/executor/tbb.hpp>
@@ -23,17 +23,17 @@
 
 namespace trainers {
 
-/// Initial embeddings of the nodes.
+class warm_start;
+
+/// Initial embeddings of the nodes: those of a run, of a file, or drawn.
 struct embedding_init {
     gneiss::initializer values{};
     float state = 0; ///< initial optimizer state
     std::uint64_t seed = 0;
-    std::span<const float> given{}; ///< [nodes, dim] instead of `values`, in the order of exports; empty: none
+    const std::optional<std::filesystem::path>& file; ///< of --init
     const gneiss::dataset& data;
-    /// Fills the file in place of `embedding_file::fill`, with values of another run and the given initial ones; empty:
-    /// none.
-    std::function<void(gneiss::embedding_file&, const std::function<void(std::uint64_t, gneiss::matrix_view<float>)>&)>
-        warm{};
+    warm_start* warm = nullptr;    ///< run of --warm-start; null: none
+    std::uint64_t warm_memory = 0; ///< for its rows [bytes]
 };
 
 /// Creates the embedding file in the run's `checkpoint` directory. Throws errc::canceled on a stop.
