@@ -162,7 +162,7 @@ def _reopened(path, arguments, options, state):
 
 
 class _Blocks:
-    """Memory of features that returns when nobody holds it any more, since fresh memory costs a quarter of a gather.
+    """Memory of features that is used again once its batch is dropped, since fresh memory costs a quarter of a gather.
 
     most: blocks that are kept.
     """

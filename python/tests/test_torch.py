@@ -122,7 +122,7 @@ class Loading(Case):
         with self.assertRaises((TypeError, ValueError)):
             features.gather(np.arange(10), out=torch.empty(10, 8, device="meta"))
 
-    def test_memory_of_features_returns_when_nobody_holds_it(self):
+    def test_memory_of_features_is_used_again_once_its_batch_is_dropped(self):
         loader = self.open(batch_size=2, superbatch=3, ahead=1)
         where, held = set(), []
         for batch in loader:
