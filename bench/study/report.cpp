@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -219,11 +220,11 @@ std::string result_table(const std::vector<compared_run>& runs, const std::strin
         return count == 0 ? std::string() : programs::human_bytes(sum / count);
     };
     const std::string title = programs::metric_title(metric);
-    const auto same = [&](auto value) {
-        return std::ranges::adjacent_find(runs, std::not_equal_to<>(), value) == runs.end();
-    };
-    const bool one_program = same([](const compared_run& run) { return run.record.program; });
-    const bool one_scope = same([](const compared_run& run) { return run.scope; });
+    const bool one_program = std::ranges::adjacent_find(runs, std::not_equal_to<>(),
+                                 [](const compared_run& run) { return run.record.program; }) == runs.end();
+    std::set<std::string> scopes; // of the runs that have test metrics
+    for (const compared_run& run : runs)
+        if (!run.scope.empty()) scopes.insert(run.scope);
     const value_of_runs columns[] = {
         {"status", [](const compared_run& run) { return run.status; }},
         {"program", [&](const compared_run& run) { return one_program ? "" : run.record.program; }},
@@ -245,7 +246,7 @@ std::string result_table(const std::vector<compared_run>& runs, const std::strin
                 return best == nullptr ? "" : number(value_of(best->valid, metric));
             }},
         {"test " + title, [&](const compared_run& run) { return number(value_of(run.record.test, metric)); }},
-        {"test metrics over", [&](const compared_run& run) { return one_scope ? "" : run.scope; }},
+        {"test metrics over", [&](const compared_run& run) { return scopes.size() < 2 ? "" : run.scope; }},
         {"training", [](const compared_run& run) { return programs::human_seconds(training_seconds(run.record)); }},
         {"evaluation",
             [](const compared_run& run) {
@@ -262,8 +263,7 @@ std::string result_table(const std::vector<compared_run>& runs, const std::strin
                 return run.record.plan.budget_bytes ? gneiss::format_bytes(*run.record.plan.budget_bytes) : "";
             }},
     };
-    const std::string& scope = runs.front().scope;
-    return table_of(runs, one_scope && !scope.empty() ? "Runs; test metrics over " + scope : "Runs", columns);
+    return table_of(runs, scopes.size() == 1 ? "Runs; test metrics over " + *scopes.begin() : "Runs", columns);
 }
 
 /// Tabulates the flags in which runs differ, one run a row: those that decide what a run computes, not what it prints
