@@ -92,12 +92,10 @@ def main():
             data = gn.import_nodes(folder / "edges.npy", features=features, labels=folder / "labels.npy",
                                    split=folder / "split.npy", undirected=True, out=pathlib.Path(directory) / "data",
                                    quiet=True)
-            sides = [by_pyg(folder, features, nodes), None]
-            differences = []
+            pyg_loader, differences = by_pyg(folder, features, nodes), []
             for seed in range(1, flags.seeds + 1):
-                sides[1] = by_gneiss(data, nodes, seed)
-                pyg, ours = (accuracy_of(side, data.num_features, int(labels.max()) + 1, seed, flags.epochs)
-                             for side in sides)
+                pyg, ours = (accuracy_of(loader, data.num_features, int(labels.max()) + 1, seed, flags.epochs)
+                             for loader in (pyg_loader, by_gneiss(data, nodes, seed)))
                 differences.append(ours - pyg)
                 print(f"{folder.name}, seed {seed}: PyG {pyg:.2f}, gneiss {ours:.2f}", flush=True)
         half = STUDENT[flags.seeds] * statistics.stdev(differences) / flags.seeds ** 0.5
