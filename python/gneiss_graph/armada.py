@@ -7,12 +7,14 @@ evaluations and checkpoints are the program's, in the calling process, which mak
 are those of one process: a frame is a function of (dataset, flags, number), so that another actor makes it again when
 one dies.
 """
+import collections
 import importlib.metadata
 import os
 import secrets
 import shutil
 import signal
 import socket
+import statistics
 import sys
 import tempfile
 import threading
@@ -26,6 +28,12 @@ __all__ = ["BatchWorker", "Cluster", "ComputeWorker", "check"]
 LEAST_RAY = (2, 60)
 START_SECONDS = 300 # on a busy machine, a process of Ray needs tens of seconds
 DEATHS_WITHOUT_A_STEP = 5
+MEDIANS = 5           # a wait of more medians than that is for a worker that is late
+FIRST_SECONDS = 60    # deadline before there is a median
+DUPLICATE_SECONDS = 1 # least deadline before another batch worker makes the same batch, too
+REPLACE_SECONDS = 5   # least deadline before a worker is ended, and replaced
+LATE_SECONDS = 60     # a batch worker that is late for longer is replaced
+BYTES_A_SECOND = 50 << 20 # of parameters, in deadlines
 
 
 def check():
@@ -59,13 +67,11 @@ class BatchWorker(_Worker):
 
     _make = staticmethod(_core.BatchActor)
 
-    def make(self, numbers):
-        """Returns [requests, bytes] read so far, then a frame for each number: (worker, epoch, state, pass, index)."""
-        frames = []
-        for number in numbers:
-            frame = self._actor.make(number)
-            frames.append(frame if len(numbers) == 1 else frame.copy()) # the next one overwrites it
-        return self._actor.read_counts, *frames
+    def make(self, number):
+        """Returns (requests, bytes) read so far with the seconds that it took, and the frame of a batch."""
+        begin = time.monotonic()
+        frame = self._actor.make(number)
+        return (self._actor.read_counts, time.monotonic() - begin), frame
 
 
 class ComputeWorker(_Worker):
@@ -73,16 +79,18 @@ class ComputeWorker(_Worker):
 
     _make = staticmethod(_core.ComputeActor)
     _generation = 0
+    _begun = False
 
     def begin(self, generation, epoch, plateau, steps, values, state):
         """Continues after `steps` steps with these parameters, by the optimizer of an epoch."""
         self._generation = generation
         self._actor.begin(epoch, plateau, steps, values, state)
+        self._begun = True
 
     def join(self, generation):
-        """Enters a generation, and returns the number of steps made."""
+        """Enters a generation, and returns the number of steps made; -1 without parameters."""
         self._generation = generation
-        return self._actor.steps
+        return self._actor.steps if self._begun else -1
 
     def differentiate(self, generation, step, number, frame):
         """Returns gradients and statistics of a batch of step `step`."""
@@ -108,13 +116,51 @@ class _Stale(Exception):
     """A call of a driver that has gone on without this actor."""
 
 
+class _Late(Exception):
+    """Workers have not answered within the deadline."""
+
+    def __init__(self, slots, seconds, doing):
+        super().__init__(slots, seconds, doing)
+        self.slots, self.seconds, self.doing = slots, seconds, doing
+
+
+class _Pace:
+    """How long a kind of work takes, as the last ones did."""
+
+    def __init__(self):
+        self._seconds = collections.deque(maxlen=99)
+
+    def add(self, seconds):
+        self._seconds.append(seconds)
+
+    def deadline(self, least):
+        """Returns the seconds after which a worker is late."""
+        return max(least, MEDIANS * statistics.median(self._seconds)) if self._seconds else FIRST_SECONDS
+
+
 class _Slot:
     """A place for an actor: the one there now, and how many there were."""
 
     def __init__(self, role, index):
         self.role, self.index = role, index
         self.lives = 0
-        self.actor = self.name = self.host = None
+        self.actor = self.name = self.host = self.process = self.opened = None
+        self.states = {}  # of a batch worker: (epoch, state) requested last, by logical worker
+        self.late = None  # of a batch worker: since when, and the answer that it owes
+
+    def __str__(self):
+        return f"{self.name} on {self.host}"
+
+
+class _Request:
+    """A batch that an actor was asked for."""
+
+    def __init__(self, slot, number):
+        self.slot, self.actor, self.name = slot, slot.actor, slot.name
+        worker, *state = number[:3]
+        self.first = slot.states.get(worker) != state # of a state, whose partitions it loads
+        slot.states[worker] = state
+        self.answer, self.frame = slot.actor.make.options(num_returns=2).remote(number)
 
 
 class Cluster:
@@ -134,15 +180,18 @@ class Cluster:
         self._config, self._say, self._warn = config, say, warn
         self._batch_memory = (graph_bytes, feature_bytes)
         self._lock = threading.Lock()
-        self._frames = {}                  # number: (slot, actor, counts, frame), requested
+        self._frames = {}                  # number: requests of it
         self._reads = {}                   # by actor
         self.frames = {}                   # made, by actor
         self._generation = 0
         self._begun = None                 # the parameters that replicas began with
         self._log = []                     # steps since: (step, numbers)
         self._done = 0                     # steps that all compute workers have made
-        self._pending = (0, [])            # statistics of the step in flight
+        self._results = (0, [])            # statistics of the step made last
         self._deaths = 0                   # since the last step
+        self._missed = 0                   # deadlines since the last step
+        self._pace = {"first": _Pace(), "batch": _Pace(), "step": _Pace()}
+        self._transfer = 3 * gradient_bytes / BYTES_A_SECOND # seconds for parameters with their state
         self._own = not address
         self._session = _Session(address, processes, self._threads, self._object_store(in_flight, gradient_bytes, memory_bytes))
         try:
@@ -164,13 +213,13 @@ class Cluster:
         """Has a frame made that a later step needs."""
         with self._lock:
             if number not in self._frames:
-                self._submit(number, number[0] % len(self._batch))
+                self._submit(number)
 
     def step(self, step, numbers):
         """Makes a step by the batches of these numbers, in the order of replicas. Returns their statistics."""
         self._log.append((step, numbers))
         result = self._until_done(lambda: self._advance(step))
-        self._deaths = 0
+        self._deaths = self._missed = 0
         with self._lock:
             for number in numbers:
                 self._frames.pop(number, None)
@@ -180,7 +229,8 @@ class Cluster:
         """Returns values and optimizer state after the last step."""
         def read():
             self._advance(self._done)
-            return self._get(self._compute[0].actor.current.remote())
+            return self._answers([(self._compute[0], self._compute[0].actor.current.remote())], "its parameters",
+                                 self._transfer)[0]
         return self._until_done(read)
 
     def read_counts(self):
@@ -203,81 +253,174 @@ class Cluster:
         for number, batches in self._log:
             if number > self._done:
                 self._once(number, batches)
-        if self._pending[0] != step:
-            return None
-        return self._get(self._pending[1])
+        return self._results[1] if self._results[0] == step else None
 
     def _once(self, step, numbers):
         frames = [self._frame(number) for number in numbers]
-        results = [self._compute[r % len(self._compute)].actor.differentiate.options(num_returns=2).remote(
-                       self._generation, step, number, frame)
-                   for r, (number, frame) in enumerate(zip(numbers, frames))]
-        self._pending = (step, [statistics for _, statistics in results])
+        begin = time.monotonic()
+        workers = [self._compute[r % len(self._compute)] for r in range(len(numbers))]
+        results = [slot.actor.differentiate.options(num_returns=2).remote(self._generation, step, number, frame)
+                   for slot, number, frame in zip(workers, numbers, frames)]
         gradients = [values for values, _ in results]
-        self._get([slot.actor.step.remote(self._generation, step, numbers[-1], *gradients) for slot in self._compute])
+        steps = [slot.actor.step.remote(self._generation, step, numbers[-1], *gradients) for slot in self._compute]
+        self._results = step, self._answers([(slot, of) for slot, (_, of) in zip(workers, results)],
+                                            [f"the gradients of {_text(number)}" for number in numbers])
+        self._answers(list(zip(self._compute, steps)), f"step {step} after {_text(numbers[-1])}")
         self._done = step
+        self._pace["step"].add(time.monotonic() - begin)
+
+    def _answers(self, asked, doing, more=0):
+        """Returns the answers of (compute worker, reference). `doing`: what is asked, of all or of each; `more`:
+        seconds for it beyond those of a step. Raises _Late."""
+        doing = [doing] * len(asked) if isinstance(doing, str) else doing
+        seconds = self._seconds("step", REPLACE_SECONDS) + more
+        there = self._session.wait([reference for _, reference in asked], len(asked), seconds)
+        late = [(slot, text) for (slot, reference), text in zip(asked, doing) if reference not in there]
+        if late:
+            raise _Late([slot for slot, _ in late], seconds, late[0][1])
+        return [self._get(slot, reference, text) for (slot, reference), text in zip(asked, doing)]
+
+    def _seconds(self, pace, least):
+        """Returns a deadline, twice as long with each that was missed since the last step: the machine may be slow."""
+        return self._pace[pace].deadline(least) * 2 ** min(self._missed, 8)
+
+    # Frames.
 
     def _frame(self, number):
         """Returns the reference of a frame that is made."""
-        retry = 0
+        self._look_after_late()
         while True:
             with self._lock:
-                if number not in self._frames:
-                    self._submit(number, (number[0] + retry) % len(self._batch))
-                slot, actor, counts, frame = self._frames[number]
-                name = slot.name
+                if not self._frames.get(number):
+                    self._submit(number)
+                asked = list(self._frames[number])
+                others = self._others(asked)
+            kind = "first" if asked[-1].first else "batch"
+            seconds = self._seconds(kind, DUPLICATE_SECONDS if others else REPLACE_SECONDS)
+            done = self._first_of(asked, seconds)
+            if done is None:
+                self._miss(number, asked[-1].slot, seconds)
+                continue
             try:
-                read = self._get(counts)
+                read, took = self._get(done.slot, done.answer, _text(number))
             except self._session.Gone:
                 with self._lock:
-                    del self._frames[number]
-                if slot.actor is actor:
-                    self._replace(slot)
-                retry += 1 # another one makes it
+                    self._frames[number].remove(done)
+                    if self._others([done]):
+                        self._submit(number, [done]) # another one makes it
+                if done.slot.actor is done.actor:
+                    self._replace(done.slot, f"died at {_text(number)}")
                 continue
             with self._lock:
-                self.frames[name] = self.frames.get(name, 0) + 1
-                self._reads[name] = read
-            return frame
+                self.frames[done.name] = self.frames.get(done.name, 0) + 1
+                self._reads[done.name] = read
+            self._pace["first" if done.first else "batch"].add(took)
+            return done.frame
 
-    def _submit(self, number, at):
-        slot = self._batch[at]
-        counts, frame = slot.actor.make.options(num_returns=2).remote([number])
-        self._frames[number] = (slot, slot.actor, counts, frame)
+    def _first_of(self, asked, seconds):
+        """Returns the request that is answered first. None: the worker asked last has made nothing for `seconds`."""
+        while True:
+            with self._lock:
+                queue = [of for requests in self._frames.values() for of in requests if of.actor is asked[-1].actor]
+            before = len(self._session.there([of.answer for of in queue]))
+            there = self._session.wait([of.answer for of in asked], 1, seconds)
+            if there:
+                return next(of for of in asked if of.answer in there)
+            if len(self._session.there([of.answer for of in queue])) == before:
+                return None
+
+    def _submit(self, number, but=()):
+        """Asks for a batch: the worker of its logical worker, or the next one that is not late, nor in `but`."""
+        home = number[0] % len(self._batch)
+        free = self._others(but) or self._batch
+        slot = min(free, key=lambda of: (of.index - home) % len(self._batch))
+        self._frames.setdefault(number, []).append(_Request(slot, number))
+
+    def _others(self, requests):
+        """Returns the batch workers that are not late, and not of these requests."""
+        return [slot for slot in self._batch if slot.late is None and slot not in [of.slot for of in requests]]
+
+    def _miss(self, number, slot, seconds):
+        """Goes on without the answer of a batch worker: others make its batches, too. Without one, it is replaced."""
+        what = f"has not answered for {seconds:.3g} s ({_text(number)})"
+        self._missed += 1
+        with self._lock:
+            mine = {of: next((r for r in requests if r.slot is slot), None) for of, requests in self._frames.items()}
+            mine = {of: request for of, request in mine.items() if request is not None}
+            others = self._others([mine[number]])
+            if others:
+                slot.late = time.monotonic(), mine[number].answer
+                for of in mine:
+                    if not any(request.slot.late is None for request in self._frames[of]):
+                        self._submit(of, self._frames[of])
+        if others:
+            self._warn(f"{slot} {what}; other batch workers make its batches, too")
+        else:
+            self._replace(slot, what)
+
+    def _look_after_late(self):
+        """Takes back batch workers that answer again, and replaces those that have not for long."""
+        for slot in self._batch:
+            if slot.late is None:
+                continue
+            since, answer = slot.late
+            if self._session.there([answer]):
+                slot.late = None
+                try:
+                    self._get(slot, answer, "a late batch")
+                    self._say(f"{slot} answers again")
+                except self._session.Gone:
+                    self._replace(slot, "died")
+            elif time.monotonic() - since > LATE_SECONDS:
+                self._replace(slot, f"has not answered for {LATE_SECONDS} s")
 
     # Deaths.
 
     def _until_done(self, work):
         """Returns the result of `work`, which is repeated after a compute worker has died or a frame is lost."""
+        mend, late = False, None
         while True:
             try:
+                if mend:
+                    self._mend(late)
                 return work()
             except self._session.Gone:
-                self._mend()
+                mend, late = True, None
+            except _Late as missed:
+                mend, late = True, missed
+                self._missed += 1
 
-    def _mend(self):
-        """Replaces compute workers that died. The group takes the state of the one that made most steps; without one,
-        that which it began with, and the steps since are made again."""
+    def _mend(self, late):
+        """Replaces compute workers that died or are late. The group takes the state of the one that made most steps;
+        without one, that which it began with, and the steps since are made again."""
         self._generation += 1
-        steps = {}
+        joining, steps = [], {}
         for slot in self._compute:
+            if late is not None and slot in late.slots:
+                self._replace(slot, f"has not answered for {late.seconds:.3g} s ({late.doing})")
+            else:
+                joining.append((slot, slot.actor.join.remote(self._generation)))
+        for slot, reference in joining:
             try:
-                steps[slot.index] = self._get(slot.actor.join.remote(self._generation))
+                steps[slot] = self._answers([(slot, reference)], f"generation {self._generation}")[0]
             except self._session.Gone:
-                self._replace(slot)
+                self._replace(slot, f"died after step {self._done}")
+            except _Late as missed:
+                self._replace(slot, f"has not answered for {missed.seconds:.3g} s ({missed.doing})")
         if len(steps) == len(self._compute): # frames are lost, with the node that held them
             with self._lock:
                 self._frames.clear()
             self._count_death("a frame was lost")
-        at = max(steps.values(), default=0)
-        if not steps or at < self._begun[2]:
+        at = max(steps.values(), default=-1)
+        if at < self._begun[2]:
             self._done = self._begun[2]
             self._send_begun()
             return
-        furthest = self._compute[max(steps, key=steps.get)]
-        values, state = self._get(furthest.actor.current.remote())
+        furthest = max(steps, key=steps.get)
+        values, state = self._answers([(furthest, furthest.actor.current.remote())], "its parameters",
+                                      self._transfer)[0]
         epoch, plateau = self._begun[:2]
-        self._send((epoch, plateau, at, values, state), [s for s in self._compute if steps.get(s.index) != at])
+        self._send((epoch, plateau, at, values, state), [s for s in self._compute if steps.get(s) != at])
         self._done = at
 
     def _send_begun(self):
@@ -286,11 +429,14 @@ class Cluster:
     def _send(self, parameters, slots):
         epoch, plateau, steps, values, state = parameters
         values, state = self._session.put(values), self._session.put(state) # once, for all
-        self._get([slot.actor.begin.remote(self._generation, epoch, plateau, steps, values, state) for slot in slots])
+        self._answers([(slot, slot.actor.begin.remote(self._generation, epoch, plateau, steps, values, state))
+                       for slot in slots], f"the parameters of step {steps}", self._transfer)
 
-    def _replace(self, slot):
-        self._count_death(f"{slot.name} on {slot.host} died")
-        self._warn(f"{slot.name} on {slot.host} died; another takes its place")
+    def _replace(self, slot, why):
+        """Ends the actor of a place, and starts another."""
+        self._count_death(f"{slot} {why}")
+        self._warn(f"{slot} {why}; another takes its place")
+        self._session.end(slot.actor, slot.process if self._own else None)
         self._launch(slot)
         self._await_opened([slot])
 
@@ -314,21 +460,22 @@ class Cluster:
         actor = self._session.start(kind, 1 if self._own else self._threads)
         opened = actor.open.remote(self._config, self._threads, *more)
         with self._lock:
-            slot.actor, slot.name, slot.opened = actor, name, opened
+            slot.actor, slot.name, slot.opened, slot.states, slot.late = actor, name, opened, {}, None
 
     def _await_opened(self, slots):
         for slot in slots:
-            try:
-                process, slot.host = self._get(slot.opened, START_SECONDS)
-            except self._session.Late:
+            if not self._session.wait([slot.opened], 1, START_SECONDS):
                 raise Error(f"{slot.name} was not up within {START_SECONDS} s: the cluster has no room for it, or the "
-                            "machine is busy") from None
+                            "machine is busy")
+            try:
+                slot.process, slot.host = self._get(slot, slot.opened, "opening the dataset")
             except self._session.Gone as gone:
                 raise Error(f"{slot.name} died before it had opened the dataset: {_first_line(gone)}") from None
-            self._say(f"{slot.name} is process {process} on {slot.host}")
+            self._say(f"{slot.name} is process {slot.process} on {slot.host}")
 
-    def _get(self, references, timeout=None):
-        return self._session.get(references, timeout)
+    def _get(self, slot, reference, doing):
+        """Returns what a worker answered. Its errors name it, and what it did."""
+        return self._session.get(reference, f"{slot.name} on {{ip}}, {doing}")
 
     @staticmethod
     def _object_store(in_flight, gradient_bytes, memory_bytes):
@@ -383,7 +530,6 @@ class _Session:
         import ray # pylint: disable=import-outside-toplevel
         self._ray = ray
         failures = ray.exceptions
-        self.Late = failures.GetTimeoutError
         self.Gone = _gone(failures)
         # It prints to stdout, which is the program's, when a worker dies. The driver says so itself.
         ray._private.worker._worker_logs_enabled = False # pylint: disable=protected-access
@@ -436,28 +582,49 @@ class _Session:
         return self._ray.remote(kind).options(num_cpus=cpus, max_restarts=0, max_task_retries=0,
                                               scheduling_strategy="SPREAD").remote()
 
-    def end(self, actor):
-        """Ends an actor, if it lives."""
+    def end(self, actor, process=None):
+        """Ends an actor, if it lives. Ray needs 5 s for one that is stopped; `process`, of this machine, is ended at
+        once."""
         if actor is not None:
             self._ray.kill(actor, no_restart=True)
+        if process is not None and process in _descendants(self._started):
+            os.kill(process, signal.SIGKILL)
 
     def put(self, value):
         """Returns a reference of an array."""
         return self._ray.put(value)
 
-    def get(self, references, timeout=None):
-        """Returns values. Raises `Gone` for a dead actor or a lost object, `Late`, or what the actor raised."""
+    def there(self, references):
+        """Returns those of the references whose values are there, or never will be."""
+        return self._ray.wait(references, num_returns=len(references), timeout=0, fetch_local=False)[0] \
+            if references else []
+
+    def wait(self, references, count, seconds):
+        """Returns `count` of the references that are there, or those after `seconds`: of time in which this process
+        ran, too."""
+        while True:
+            piece = min(seconds, 0.5)
+            found = self._ray.wait(references, num_returns=count, timeout=piece, fetch_local=False)[0]
+            seconds -= piece
+            if len(found) >= count or seconds <= 0:
+                return found
+
+    def get(self, reference, where):
+        """Returns a value that is there. Raises `Gone` for a dead actor or a lost object, or what the actor raised,
+        with `where` before it."""
         try:
-            return self._ray.get(references, timeout=timeout)
+            return self._ray.get(reference, timeout=START_SECONDS)
         except self._ray.exceptions.RayTaskError as failed:
             cause = failed.cause
             if isinstance(cause, self.Gone):
                 raise cause from None
-            where = f"{failed.function_name} on {failed.ip}"
+            where = where.format(ip=failed.ip)
             if type(cause).__module__ in ("builtins", Error.__module__):
                 cause.args = (f"{where}: {cause}",)
                 raise cause from None
             raise Error(f"{where}: {type(cause).__name__}: {cause}") from None
+        except self._ray.exceptions.GetTimeoutError:
+            raise Error(f"{where.format(ip='its host')}: its answer did not arrive within {START_SECONDS} s") from None
 
     def close(self):
         """Ends the connection and, if it is this session's, the cluster."""
@@ -498,6 +665,24 @@ def _children():
     return found
 
 
+def _descendants(processes):
+    """Returns the ids of processes and of all that they started."""
+    parents = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                with open(f"/proc/{entry.name}/stat", encoding="utf-8", errors="replace") as file:
+                    parents.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(entry.name))
+            except OSError: # no longer there
+                pass
+    found, rest = set(), list(processes)
+    while rest:
+        process = rest.pop()
+        found.add(process)
+        rest.extend(parents.get(process, []))
+    return found
+
+
 def _alive(process):
     """True if a child of this process lives. Reaps it otherwise."""
     try:
@@ -519,6 +704,12 @@ def _end(processes, seconds=5):
             time.sleep(0.02)
         else:
             return
+
+
+def _text(number):
+    """Returns a batch as an error names it."""
+    _, epoch, state, turn, index = number
+    return f"epoch {epoch}, state {state}, pass {turn}, batch {index}"
 
 
 def _first_line(error):

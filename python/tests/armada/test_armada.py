@@ -15,14 +15,15 @@ from support import Case, program # pylint: disable=wrong-import-position
 FLAGS = {"epochs": 3, "fanout": "5,5", "batch": 8, "early_stop": 0, "seed": 3, "memory": "256MiB", "batch_workers": 3,
          "replicas": 2, "buffer": 1, "force": True, "quiet": True}
 
-# Prints the hash, the losses and the frames of a run. With a role, kills its worker 0 after an epoch.
+# Prints the hash, the losses and the frames of a run. A fault (role, signal, step) is one of worker 0 before a step.
 TRAIN = """
 import json, os, re, signal, sys
 import gneiss_graph as gn
 import gneiss_graph._run as run
+import gneiss_graph.armada as armada
 
-role, flags = sys.argv[1], json.loads(sys.argv[2])
-processes, seen = {}, []
+fault, flags = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+processes, seen, make_step = {}, [], armada.Cluster.step
 
 def printer(quiet):
     def keep(text):
@@ -32,11 +33,15 @@ def printer(quiet):
     return keep
 
 def on_epoch(epoch):
-    seen.append(epoch["epoch"])
-    if len(seen) == 1 and role:
-        os.kill(processes[role + "-0"], signal.SIGKILL)
+    seen.append(1)
+
+def step(self, number, batches):
+    if fault and number == fault[2]:
+        os.kill(processes[fault[0] + "-0"], signal.Signals[fault[1]])
+    return make_step(self, number, batches)
 
 run.message_printer = printer
+armada.Cluster.step = step
 if __name__ == "__main__":
     done = gn.train(program="armada", on_epoch=on_epoch, **flags)
     record = done.record
@@ -82,10 +87,10 @@ class Armada(Case):
         self.assertEqual(list(temporary.iterdir()), [])
         return done
 
-    def train(self, role="", **flags):
+    def train(self, fault=None, **flags):
         flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "run"),
                  **flags}
-        result = json.loads(self.run_python(TRAIN, role, json.dumps(flags)).stdout)
+        result = json.loads(self.run_python(TRAIN, json.dumps(fault), json.dumps(flags)).stdout)
         for process in result["processes"].values():
             self.assertFalse(alive(process), result["processes"])
         return result
@@ -104,14 +109,22 @@ class Armada(Case):
                     self.assertEqual(len(found["frames"]), {"1x1": 1, "4x2": 3}[local])
                     self.assertGreaterEqual(sum(found["frames"].values()), 3 * 90 // 8)
 
-    def test_a_worker_that_is_killed_changes_no_bit(self):
-        expected = self.train()
-        for role, local in (("batch", "2x1"), ("batch", "1x1"), ("compute", "2x2"), ("compute", "1x1")):
+    def check_faults(self, signal_name, places, expected):
+        for role, local in places:
             with self.subTest(role=role, local=local):
-                found = self.train(role, local=local)
-                self.assertEqual(found["hash"], expected["hash"])
-                self.assertEqual(found["losses"], expected["losses"])
-                self.assertIn(f"{role}-0 on", " ".join(found["warnings"]))
+                found = self.train((role, signal_name, 9), local=local) # in the second of three epochs
+                for key in ("hash", "losses", "test"):
+                    self.assertEqual(found[key], expected[key])
+                warning = next(text for text in found["warnings"] if text.startswith(f"{role}-0 on "))
+                self.assertRegex(warning, r"epoch 1, state \d, pass 0, batch \d+|step \d+")
+
+    def test_a_worker_that_is_killed_changes_no_bit(self):
+        self.check_faults("SIGKILL", (("batch", "2x1"), ("batch", "1x1"), ("compute", "2x2"), ("compute", "1x1")),
+                          self.train())
+
+    def test_a_worker_that_is_stopped_changes_no_bit_and_the_run_ends(self):
+        self.check_faults("SIGSTOP", (("batch", "2x1"), ("batch", "1x1"), ("compute", "2x2"), ("compute", "1x1")),
+                          self.train())
 
     def test_a_cluster_that_runs_takes_the_holder_of_its_token_alone(self):
         text = """
@@ -124,7 +137,7 @@ if __name__ == "__main__":
     address = ray.get_runtime_context().gcs_address
     for token in ("a" * 64, "b" * 64):
         flags = json.dumps({**json.loads(sys.argv[2]), "address": address})
-        done = subprocess.run([sys.executable, sys.argv[1], "", flags], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([sys.executable, sys.argv[1], "null", flags], capture_output=True, text=True, timeout=120,
                               env={**os.environ, "RAY_AUTH_TOKEN": token})
         print(json.dumps([done.returncode, done.stdout, done.stderr]))
     ray.shutdown()
@@ -148,7 +161,7 @@ if __name__ == "__main__":
                 "def version(name):\n    raise m.PackageNotFoundError(name)\n"
                 "m.version = version\n" + TRAIN.lstrip())
         flags = {**FLAGS, "dataset": str(self.at / "classes"), "out": str(self.at / "none"), "local": "1x1"}
-        done = self.run_python(text, "", json.dumps(flags), code=1)
+        done = self.run_python(text, "null", json.dumps(flags), code=1)
         self.assertEqual(done.stderr.splitlines()[-1].split(": ", 1)[1],
                          "local and address need Ray, which drives the workers: pip install gneiss-graph[armada]")
         self.assertFalse((self.at / "none").exists())
@@ -171,11 +184,10 @@ if __name__ == "__main__":
         done = self.run_python(command, *words, "--quiet", "--json")
         record = json.loads(done.stdout)
         self.assertEqual(record["weights_sha256"], self.train()["hash"])
-        stop = TRAIN.replace("if len(seen) == 1 and role:", "if len(seen) == 2:").replace(
-            "os.kill(processes[role + \"-0\"], signal.SIGKILL)", "raise KeyboardInterrupt")
+        stop = TRAIN.replace("    seen.append(1)\n", "    seen.append(1)\n    if len(seen) == 2: raise KeyboardInterrupt\n")
         flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "local": "1x1",
                  "out": str(self.at / "stopped")}
-        self.run_python(stop, "", json.dumps(flags), code=-signal.SIGINT)
+        self.run_python(stop, "null", json.dumps(flags), code=-signal.SIGINT)
         resumed = self.train(out=str(self.at / "stopped"), resume=True, force=None, local="2x2")
         self.assertEqual(resumed["hash"], record["weights_sha256"])
 
