@@ -51,6 +51,7 @@
 #include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/dist/assignment.hpp>
+#include <gneiss/dist/cluster_model.hpp>
 #include <gneiss/dist/frame.hpp>
 #include <gneiss/eval/accuracy.hpp>
 #include <gneiss/eval/candidate_sets.hpp>
