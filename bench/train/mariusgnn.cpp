@@ -10,6 +10,7 @@
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/engine/memory.hpp>
 #include <gneiss/storage/engine/threads.hpp>
+#include <gneiss/train/sampled_batches.hpp>
 #include <gneiss/train/trainers/mariusgnn.hpp>
 
 #include <benchmark/benchmark.h>
