@@ -334,6 +334,13 @@ TEST_CASE("--undirected over pairs that are listed twice counts the edges that i
         undirected(o);
         o.deduplicate = true;
     }) == "a b\nb a\n");
+    workshop computed;
+    computed.options.undirected = true;
+    computed.options.sources = {{.path = "made",
+        .compute = [](std::uint64_t, std::span<edge> out) { std::ranges::fill(out, edge{0, 0, 1}); },
+        .computed_edges = 4,
+        .computed_nodes = 2}};
+    CHECK(import_dataset(computed.options, serial_executor{}).warnings.empty()); // its repeated edges are meant
 }
 
 TEST_CASE("what follows a gzip member is another one, or zeros, or damage") {

@@ -160,7 +160,9 @@ inline void describe_lines(import_state& state) {
         if (const std::uint64_t names = found["missing" + of]; names != 0)
             report.warnings.push_back(path + doubt_missing(names, found["first_missing" + of]));
     }
-    if (const std::uint64_t edges = found["repeated"]; state.options.undirected && edges != 0)
+    // A computed graph repeats edges by its definition.
+    const bool computed = std::ranges::any_of(state.sources, [](const auto& of) { return bool(of.source.compute); });
+    if (const std::uint64_t edges = found["repeated"]; state.options.undirected && !computed && edges != 0)
         report.warnings.push_back("--undirected: " + std::to_string(edges) + " of " +
             std::to_string(report.train_edges) +
             " edges are repeated, since the sources list pairs in both directions or twice: import without "
