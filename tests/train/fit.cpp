@@ -15,6 +15,7 @@
 #include <train/link_harness.hpp>
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -168,6 +169,26 @@ TEST_CASE("the model is the best state at the end, training stops early, and dam
     std::vector<std::vector<float>> unused;
     CHECK(train(options, {}, unused, after).best == 1); // it has ended
     CHECK(after == states[1]);
+
+    std::vector<std::vector<float>> of_nan;
+    const fit_result nan =
+        train({.directory = files / "nan", .epochs = 9, .patience = 3}, {NAN, .2, .1, .15, .05}, of_nan, after);
+    CHECK(nan.epochs.size() == 5);
+    CHECK(nan.best == 1);
+    CHECK(after == of_nan[1]);
+
+    // Killed between the best state of epoch 1 and the checkpoint of its end: trained again, its measure is lower.
+    fit_options killed{.directory = files / "killed", .epochs = 1};
+    std::vector<std::vector<float>> seen;
+    (void)train(killed, {.5}, seen, after);
+    std::filesystem::copy_file(killed.directory / "checkpoint", files / "before");
+    killed.epochs = 2;
+    (void)train(killed, {.9}, seen, after);
+    std::filesystem::rename(files / "before", killed.directory / "checkpoint");
+    killed.epochs = 3;
+    CHECK(train(killed, {.4, .3}, seen, after).best == 1);
+    CHECK(after == seen[1]);
+
     fit_options other = options;
     other.configuration = 8;
     CHECK(test::code_of([&] { (void)train(other, {}, unused, after); }) == errc::config_mismatch);

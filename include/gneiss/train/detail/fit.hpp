@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -59,6 +60,7 @@ public:
             if (number("validated") != 0) e.measure = measure;
         }
         in.finish();
+        take_newer_best();
     }
 
     /// Writes a checkpoint of the state, before batch `position`.
@@ -86,9 +88,13 @@ public:
         const std::string table = course.csv();
         atomic_write_file(path("epochs.csv"), std::as_bytes(std::span(table)));
     }
-    /// Keeps the state if its measure is the best.
+    /// Keeps the state if its measure is the best. NaN never is.
     void judge(std::uint64_t epoch, double measure) {
-        if (course.best && !(measure > best_measure)) {
+        if (course.best == epoch && !(measure > best_measure)) { // kept before the run was interrupted
+            without_better = 0;
+            return;
+        }
+        if (std::isnan(measure) || (course.best && !(measure > best_measure))) {
             ++without_better;
             return;
         }
@@ -100,6 +106,9 @@ public:
         const std::string rows = best_rows() == "best.rows" ? "best-2.rows" : "best.rows";
         state_.put_best(c, path(rows.c_str()));
         if (state_.has_rows()) c.put_text("rows", rows);
+        byte_writer out;
+        out.put(epoch), out.put(std::bit_cast<std::uint64_t>(measure));
+        c.sections[measured] = std::move(out.bytes());
         save_checkpoint(path("best"), c);
     }
     void take_best() const {
@@ -122,7 +131,23 @@ public:
     fit_result course;
 
 private:
+    /// Takes epoch and measure of a best state that was kept after the last checkpoint.
+    void take_newer_best() {
+        if (!std::filesystem::exists(path("best"))) return;
+        const checkpoint best = load_checkpoint(path("best"));
+        const auto section = best.sections.find(measured);
+        if (section == best.sections.end()) return; // of an older version
+        byte_reader in(section->second, path("best"));
+        const auto epoch = in.get<std::uint64_t>("epoch");
+        const auto measure = std::bit_cast<double>(in.get<std::uint64_t>("measure"));
+        in.finish();
+        if (epoch < course.epochs.size()) return;
+        course.best = epoch;
+        best_measure = measure;
+    }
+
     static constexpr std::uint64_t none = ~std::uint64_t{0};
+    static constexpr const char* measured = "epoch and measure";
     static constexpr std::size_t words_of_epoch = 6;
 
     /// Returns a checkpoint without rows.
