@@ -197,8 +197,12 @@ TEST_CASE("a dropped sample takes no memory") {
     b.targets.resize(300);
     b.coverage.resize(1000);
     CHECK(b.sample_bytes() >= 6000);
+    b.sparse.columns.resize(500);
+    b.payload<std::vector<int>>().resize(10);
     b.drop_sample();
     CHECK(b.sample_bytes() == training_batch().sample_bytes());
+    CHECK(b.sparse.columns.capacity() == 0);
+    CHECK(b.payload<std::vector<int>>().empty());
 }
 
 TEST_CASE(

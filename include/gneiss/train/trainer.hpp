@@ -51,7 +51,8 @@ using loop_of = typename detail::loop_of<S>::type;
 
 /// Returns `options` with charges and bounds for batches of the sizes that the first `count` batches of the first state
 /// of `states` have: the budget holds for a producer whose sizes are unknown. A larger batch runs alone, in as much
-/// memory again; one of more than that is an error (over_budget).
+/// memory again; one of more than that is an error (over_budget). Sparse features of batches are not part of it, since
+/// nothing bounds their rows: leave room for them.
 ///
 /// Precondition: no thread must produce the batches in order (`batch_producer::in_order`). With a deterministic
 /// pipeline no batch is bounded.

@@ -103,7 +103,7 @@ struct training_batch : driven_batch<training_statistics, state_work> {
         return link_arena.reserved() + sample_arena.reserved() + layers.memory_bytes() +
             4 * (seeds.capacity() + labels.capacity() + targets.capacity() + coverage.capacity());
     }
-    /// Frees links, sample, layers, labels, targets and coverage.
+    /// Frees links, sample, layers, labels, targets, coverage, sparse features and the payload.
     void drop_sample() {
         links.reset();
         nodes = {};
@@ -113,12 +113,16 @@ struct training_batch : driven_batch<training_statistics, state_work> {
         labels = std::vector<class_id>();
         targets = std::vector<float>();
         coverage = std::vector<float>();
+        in.sparse = {};
+        sparse = {};
+        payload_.reset();
+        payload_type_ = nullptr;
         link_arena = {};
         sample_arena = {};
     }
 
     /// Returns memory for a custom task's data of this batch. The first call creates it; it is reused from batch to
-    /// batch.
+    /// batch, until `drop_sample`.
     template <class T>
     [[nodiscard]] T& payload() {
         if (payload_type_ == nullptr || *payload_type_ != typeid(T)) {
