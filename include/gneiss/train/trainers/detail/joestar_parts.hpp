@@ -8,6 +8,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -46,6 +47,7 @@ inline void check_partitions(const joestar_options& options, const joestar_parts
 struct macro_batch_source {
     macro_batch_source(const joestar_options& options, const joestar_parts& parts)
         : border(parts.border),
+          entered_by_none(border ? std::optional(*border) : std::nullopt),
           all_inside(options.ahead == sampled_ahead::off),
           most(options.large_batch),
           seed(options.seed),
@@ -66,7 +68,7 @@ struct macro_batch_source {
     /// Writes the training nodes of a macro-batch, ascending.
     void choose(std::uint64_t epoch, std::uint64_t index, const buffer_state& state, std::vector<node_id>& to) const {
         if (!border) return large_batches(training, most, seed, epoch).choose(index, to);
-        macro_batch_border inside = *border; // several threads choose
+        macro_batch_border inside = *entered_by_none; // several threads choose, while one enters `border`
         inside.enter(state.resident);
         to.clear();
         std::ranges::copy_if(training, std::back_inserter(to), [&](node_id v) { return inside[v]; });
@@ -97,6 +99,7 @@ struct macro_batch_source {
 
     std::vector<node_id> training{};
     std::shared_ptr<macro_batch_border> border;
+    std::optional<macro_batch_border> entered_by_none; ///< a copy of the border
     bool all_inside;
     std::uint64_t most, seed, all_nodes;
 };
