@@ -39,7 +39,7 @@ class Features:
                              f"{self.dataset.nodes} nodes")
         self._options = {"cache": cache, "memory": memory, "rank": rank, "threads": threads}
         size = None if memory is None else word("memory", memory)
-        ranks = [] if rank is None else np.asarray(rank).tolist()
+        ranks = ids_of([] if rank is None else rank, 1 << 32, "rank", "ranks")
         self._core = _core.Features(self.dataset.core, cache, size, ranks, threads or 0)
         self.columns, self.dtype, self.capacity = self._core.columns, np.dtype(self._core.dtype), self._core.capacity
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs: trained by a function, and read."""
+import hashlib
 import html
 import json
 import os
@@ -168,8 +169,12 @@ class Run:
                                      warning_observer(3)))
 
     def _export(self, flags):
-        """Returns the directory of the exported state, which this writes unless it is newer than the state."""
-        to = os.path.join(self.path, "embeddings")
+        """Returns the directory of the exported state, one for each set of flags.
+
+        Writes it, unless there are no flags and it is newer than the state.
+        """
+        of_flags = hashlib.sha256(repr(sorted(flags.items())).encode()).hexdigest()[:12]
+        to = os.path.join(self.path, "embeddings" + (f"-{of_flags}" if flags else ""))
         nodes = os.path.join(to, "nodes.npy")
         states = [os.path.join(self.path, kind, "checkpoint.bin") for kind in ("checkpoint", "best")]
         written = [os.stat(path).st_mtime_ns for path in states if os.path.exists(path)]

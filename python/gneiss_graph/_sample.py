@@ -19,16 +19,16 @@ neighbors: uint32 [edges] of input rows.
 """
 
 
-def ids_of(ids, nodes, what):
-    """Returns ids of nodes as uint32 [n], without a copy if they are. Raises TypeError or ValueError for others."""
+def ids_of(ids, nodes, what, are="the rows of nodes"):
+    """Returns ids below `nodes` as uint32 [n], without a copy if they are. Raises TypeError or ValueError for others."""
     array = np.asarray(ids)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
-        raise TypeError(f"{what} are rows of nodes, integers [n], not {array.dtype} {list(array.shape)}")
+        raise TypeError(f"{what}: {are} are integers [n], not {array.dtype} {list(array.shape)}")
     if array.dtype != np.uint32:
         wrong = (array < 0) | (array >= nodes)
         if wrong.any():
             at = wrong.argmax()
-            raise ValueError(f"{what}[{at}] is {array[at]}: the rows of nodes are 0 to {nodes - 1}")
+            raise ValueError(f"{what}[{at}] is {array[at]}: {are} are 0 to {nodes - 1}")
         array = array.astype(np.uint32)
     return np.ascontiguousarray(array)
 

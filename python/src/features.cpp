@@ -71,7 +71,7 @@ std::size_t capacity_within(std::uint64_t bytes, std::uint64_t rows, std::size_t
 class features {
 public:
     features(std::shared_ptr<gneiss::dataset> data, std::string policy, const std::optional<std::string>& memory,
-        std::vector<std::uint32_t> rank, unsigned threads)
+        const id_array& rank, unsigned threads)
         : data_(std::move(data)),
           kind_(std::move(policy)),
           executor_(threads != 0 ? threads : programs::usable_cpus()),
@@ -106,7 +106,9 @@ public:
         cache_.emplace(*disk_, capacity, table, executor_, budget_);
         if (kind_ == "lru") policy_.emplace(gneiss::lru(capacity));
         if (kind_ == "static") {
-            policy_.emplace(gneiss::static_cache(gneiss::rank_by(rank.empty() ? degrees() : rank, capacity), capacity));
+            const std::vector<gneiss::node_id> best =
+                rank.size() == 0 ? gneiss::rank_by(degrees(), capacity) : gneiss::rank_by(ids_of(rank), capacity);
+            policy_.emplace(gneiss::static_cache(best, capacity));
             cache_->fill(policy_->initial());
         }
     }
@@ -218,8 +220,8 @@ private:
 
 void add_features(nb::module_& to) {
     nb::class_<features>(to, "Features")
-        .def(nb::init<std::shared_ptr<gneiss::dataset>, std::string, const std::optional<std::string>&,
-                 std::vector<std::uint32_t>, unsigned>(),
+        .def(nb::init<std::shared_ptr<gneiss::dataset>, std::string, const std::optional<std::string>&, const id_array&,
+                 unsigned>(),
             nb::arg("data"), nb::arg("cache"), nb::arg("memory").none(), nb::arg("rank"), nb::arg("threads"),
             nb::call_guard<nb::gil_scoped_release>())
         .def("plan", &features::plan, nb::arg("batches"))

@@ -45,6 +45,10 @@ class Gather(Case):
         self.assertEqual(features.statistics.hits, 10)
         with self.assertRaisesRegex(ValueError, "rank is of shape"):
             self.open("static", rank=[1, 2])
+        with self.assertRaisesRegex(ValueError, r"rank\[3\] is -1"):
+            self.open("static", rank=np.where(np.arange(300) == 3, -1, rank))
+        with self.assertRaisesRegex(TypeError, "rank: ranks are integers"):
+            self.open("static", rank=np.ones(300))
 
     def test_rows_are_written_into_the_callers_memory(self):
         features = self.open("lru")

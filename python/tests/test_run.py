@@ -33,6 +33,14 @@ class Runs(Case):
         edge = self.links.predict(head="node1", relation="ring0", tail="node2")
         self.assertEqual((list(edge), edge["tail"]), (["head", "relation", "tail", "rank", "score"], ["node2"]))
 
+    def test_an_export_with_flags_is_another_one(self):
+        outputs = self.nodes.embeddings().copy()
+        hidden = self.nodes.embeddings(what="hidden", layer=0)
+        self.assertEqual(hidden.shape[0], 300)
+        self.assertFalse(np.array_equal(outputs, hidden))
+        np.testing.assert_array_equal(self.nodes.embeddings(), outputs)
+        self.assertEqual(self.nodes.names(what="hidden", layer=0), self.nodes.names())
+
     def test_embeddings_follow_a_run_that_is_trained_again(self):
         out = self.at / "again"
         flags = {"program": "marius", "out": out, "dim": 8, "quiet": True, "memory": "1GiB"}

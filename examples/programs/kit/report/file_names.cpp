@@ -22,8 +22,8 @@ constexpr std::array run_files{file_name{config_name}, file_name{metrics_name}, 
     file_name{result_name}, file_name{report_name}, file_name{checkpoint_directory, "checkpoint"},
     file_name{best_directory, "best"}, file_name{passes_name}, file_name{neighbor_cache_name},
     file_name{"neighbors.cache.xxh3"}, file_name{"superbatches", "superbatches"},
-    file_name{embeddings_directory, "export"}, file_name{".embeddings.new", "export"}, file_name{".lock"}, mark,
-    unfinished_file};
+    file_name{embeddings_directory, "export"}, file_name{"embeddings-*", "export"},
+    file_name{".embeddings*.new", "export"}, file_name{".lock"}, mark, unfinished_file};
 constexpr std::array checkpoint_files{file_name{checkpoint_name}, file_name{rows_name},
     file_name{edges_directory, "dataset"}, file_name{"edges.partial", "dataset"}, file_name{graph_directory, "dataset"},
     file_name{"graph-*", "dataset"}, file_name{"graph*.partial", "dataset"}, file_name{lists_directory, "lists"},

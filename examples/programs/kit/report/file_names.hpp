@@ -27,7 +27,7 @@ inline constexpr const char* warm_start_directory = "warm-start";
 inline constexpr const char* warm_start_name = "warm-start.json";
 inline constexpr const char* preprocessing_name = "preprocessing.json";
 inline constexpr const char* passes_name = "reuse.json";
-inline constexpr const char* embeddings_directory = "embeddings"; ///< of the Python package
+inline constexpr const char* embeddings_directory = "embeddings"; ///< of the Python package, as embeddings-FLAGS
 inline constexpr const char* neighbor_cache_name = "neighbors.cache";
 
 /// A name that programs give to a file; one '*' in it matches any text.
