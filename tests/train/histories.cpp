@@ -384,6 +384,16 @@ struct by_hand {
     neighbor_sample_writer<> writer{};
 
     explicit by_hand(const history_options& options) : past({{1, 3}}, 6, options, on, budget) {}
+    by_hand(const history_options& options, const std::filesystem::path& file)
+        : past({{1, 3}}, {.path = file, .parts = border.parts(), .partitions = 3, .most_inside = 2, .most_halo = 4},
+              options, on, budget) {}
+
+    /// Names the halo of a macro-batch of partition `inside`; returns the bytes read so far.
+    std::uint64_t expect(std::uint32_t macro_batch, partition_id inside, std::vector<node_id> halo) {
+        border.enter(std::vector<partition_id>{inside});
+        past.expect(0, macro_batch, std::move(halo), border);
+        return past.io().read_bytes;
+    }
 
     /// Runs a batch of one seed and its neighbors in two hops; returns the rows of the second layer, after those given.
     std::vector<float> run(std::vector<node_id> of, partition_id inside, std::uint64_t macro_batch, float value) {
@@ -398,6 +408,7 @@ struct by_hand {
         b.layers.assign(sample, on);
         nodes.assign(sample.nodes.begin(), sample.nodes.end());
         b.nodes = nodes;
+        b.key = {0, {static_cast<std::uint32_t>(macro_batch), 0, 0}};
         border.enter(std::vector<partition_id>{inside});
         const encoder_hook<float> hook = past.begin(b, border, macro_batch);
         std::vector<float> rows(of.size() * 3, value);
@@ -420,10 +431,19 @@ TEST_CASE("a row that was never pushed, or too long ago, is absent: its edges ar
     CHECK(of.edges(1) == 1);
     CHECK(of.past.counts().absent == 2);
     CHECK(of.past.counts().pushed == 2);
+    CHECK(of.past.counts().read_bytes == 0);
+    CHECK(of.past.counts().push_bytes == 2 * 12);
     (void)of.run({2, 3, 0}, 1, 1, 7); // 0 was pushed one macro-batch ago
     CHECK(of.edges(0) == 1);
+    CHECK(of.past.counts().read_bytes == 12);
+    CHECK(of.past.counts().push_bytes == 4 * 12);
+    (void)of.run({2, 3, 0}, 1, 1, 7); // of the same macro-batch
+    CHECK(of.past.counts().pulled == 2);
+    CHECK(of.past.counts().pushed == 6);
+    CHECK(of.past.counts().read_bytes == 12);
+    CHECK(of.past.counts().push_bytes == 4 * 12);
     CHECK(of.edges(1) == 2);
-    CHECK(of.past.counts().ages.count[1] == 1);
+    CHECK(of.past.counts().ages.count[1] == 2);
     const auto third = of.run({4, 0, 2, 5}, 2, 2, 9);
     CHECK(third == std::vector<float>{9, 9, 9, 5, 5, 5, 7, 7, 7, 9, 9, 9});
     CHECK(of.edges(1) == 3);
@@ -449,7 +469,33 @@ TEST_CASE("age 0 reads and keeps nothing; features of the halo are read by the f
     (void)reads.run({0, 1, 2}, 0, 0, 5);
     CHECK(reads.edges(0) == 2);
     CHECK(reads.edges(1) == 1);
-    CHECK(reads.budget.used() == 6 * (3 * 4 + 4));
+    CHECK(reads.budget.used() == 6 * (3 * 4 + 4) + 8); // and a bit each
+    CHECK(ignores.past.counts().read_bytes + ignores.past.counts().push_bytes == 0);
+}
+
+TEST_CASE("rows of the halo are read ahead, but for those that an earlier macro-batch is still to write") {
+    const test::temporary_directory directory;
+    by_hand of({}, directory / "histories");
+    constexpr std::uint64_t record = 4 + 4 + 3 * 4;
+    CHECK(of.expect(0, 0, {4, 2}) == 0);
+    (void)of.run({0, 1, 2, 4}, 0, 0, 5);
+    CHECK(of.expect(1, 1, {0, 4}) == 0); // 0 is in training; the rows of 4 were never written
+    CHECK(of.run({2, 3, 0, 4}, 1, 1, 7) == std::vector<float>{7, 7, 7, 7, 7, 7, 5, 5, 5, 0, 0, 0});
+    CHECK(of.past.io().read_bytes == record);     // 0, after it was written
+    CHECK(of.expect(2, 2, {0, 2}) == 2 * record); // 0 ahead
+    CHECK(of.expect(3, 0, {4, 2}) == 2 * record); // one macro-batch ahead has its rows in memory
+    CHECK(of.run({4, 0, 2, 5}, 2, 2, 9) == std::vector<float>{9, 9, 9, 5, 5, 5, 7, 7, 7, 9, 9, 9});
+    CHECK(of.past.io().read_bytes == 3 * record); // 2, after it was written
+    CHECK(of.run({0, 2, 4}, 0, 3, 1) == std::vector<float>{1, 1, 1, 7, 7, 7, 9, 9, 9});
+    CHECK(of.past.io().read_bytes == 7 * record); // partition 0, and the halo
+    (void)of.expect(4, 1, {0, 5});
+    (void)of.expect(5, 2, {2, 0}); // 2 is of a macro-batch that is still to come
+    CHECK(of.run({2, 0, 5}, 1, 4, 2) == std::vector<float>{2, 2, 2, 1, 1, 1, 9, 9, 9});
+    CHECK(of.run({4, 2, 0}, 2, 5, 3) == std::vector<float>{3, 3, 3, 2, 2, 2, 1, 1, 1});
+    CHECK(of.past.counts().read_bytes == (1 + 2 + 2 + 2 + 2) * 12);
+    CHECK_THROWS_WITH_AS(of.run({0, 2}, 0, 6, 1), doctest::Contains("is not known"), error);
+    (void)of.expect(6, 0, {2});
+    CHECK_THROWS_WITH_AS(of.run({0, 4}, 0, 6, 1), doctest::Contains("node 4 is not in the halo"), error);
 }
 
 TEST_CASE("a value beyond f16 is absent, not infinite") {

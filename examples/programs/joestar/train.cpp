@@ -131,9 +131,9 @@ public:
         if (staged_) result.emplace_back("macro_batches", seen.macro_batches);
         result.emplace_back("transferred_rows", seen.rows);
         result.emplace_back("transferred_edges", seen.edges);
-        result.emplace_back("transferred_bytes", seen.bytes);
+        const gneiss::history_counts past = past_ ? past_->counts() : gneiss::history_counts{};
+        result.emplace_back("transferred_bytes", seen.bytes + past.read_bytes + past.push_bytes);
         if (!past_) return result;
-        const gneiss::history_counts& past = past_->counts();
         result.emplace_back("history_rows", past.pulled);
         result.emplace_back("history_absent", past.absent);
         result.emplace_back("history_pushes", past.pushed);

@@ -127,7 +127,7 @@ struct macro_batch_source {
                               std::uint64_t epoch, std::uint64_t index, const macro_batch& graph) {
                 std::vector<node_id> halo;
                 std::ranges::copy_if(graph.ids(), std::back_inserter(halo), [&](node_id v) { return !(*border)[v]; });
-                past->expect(epoch, static_cast<std::uint32_t>(index), std::move(halo));
+                past->expect(epoch, static_cast<std::uint32_t>(index), std::move(halo), *border);
             };
     }
     result.batch = options.batch;
