@@ -112,12 +112,12 @@ TEST_CASE("macro-batches of partitions: GAP makes them, histories are counted, a
     for (const auto& [key, rows] : epoch.items())
         if (key.starts_with("history_age_")) ages += rows.get<std::uint64_t>();
     CHECK(ages == epoch["history_rows"]);
-    CHECK(run["plan"]["parts"]["histories"] == 600 * (16 * 4 + 4));
+    CHECK(run["plan"]["parts"]["histories"] == 600 * (16 * 4 + 4) + 80); // and a bit each
     CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
     CHECK(fs::exists(shop / "a/checkpoint/parts.npy"));
     const auto half = shop.train("--out b --epochs 1 --batch 20 --first-stage pbs --partitions 8 --macro 25% "
                                  "--layers sage:16,sage --fanout 5,5 --history f16 --memory 256MiB");
-    CHECK(half["plan"]["parts"]["histories"] == 600 * (16 * 2 + 4));
+    CHECK(half["plan"]["parts"]["histories"] == 600 * (16 * 2 + 4) + 80);
     CHECK(half["config"]["macro"] == "2");
     CHECK(half["config"]["history-store"] == "memory");
 
@@ -141,9 +141,22 @@ TEST_CASE("partitions of a file: any threads, stores and engines give the bits, 
              "--device-memory 1MiB", "--batches-in-flight 4", "--no-delta", "--history-store disk",
              "--history-store disk --ahead off --threads 2"}) {
         CAPTURE(options);
-        (void)shop.train(start + options);
+        const auto run = shop.train(start + options);
         CHECK(shop.predictions("run") == expected);
+        if (options != "--no-delta" && options.find("off") == std::string::npos)
+            CHECK(run["epochs"][1]["transferred_bytes"] == first["epochs"][1]["transferred_bytes"]);
     }
+    // Activations are moved, too: a row of 16 for each node that pushes it, and for each that a macro-batch reads.
+    const auto bytes = [](const nlohmann::json& run) {
+        return run["epochs"][1]["transferred_bytes"].get<std::uint64_t>();
+    };
+    const std::uint64_t none = bytes(shop.train(start + "--history-age 0")), past = bytes(first) - none;
+    CHECK(bytes(first) > none);
+    CHECK(past % (16 * 4) == 0);
+    const auto& counts = first["epochs"][1];
+    CHECK(
+        past / (16 * 4) <= counts["history_rows"].get<std::uint64_t>() + counts["history_pushes"].get<std::uint64_t>());
+    CHECK(2 * (bytes(shop.train(start + "--history f16")) - none) == past);
     std::uint64_t rows = first["epochs"][1]["transferred_rows"];
     for (const std::string ahead : {"reach", "off"}) {
         const auto run = shop.train(start + "--ahead " + ahead);
@@ -170,6 +183,33 @@ TEST_CASE("partitions of a file: any threads, stores and engines give the bits, 
         }
 }
 
+TEST_CASE("the plan of partitions names what moves the fewest bytes") {
+    const joestar_workshop shop;
+    // With few neighbors and narrow activations, what batches draw is the least, and all nodes are the most.
+    const std::string plan = "train data " + task + "--first-stage pbs --partitions 8 --macro 2 --dry-run ";
+    const auto bytes = [](const std::string& text, const std::string& name) {
+        const std::size_t at = text.find("; " + name + " ");
+        REQUIRE(at != std::string::npos);
+        const std::string rest = text.substr(at + name.size() + 3);
+        const double unit = rest.find("KiB") < rest.find(';') ? 1024 : 1;
+        return std::stod(rest) * (rest.find("MiB") < rest.find(';') ? 1024 * 1024 : unit);
+    };
+    const auto few = shop.run(plan + "--fanout 1,1 --layers sage:2,sage");
+    CAPTURE(few.err);
+    CHECK(few.code == 0);
+    CHECK(few.err.find("least by pbs, exact, drop") != std::string::npos);
+    for (const std::string halo : {"drop", "feature"}) {
+        CHECK(bytes(few.err, "pbs, exact, " + halo) < bytes(few.err, "pbs, reach, " + halo));
+        CHECK(bytes(few.err, "pbs, reach, " + halo) <= bytes(few.err, "pbs, off, " + halo));
+    }
+    CHECK(bytes(few.err, "pbs, exact, drop") < bytes(few.err, "pbs, exact, feature"));
+    // Activations of 512 columns are more than features of 8.
+    const auto wide = shop.run(plan + "--layers sage:512,sage");
+    CHECK(wide.code == 0);
+    CHECK(wide.err.find("least by lbs") != std::string::npos);
+    CHECK(bytes(wide.err, "pbs, exact, drop") > bytes(few.err, "pbs, exact, drop"));
+}
+
 TEST_CASE("gneiss-joestar --first-stage pbs: bad input") {
     const joestar_workshop shop;
     const std::string pbs = "train data --first-stage pbs ";
@@ -182,7 +222,9 @@ TEST_CASE("gneiss-joestar --first-stage pbs: bad input") {
     shop.refuses(2, pbs + "--partitions 400", {"--partitions 400", "half"});
     shop.refuses(2, "train data --halo drop", {"--halo", "--first-stage pbs"});
     shop.refuses(2, "train data --history-age 3", {"--history-age", "--first-stage pbs"});
-    shop.refuses(3, pbs + "--partitions 8 --memory 8MiB", {"--memory", "histories"});
+    shop.refuses(3, pbs + "--partitions 8 --memory 8MiB", {"needs ", "--memory", "histories", "--history f16"});
+    shop.refuses(
+        3, pbs + "--partitions 8 --memory 8MiB --history f16 --history-store memory", {"--history-store disk"});
     shop.refuses(3, pbs + "--partitions 8 --memory 256MiB --device-memory 4KiB", {"macro-batches", "--device-memory"});
     std::string parts;
     for (int v = 0; v < 600; ++v) parts += std::to_string(v == 17 ? -1 : v % 4) + "\n";
@@ -233,6 +275,40 @@ TEST_CASE("numbers of nodes are learned with partitions of a file, since GAP nee
         "gneiss-data");
     shop.refuses(2, "train numbers --first-stage pbs", {"gap", "classes", "--assignment"});
     shop.succeed("train numbers " + task + "--first-stage pbs --assignment parts.txt --macro 1 --quiet --out run");
+}
+
+TEST_CASE("training nodes without neighbors, macro-batches without a halo, and links: the right answer or an error") {
+    const joestar_workshop shop;
+    std::string edges, parts;
+    std::vector<std::int64_t> features, labels;
+    for (int v = 0; v < 200; ++v) { // rings of the even nodes within 50; odd nodes but the last have no neighbor
+        if (v % 2 == 0) edges += std::to_string(v) + "\t" + std::to_string(v / 50 * 50 + (v + 2) % 50) + "\n";
+        parts += std::to_string(v / 50) + "\n";
+        features.insert(features.end(), {v % 10, v % 7});
+        labels.push_back(v % 3);
+    }
+    edges += "198\t199\n";
+    shop.write("e.tsv", edges);
+    shop.write("parts.txt", parts);
+    shop.write("x.npy", gneiss::test::npy_of(features, "(200, 2)"));
+    shop.write("labels.npy", gneiss::test::npy_of(labels, "(200,)"));
+    shop.succeed("import e.tsv --ids int --undirected --features x.npy --labels labels.npy --fractions .8,.1,.1 --task "
+                 "node --out lonely --quiet",
+        "gneiss-data");
+    const auto trained = [&](const std::string& flags) {
+        shop.succeed("train lonely " + task + flags + " --force --quiet --out run");
+        return shop.predictions("run");
+    };
+    const std::string single = trained("--first-stage single"), pbs = "--first-stage pbs --assignment parts.txt ";
+    CHECK(trained("--macro 100% --macro-fanout all") == single);
+    CHECK(trained(pbs + "--macro 4") == single);
+    const std::string alone = trained(pbs + "--macro 1");
+    CHECK(nlohmann::json::parse(shop.read("run/run.json"))["epochs"][1]["history_rows"] == 0);
+    for (const std::string same :
+        {"--halo feature", "--history-age 0", "--history f16", "--history-store disk", "--ahead off"})
+        CHECK(trained(pbs + "--macro 1 " + same) == alone); // there is nothing to read
+    shop.succeed("generate rmat --nodes 60 --edges 300 --out links --quiet", "gneiss-data");
+    shop.refuses(1, "train links", {"links", "no node labels"});
 }
 
 TEST_CASE("sparse features are those of macro-batches, too") {

@@ -5,8 +5,10 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <numeric>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 
 #include <gneiss/core/types.hpp>
 #include <gneiss/order/large_batches.hpp>
+#include <gneiss/order/macro_batches.hpp>
 #include <gneiss/order/multistage_cost.hpp>
 #include <gneiss/sample/node_batches.hpp>
 
@@ -41,7 +44,11 @@ public:
     [[nodiscard]] training_plan choose() const {
         const auto all = static_cast<std::uint64_t>(run_.train.size());
         if (how_.single()) return fitting(with(draw(0)));
-        if (how_.by_partitions()) return by_partitions();
+        if (how_.by_partitions()) {
+            training_plan plan = by_partitions();
+            plan.traffic += least_traffic(static_cast<std::uint32_t>(plan.large));
+            return plan;
+        }
         if (const auto asked = how_.macro_of(all)) {
             training_plan plan = with(draw(*asked));
             if (fits(plan)) return plan;
@@ -247,10 +254,13 @@ private:
     }
     [[nodiscard]] training_plan fitting(training_plan plan) const {
         if (fits(plan)) return plan;
+        const bool histories = how_.by_partitions() && how_.histories().most_age != 0;
         refuse(plan,
             trainers::what_helps(plan.common.memory.parts(),
                 {*how_.topology == "memory" ? "--topology disk" : "",
-                    *how_.feature_cache == "memory" ? "--feature-cache none" : ""},
+                    *how_.feature_cache == "memory" ? "--feature-cache none" : "",
+                    histories && how_.history_store == "memory" ? "--history-store disk" : "",
+                    histories && how_.history == "f32" ? "--history f16" : ""},
                 plan.common.fits() ? "--device-memory" : "--memory"));
     }
 
@@ -265,9 +275,7 @@ private:
                             rows_held = std::min(graph_.nodes, trainers::some_more(seen.rows)),
                             batch_nodes = std::min(graph_.nodes, trainers::some_more(seen.batch_nodes));
         const std::size_t columns = run_.net.encode.inputs().dense;
-        const std::uint64_t row = store_.sparse() ? 0
-            : *how_.feature_cache == "memory"     ? columns * sizeof(float)
-                                                  : store_.row_bytes();
+        const std::uint64_t row = row_bytes();
         result.staging_bytes =
             std::clamp<std::uint64_t>(plan.budget / 64, std::uint64_t{4} << 20, gneiss::gather_options{}.staging_bytes);
         const std::uint64_t counted = run_.charged + how_.outside.value_or(programs::memory_use{}).anonymous,
@@ -367,8 +375,7 @@ private:
     /// Returns what two stages move, by the model of the thesis: bytes for a macro-batch, and for its batches one by
     /// one.
     [[nodiscard]] std::string traffic(const profile& seen, std::uint64_t row) const {
-        const double width = row != 0 ? static_cast<double>(row)
-                                      : static_cast<double>(store_.nnz()) * 8 / static_cast<double>(graph_.nodes);
+        const double width = width_of(row);
         const bool parts = run_.border != nullptr;
         const double training = parts ? static_cast<double>(run_.train.size()) * static_cast<double>(seen.large) /
                 static_cast<double>(run_.border->partitions())
@@ -384,6 +391,169 @@ private:
             programs::human_count(static_cast<double>(seen.nodes)),
             gneiss::format_bytes(static_cast<std::uint64_t>(cost.macro_batch)), programs::human_percent(cost.ratio()),
             cost.ratio() < 1 ? "" : ": nothing is gained");
+    }
+
+    /// Returns the bytes of a row of dense features; 0: they are sparse.
+    [[nodiscard]] std::uint64_t row_bytes() const {
+        return store_.sparse()                ? 0
+            : *how_.feature_cache == "memory" ? run_.net.encode.inputs().dense * sizeof(float)
+                                              : store_.row_bytes();
+    }
+    /// Returns the bytes of a row on average.
+    [[nodiscard]] double width_of(std::uint64_t row) const {
+        return row != 0 ? static_cast<double>(row)
+                        : static_cast<double>(store_.nnz()) * 8 / static_cast<double>(graph_.nodes);
+    }
+
+    /// What a macro-batch of partitions moves. By node: bit 0, features of a node inside; bit 31, of one in the halo
+    /// that the first layer would read; bit l, activations of hidden layer l; bit 16 + l, those that are pushed.
+    struct marked {
+        std::vector<std::uint32_t> bits;
+        std::uint64_t edges = 0;
+    };
+    static constexpr std::uint32_t halo_row = std::uint32_t{1} << 31;
+    /// Returns the halo's bits of the layers up to hidden layer `most`.
+    [[nodiscard]] static std::uint32_t halo_bits(std::size_t most) {
+        return halo_row | ((std::uint32_t{2} << most) - 2);
+    }
+    /// Calls visit(sample) for a hop of these nodes, some at a time.
+    template <class G, class Visit>
+    void expand(const G& graph, const std::vector<gneiss::node_id>& nodes, const gneiss::hop_fanout& hop,
+        std::uint64_t number, const Visit& visit) const {
+        gneiss::neighbor_options one = how_.neighbor_options();
+        one.fanout = {hop};
+        gneiss::neighbor_sampler<> sampler(one, how_.seed);
+        gneiss::mini_batch_arena arena;
+        constexpr std::size_t at_once = 4096;
+        for (std::size_t first = 0; first < nodes.size(); first += at_once) {
+            trainers::throw_if_stopped(run_.stop);
+            const auto some = std::span(nodes).subspan(first, std::min(at_once, nodes.size() - first));
+            visit(sampler.sample(gneiss::batch_key{0, {0, 0, number}}, graph, some, run_.executor, arena));
+        }
+    }
+    /// Marks the nodes within `hops` of `from` that have all their neighbors, but not the halo's; each adds
+    /// the activations of as many layers as `layers_of(hop)`.
+    template <class G, class LayersOf>
+    [[nodiscard]] marked reach(const G& graph, const gneiss::macro_batch_border& inside,
+        std::vector<gneiss::node_id> from, std::size_t hops, const LayersOf& layers_of) const {
+        gneiss::hop_fanout all = how_.hops().front();
+        for (std::uint32_t* count : {&all.in, &all.out, &all.both})
+            if (*count != 0) *count = gneiss::all_neighbors;
+        marked result{.bits = std::vector<std::uint32_t>(graph_.nodes, 0)};
+        for (const gneiss::node_id v : from) result.bits[v] = 1;
+        for (std::size_t h = 0; h < hops; ++h) {
+            std::vector<gneiss::node_id> next;
+            expand(graph, from, all, h, [&](const gneiss::neighbor_sample<>& drawn) {
+                result.edges += drawn.edges();
+                for (const gneiss::node_id v : drawn.nodes) {
+                    if (!inside[v])
+                        result.bits[v] |= halo_bits(layers_of(h));
+                    else if (std::exchange(result.bits[v], 1) == 0)
+                        next.push_back(v);
+                }
+            });
+            from = std::move(next);
+        }
+        return result;
+    }
+    /// Marks what the batches of these training nodes draw.
+    template <class G>
+    [[nodiscard]] marked draws(
+        const G& graph, const gneiss::macro_batch_border& inside, const std::vector<gneiss::node_id>& training) const {
+        const std::size_t layers = how_.hops().size();
+        marked result{.bits = std::vector<std::uint32_t>(graph_.nodes, 0)};
+        gneiss::neighbor_sampler<> sampler(how_.neighbor_options(), how_.seed);
+        gneiss::mini_batch_arena arena;
+        const gneiss::node_batches batches(training, *how_.batch, how_.seed, 0, 0);
+        std::vector<gneiss::node_id> seeds;
+        for (std::uint64_t k = 0; k < batches.size(); ++k) {
+            trainers::throw_if_stopped(run_.stop);
+            batches.choose(k, seeds);
+            const auto drawn = sampler.sample(gneiss::batch_key{0, {0, 0, k}}, gneiss::bordered_graph(graph, inside),
+                std::span<const gneiss::node_id>(seeds), run_.executor, arena);
+            result.edges += drawn.edges();
+            for (std::size_t hop = 0; hop < layers; ++hop) {
+                const std::size_t reads = layers - 1 - hop; // hidden layer; 0: features
+                for (std::size_t v = 0; v < drawn.node_counts[hop]; ++v)
+                    if (const gneiss::node_id id = drawn.nodes[v]; inside[id])
+                        result.bits[id] |= 1 | (hop != 0 ? std::uint32_t{2} << (16 + reads) : 0);
+                for (std::size_t e = drawn.edge_counts[hop]; e < drawn.edge_counts[hop + 1]; ++e) {
+                    const gneiss::node_id id = drawn.nodes[drawn.neighbors[e]];
+                    result.bits[id] |= inside[id] ? 1 : reads == 0 ? halo_row : std::uint32_t{1} << reads;
+                }
+            }
+        }
+        return result;
+    }
+    /// Returns the bytes that are moved for the first macro-batch of epoch 0, and back, by each --ahead and --halo, and
+    /// as a large batch of as many training nodes, and names the least; nothing if it trains no node. Rows that would
+    /// stay (--delta) are counted. Memory: as for the sizes of partitions. O(edges of the macro-batch).
+    [[nodiscard]] std::string least_traffic(std::uint32_t macro) const {
+        const std::vector<gneiss::hidden_rows> hidden = gneiss::hidden_rows_of(run_.net.encode);
+        gneiss::macro_batch_border inside = *run_.border;
+        inside.enter(gneiss::macro_batches(inside.partitions(), 0, macro, how_.seed, 0).states[0].resident);
+        std::vector<gneiss::node_id> training, all;
+        std::ranges::copy_if(run_.train, std::back_inserter(training), [&](gneiss::node_id v) { return inside[v]; });
+        for (std::uint64_t v = 0; v < graph_.nodes; ++v)
+            if (inside[static_cast<std::size_t>(v)]) all.push_back(static_cast<gneiss::node_id>(v));
+        std::ranges::sort(training);
+        const std::size_t layers = how_.hops().size();
+        if (training.empty() || hidden.size() + 1 != layers || layers > 15) return "";
+        const double width = width_of(row_bytes());
+        const bool keeps = how_.histories().most_age != 0;
+        const auto activations = [&](std::uint32_t bits) {
+            std::uint64_t bytes = 0;
+            for (std::size_t l = 1; keeps && l < layers; ++l)
+                if (((bits >> l) & 1U) != 0) bytes += gneiss::row_bytes(how_.histories().type, hidden[l - 1].columns);
+            return bytes;
+        };
+        std::vector<std::pair<std::string, double>> found;
+        run_.lists.visit([&](const auto& graph) {
+            std::uint64_t pushed = 0;
+            for (const char* const mode : {"exact", "reach", "off"}) {
+                const std::string_view name = mode;
+                const marked of = name == "exact" ? draws(graph, inside, training)
+                    : name == "reach"
+                    ? reach(graph, inside, training, layers, [&](std::size_t hop) { return layers - 1 - hop; })
+                    : reach(graph, inside, all, 1, [&](std::size_t) { return layers - 1; });
+                std::uint64_t rows = 0, halo = 0, read = 0;
+                for (const std::uint32_t bits : of.bits) {
+                    rows += bits & 1U;
+                    halo += bits >> 31;
+                    read += activations(bits & 0xffffU);
+                    if (name == "exact") pushed += activations((bits & ~halo_row) >> 16);
+                }
+                for (const bool features : {false, true}) {
+                    const auto moved = static_cast<double>(rows + (features ? halo : 0));
+                    found.emplace_back(fmt::format("pbs, {}, {}", mode, features ? "feature" : "drop"),
+                        moved * (width + 8) + static_cast<double>(4 * of.edges + read + pushed));
+                }
+            }
+            std::vector<bool> seen(graph_.nodes, false);
+            std::vector<gneiss::node_id> known;
+            gneiss::large_batches(run_.train, training.size(), how_.seed, 0).choose(0, known);
+            for (const gneiss::node_id v : known) seen[v] = true;
+            std::uint64_t edges = 0;
+            for (std::size_t h = 0; h < layers; ++h) {
+                std::vector<gneiss::node_id> more;
+                expand(graph, known, how_.hops()[h], h, [&](const gneiss::neighbor_sample<>& drawn) {
+                    edges += drawn.edges();
+                    for (const gneiss::node_id v : drawn.nodes)
+                        if (!seen[v]) {
+                            seen[v] = true;
+                            more.push_back(v);
+                        }
+                });
+                known.insert(known.end(), more.begin(), more.end());
+            }
+            found.emplace_back("lbs", static_cast<double>(known.size()) * (width + 8) + static_cast<double>(4 * edges));
+        });
+        const auto least = std::ranges::min_element(found, {}, &std::pair<std::string, double>::second);
+        std::string text =
+            fmt::format("; moved for the first one and back, if no row stays: least by {}", least->first);
+        for (const auto& [name, bytes] : found)
+            text += fmt::format("; {} {}", name, gneiss::format_bytes(static_cast<std::uint64_t>(bytes)));
+        return text;
     }
 
     const planned_run& run_;
