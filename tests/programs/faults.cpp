@@ -316,6 +316,12 @@ const gnn_trainer by_superbatches{"gneiss-ginex",
     "--direction in"};
 const gnn_trainer by_macro_batches{"gneiss-hanoi",
     "--layers sage:8,sage --partitioner random --partitions 4 --macro 2 --hubs 0 --reuse 1 --direction in"};
+const gnn_trainer by_histories{"gneiss-joestar",
+    "--layers sage:8,sage --first-stage pbs --partitions 4 --macro 1 --history-store disk --topology disk "
+    "--feature-cache none "
+    "--direction in"};
+const gnn_trainer by_histories_in_memory{"gneiss-joestar",
+    "--layers sage:8,sage --first-stage pbs --partitions 4 --macro 1 --history-store memory --direction in"};
 const gnn_trainer classes_in_a_buffer{"gneiss-mariusgnn",
     "--layers sage:8,sage --inputs both --dim 4 --store disk --buffer 2 --staleness 0 --direction in"};
 const gnn_trainer links_in_a_buffer{"gneiss-mariusgnn",
@@ -505,7 +511,8 @@ TEST_CASE("a fault at any point of GNN training is reported, and a resume ends i
     std::uint64_t continued = 0;
     using strided = std::pair<const gnn_trainer*, std::uint64_t>;
     for (const auto& [of, stride] : {strided(&by_superbatches, 241), strided(&by_macro_batches, 331),
-             strided(&classes_in_a_buffer, 149), strided(&links_in_a_buffer, 211)}) {
+             strided(&by_histories, 331), strided(&by_histories_in_memory, 431), strided(&classes_in_a_buffer, 149),
+             strided(&links_in_a_buffer, 211)}) {
         CAPTURE(of->flags);
         const training_sweep done = sweep_graph_training(stride, *of);
         CHECK(done.runs > 15);
@@ -518,10 +525,13 @@ TEST_CASE(
     CHECK(sweep_training(1, {"thread"}, false).runs > 10);
     CHECK(sweep_graph_training(1, in_turns, {"thread"}).runs > 20);
     CHECK(sweep_graph_training(2, links_in_a_buffer, {"thread"}, false).runs > 10);
+    CHECK(sweep_graph_training(2, by_histories, {"thread"}, false).runs > 5);
 }
 TEST_CASE("faults at every point of GNN training" * doctest::test_suite("long")) {
     MESSAGE("superbatches: ", sweep_graph_training(1, by_superbatches).runs, " runs");
     MESSAGE("macro-batches: ", sweep_graph_training(1, by_macro_batches).runs, " runs");
+    MESSAGE("histories: ", sweep_graph_training(1, by_histories).runs, " runs");
+    MESSAGE("histories in memory: ", sweep_graph_training(1, by_histories_in_memory).runs, " runs");
     MESSAGE("classes in a buffer: ", sweep_graph_training(1, classes_in_a_buffer).runs, " runs");
     MESSAGE("links in a buffer: ", sweep_graph_training(1, links_in_a_buffer).runs, " runs");
     MESSAGE("links in a buffer, threads: ", sweep_graph_training(1, links_in_a_buffer, {"thread"}).runs, " runs");
@@ -535,6 +545,7 @@ TEST_CASE("a flipped bit or truncation of any file of a run is reported, or is i
 }
 TEST_CASE("a flipped bit or truncation of any file of a run of a GNN is reported, or is in unread bytes") {
     CHECK(damage_graph_run(by_macro_batches, 1, 1) > 5);
+    CHECK(damage_graph_run(by_histories, 1, 1) > 5);
     CHECK(damage_graph_run(classes_in_a_buffer, 1, 1) > 5);
 }
 TEST_CASE("many flipped bits and truncations of all files of every run of a GNN" * doctest::test_suite("long")) {
@@ -665,7 +676,7 @@ int disturb_marius(int times) {
 }
 void disturb_gnn_trainers(int times) {
     for (const gnn_trainer* of :
-        {&in_turns, &by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer}) {
+        {&in_turns, &by_superbatches, &by_macro_batches, &by_histories, &classes_in_a_buffer, &links_in_a_buffer}) {
         CAPTURE(of->flags);
         const fault_workshop shop;
         gnn_trainer with_splits = *of;
@@ -763,7 +774,8 @@ TEST_CASE("a full disk while GNNs train is reported, and with space the run resu
     const auto resize = [&](const std::string& size) {
         REQUIRE(::mount("none", small.c_str(), "tmpfs", MS_REMOUNT, ("size=" + size).c_str()) == 0);
     };
-    for (const gnn_trainer* of : {&by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer}) {
+    for (const gnn_trainer* of :
+        {&by_superbatches, &by_macro_batches, &by_histories, &classes_in_a_buffer, &links_in_a_buffer}) {
         CAPTURE(of->flags);
         shop.remove({"data", "run"});
         of->make_dataset(shop);
