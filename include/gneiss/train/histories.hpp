@@ -9,7 +9,6 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -35,71 +34,10 @@
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
-#include <gneiss/train/staleness.hpp>
+#include <gneiss/train/history_options.hpp>
 #include <gneiss/train/training_batch.hpp>
 
 namespace gneiss {
-
-/// Input of a layer above the first that reads neighbors.
-struct hidden_rows {
-    std::size_t layer = 0;   ///< number of the layer in its encoder
-    std::size_t columns = 0; ///< of its input rows
-
-    friend bool operator==(const hidden_rows&, const hidden_rows&) = default;
-};
-
-/// Returns the layers of an encoder that read neighbors, but the first of them.
-template <class Encoder>
-[[nodiscard]] std::vector<hidden_rows> hidden_rows_of(const Encoder& encode) {
-    std::vector<hidden_rows> result;
-    bool above = false;
-    for (std::size_t i = 0; i < encode.layers(); ++i) {
-        if (!encode.factories()[i].takes_hop()) continue;
-        if (above) result.push_back({i, encode.factories()[i - 1].outputs()});
-        above = true;
-    }
-    return result;
-}
-
-/// Options of histories.
-struct history_options {
-    /// oldest row that is read, in macro-batches since it was pushed: 1 is the one before; 0: none is read, and nothing
-    /// is kept
-    std::uint64_t most_age = std::numeric_limits<std::uint64_t>::max();
-    feature_type type = feature_type::f32; ///< encoding of the rows: f32 or f16
-    bool halo_features = false;            ///< the first layer reads the features of the halo
-};
-
-/// File of histories that exceed memory, with the records of the partitions of macro-batches.
-struct history_store {
-    std::filesystem::path path{};           ///< of the file
-    std::span<const std::uint16_t> parts{}; ///< [nodes] partition of each; outlives the histories
-    std::uint32_t partitions = 0;           ///< their number
-    std::uint64_t most_inside = 0;          ///< most nodes of a macro-batch's partitions
-    std::uint64_t most_halo = 0;            ///< most nodes of its halo
-    std::optional<std::string> versions{};  ///< as `histories::flush` returned; none: a new file
-};
-
-/// Counts of rows that batches read, left out and wrote. Merges by addition.
-struct history_counts {
-    std::uint64_t pulled = 0; ///< rows read by batches, a node and layer each
-    std::uint64_t absent = 0; ///< rows that batches left out: never pushed, or too old
-    std::uint64_t pushed = 0; ///< rows written
-    /// rows that edges of a macro-batch's batches read, each once: what a device gets for it [bytes]
-    std::uint64_t read_bytes = 0;
-    std::uint64_t push_bytes = 0; ///< rows that they write, each once: what it gives back [bytes]
-    staleness_histogram ages;     ///< of the rows read [macro-batches]
-
-    history_counts& operator+=(const history_counts& other) noexcept {
-        pulled += other.pulled;
-        absent += other.absent;
-        pushed += other.pushed;
-        read_bytes += other.read_bytes;
-        push_bytes += other.push_bytes;
-        ages += other.ages;
-        return *this;
-    }
-};
 
 /// The last activations of all nodes: a row for each layer above the first that reads neighbors, in memory or in a
 /// file.
