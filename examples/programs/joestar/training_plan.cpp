@@ -405,7 +405,7 @@ private:
                         : static_cast<double>(store_.nnz()) * 8 / static_cast<double>(graph_.nodes);
     }
 
-    /// What a macro-batch of partitions moves. By node: bit 0, features of a node inside; bit 31, of one in the halo
+    /// Traffic of a macro-batch of partitions. By node: bit 0, features of a node inside; bit 31, of one in the halo
     /// that the first layer would read; bit l, activations of hidden layer l; bit 16 + l, those that are pushed.
     struct marked {
         std::vector<std::uint32_t> bits;
