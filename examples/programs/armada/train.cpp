@@ -30,6 +30,7 @@
 #include "kit/run/plan.hpp"
 #include "kit/run/refused_plan.hpp"
 #include "kit/run/train.hpp"
+#include "model.hpp"
 #include "program.hpp"
 
 namespace armada {
@@ -174,6 +175,11 @@ public:
         record.weights_sha256 = programs::sha256(std::as_bytes(of_.net.weights.values()));
     }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_.statistics(); }
+    [[nodiscard]] programs::named<std::uint64_t> moved() const override {
+        const gneiss::frame_statistics read = batches_.statistics();
+        return {{"frames", read.frames}, {"frame_bytes", read.bytes},
+            {"gradient_bytes", read.frames * of_.net.weights.values().size_bytes()}};
+    }
     [[nodiscard]] gneiss::io_stats io() const override {
         gneiss::io_stats sum;
         for (const gneiss::worker_buffers& of : source_.buffers()) {
@@ -311,6 +317,7 @@ trainers::run_result train(const options& flags, trainers::run_events events, co
 void add_commands(programs::command_line& to) {
     trainers::add_train<run>(to, "Trains a GNN for node classification.");
     trainers::add_gnn_commands<options>(to, program);
+    add_model(to);
 }
 
 } // namespace armada

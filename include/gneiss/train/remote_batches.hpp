@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +47,11 @@ concept frame_source = requires(S& s, const S& c, const epoch_start& start, std:
 struct batch_frame {
     std::optional<frame> of{}; ///< none: the batch has not been produced
     lease owner{};             ///< keeps its bytes
+};
+
+/// Frames that batches were read from.
+struct frame_statistics {
+    std::uint64_t frames = 0, bytes = 0;
 };
 
 /// Options of `remote_batches`.
@@ -107,11 +113,17 @@ public:
         b.labels.assign(of.labels().begin(), of.labels().end());
         b.targets.assign(of.targets().begin(), of.targets().end());
         b.coverage.clear();
+        frames_.fetch_add(1, std::memory_order_relaxed);
+        bytes_.fetch_add(got.bytes.size(), std::memory_order_relaxed);
     }
     void gathered(training_batch& /*batch*/) noexcept {}
     [[nodiscard]] static bool in_order() noexcept { return false; }
     [[nodiscard]] static bool repeats() noexcept { return false; }
     void enter(phase next) { source_.enter(next); }
+    /// Returns the frames read so far. By any thread.
+    [[nodiscard]] frame_statistics statistics() const noexcept {
+        return {frames_.load(std::memory_order_relaxed), bytes_.load(std::memory_order_relaxed)};
+    }
 
 private:
     static void take(training_batch& b, const drawn_sample& drawn, std::span<const node_id> seeds) {
@@ -123,6 +135,7 @@ private:
     Source& source_;
     remote_options options_;
     executor_ref executor_;
+    std::atomic<std::uint64_t> frames_ = 0, bytes_ = 0;
 };
 
 /// Deduces the source.
