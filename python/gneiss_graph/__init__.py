@@ -13,14 +13,14 @@ import importlib
 
 from ._core import version as __version__
 from ._data import Dataset, SparseFeatures, get, import_edges, import_nodes
-from ._errors import Corrupt, Error, NotFound, OverBudget
+from ._errors import Corrupt, Error, NotFinite, NotFound, OverBudget
 from ._features import Features, GatherStatistics
 from ._run import Run, train
 from ._sample import Layer, Sample, Sampler, samples_xxh3
 
 
-__all__ = ["Corrupt", "Dataset", "Error", "Features", "GatherStatistics", "Layer", "NotFound", "OverBudget", "Run",
-           "Sample", "Sampler", "SparseFeatures", "get", "import_edges", "import_nodes", "samples_xxh3", "train"]
+__all__ = ["Corrupt", "Dataset", "Error", "Features", "GatherStatistics", "Layer", "NotFinite", "NotFound", "OverBudget",
+           "Run", "Sample", "Sampler", "SparseFeatures", "get", "import_edges", "import_nodes", "samples_xxh3", "train"]
 
 
 def __getattr__(name):

@@ -24,6 +24,10 @@ class Corrupt(Error):
     """A file whose bytes are not what its format, checksum or manifest says."""
 
 
+class NotFinite(Error):
+    """A number that is NaN or infinite: a loss or a score of training that diverged, or a value of the input."""
+
+
 class OverBudget(Error):
     """A request that `memory=` cannot hold.
 

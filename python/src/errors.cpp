@@ -58,6 +58,7 @@ const char* class_of(gneiss::errc code) {
     switch (code) {
     case gneiss::errc::over_budget: return "OverBudget";
     case gneiss::errc::not_found: return "NotFound";
+    case gneiss::errc::not_finite: return "NotFinite";
     case gneiss::errc::corrupt:
     case gneiss::errc::invalid_format:
     case gneiss::errc::out_of_range:

@@ -222,6 +222,12 @@ class Errors(Case):
             self.train(lr={})
         self.assertFalse((self.at / "none").exists())
 
+    def test_training_that_diverges_is_an_error_of_its_own(self):
+        for program, data, flags in (("marius", "links", {"dim": 8}), ("armada", "classes", {"layers": "sage"})):
+            with self.subTest(program=program), self.assertRaisesRegex(gn.NotFinite, "training diverged; lower lr"):
+                gn.train(self.at / data, program=program, out=self.at / "diverged", force=True, quiet=True, lr=1e30,
+                         memory="1GiB")
+
     def test_too_little_memory_names_its_parts(self):
         def check(call, memory, *parts):
             with self.assertRaises(gn.OverBudget) as met:
