@@ -80,6 +80,7 @@ TEST_CASE("the model's prices are those of all machines for the time of an epoch
     for (const char* text :
         {"$/epoch", "compute busy", "1x2", "8x2 least", "batch workers", "compute workers", "100 ms to make a batch"})
         CHECK_MESSAGE(table.find(text) != std::string::npos, table);
+    CHECK(shop.run(rates + "--workers 2 --cores 512").out.starts_with("model: 0.195 ms to make a batch, "));
     CHECK(shop.run(rates + "--workers 2 --most 3")
               .out.find("2 compute workers: none of 1 to 3 batch workers keep them busy for 95") != std::string::npos);
 }

@@ -263,10 +263,9 @@ programs::exit_code model(model_flags flags) {
         if (row.dollars) cells.push_back(fmt::format("{:.3g}", *row.dollars));
         table.add(std::move(cells));
     }
-    programs::print_text("model: {} to make a batch, {} a frame, {} to compute it; {} batches an epoch\n",
-        programs::human_seconds(*flags.make / flags.cores),
-        programs::human_bytes(static_cast<double>(flags.frame->bytes)), programs::human_seconds(*flags.compute),
-        programs::human_exact(*flags.batches));
+    programs::print_text("model: {:.3g} ms to make a batch, {} a frame, {:.3g} ms to compute it; {} batches an epoch\n",
+        1e3 * *flags.make / flags.cores, programs::human_bytes(static_cast<double>(flags.frame->bytes)),
+        1e3 * *flags.compute, programs::human_exact(*flags.batches));
     if (!table.empty()) programs::print_text("{}", table.str());
     for (const modeled& row : unreached)
         programs::print_text("{} compute workers: none of 1 to {} batch workers keep them busy for {} of an epoch; the "
