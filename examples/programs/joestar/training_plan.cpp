@@ -298,7 +298,8 @@ private:
             result.large = seen.large;
             result.macro_batches = {.form = how_.form(),
                 .rows = how_.delta ? std::min(2 * rows_held, graph_.nodes) : 2 * rows_held,
-                .bytes = trainers::some_more(seen.bytes) + seen.bytes / 8 + (store_.sparse() ? sparse : 0) + 65536,
+                .bytes = trainers::some_more(seen.bytes) + seen.bytes / 8 + 4 * trainers::some_more(seen.nodes) +
+                    (store_.sparse() ? sparse : 0) + 65536,
                 .delta = how_.delta};
             const gneiss::memory_need need = gneiss::macro_batch_buffer::need(result.macro_batches, row);
             result.macro_bytes = need.bytes;

@@ -139,7 +139,7 @@ public:
                 slot_table::bytes_needed(~std::uint64_t{0}, slots, slot_table_kind::hashed)};
     }
     /// Bytes of a slot in lists of slots and ids.
-    static constexpr std::uint64_t list_bytes = 25;
+    static constexpr std::uint64_t list_bytes = 28;
     /// Returns the bytes of a row of dense features as they are held; 0: they are sparse.
     [[nodiscard]] std::uint64_t row_bytes() const {
         if (const auto* rows = std::get_if<feature_rows>(&features_))
