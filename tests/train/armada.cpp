@@ -287,6 +287,78 @@ TEST_CASE("frames from elsewhere train the same bits; a changed, foreign or misp
     CHECK(test::code_of([&] { (void)run(changed{}, first, run_id, 0); }) == errc::config_mismatch);
 }
 
+TEST_CASE("a replica that others step makes the bits of the loop, and a wrong, repeated or late frame changes none") {
+    const graph_data data = graph_data::planted(300, 4);
+    set_up with = with_features();
+    with.epochs = 1;
+    with.training.replicas.count = 2;
+    const outcome expected = train_by(data, with, 2, 1);
+    workers now(data, with, 2, 1);
+    const gnn_task task{classified_nodes{data.labels, {}, {}, {}}};
+    const auto replica = make_armada_replica(with.training, task, *now.all.encode, now.all.weights,
+        {.run = run_id, .sampler = with.training.sampler}, now.on);
+    replica->begin({sgd{}, now.all.dense});
+    const std::size_t size = replica->size();
+    const epoch_plan rounds = now.rounds(0);
+    const epoch_start start{rounds, 0};
+    now.source.begin_epoch(start, {});
+    std::optional<copied> late;
+    std::uint64_t step = 0, refused = 0;
+    double loss = 0;
+    for (std::uint32_t t = 0; t < rounds.size(); ++t) {
+        const state_work work = now.source.acquire(start, t);
+        for (std::uint64_t first = 0; first < work.batches; first += 2) {
+            ++step;
+            batch_key key{0, {t, 0, first}};
+            std::vector<std::vector<float>> gradients;
+            for (; key.number.index < std::min(first + 2, work.batches); ++key.number.index) {
+                mini_batch_arena arena;
+                copied here(now.source.make(work, key, arena, {}).bytes);
+                const std::span<std::byte> bytes = here.memory.span();
+                std::vector<float>& of = gradients.emplace_back(size);
+                const auto refusal = [&](std::span<const std::byte> got) {
+                    std::vector<float> none(size);
+                    ++refused;
+                    return test::code_of([&] { (void)replica->differentiate(got, key, step, none); });
+                };
+                for (const std::size_t at : {std::size_t{130}, bytes.size() / 2, bytes.size() - 1}) {
+                    copied flipped(bytes);
+                    flipped.memory.span()[at] ^= std::byte{4};
+                    CHECK(refusal(flipped.memory.span()) == errc::corrupt);
+                }
+                if (late) CHECK(refusal(late->memory.span()) == errc::config_mismatch);
+                CHECK(refusal(bytes.first(bytes.size() - 64)) == errc::invalid_format);
+                loss += replica->differentiate(bytes, key, step, of).loss;
+                std::vector<float> again(size);
+                (void)replica->differentiate(bytes, key, step, again); // the frame of a worker that was asked, too
+                CHECK(again == of);
+                late.emplace(bytes);
+            }
+            --key.number.index;
+            const std::vector<std::span<const float>> all(gradients.begin(), gradients.end());
+            replica->step(all, key, step);
+        }
+    }
+    replica->end();
+    const outcome got = now.all.end({});
+    CHECK(refused > 4 * step);
+    CHECK(got.weights == expected.weights);
+    CHECK(got.state == expected.state);
+    CHECK(loss == doctest::Approx(expected.epochs.front().loss));
+    // Another run
+    const auto other = make_armada_replica(with.training, task, *now.all.encode, now.all.weights,
+        {.run = run_id + 1, .sampler = with.training.sampler}, now.on);
+    std::vector<float> none(size);
+    CHECK(test::code_of([&] {
+        const batch_key key = frame::attach(late->memory.span(), {.run = run_id}).id().key;
+        (void)other->differentiate(late->memory.span(), key, 1, none);
+    }) == errc::config_mismatch);
+    none.resize(size - 1);
+    CHECK(test::code_of([&] { replica->step(std::vector<std::span<const float>>{none}, {}, step + 1); }) ==
+        errc::config_mismatch);
+    CHECK(test::code_of([&] { replica->step({}, {}, step + 1); }) == errc::invalid_argument);
+}
+
 TEST_CASE("another plan, frames of other columns, and parts that Armada does not have are refused") {
     const graph_data data = graph_data::planted(300, 4);
     set_up with = with_features();
