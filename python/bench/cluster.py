@@ -113,9 +113,9 @@ def trained(graph, layers, where, out):
     place = ("--role", "all") if where == "all" else ("--local", where)
     start = time.monotonic()
     record = json.loads(run(sys.executable, "-c", COMMAND, "train", graph, *place, "--layers", layers, "--fanout",
-                            "10,10", "--batch", 500, "--epochs", 3, "--early-stop", 0, "--batch-workers", 4, "--replicas", 2,
-                            "--seed", 1, "--memory", "3GiB", "--no-eval", "--no-report", "--out", out / "run",
-                            "--force", "--quiet", "--json"))
+                            "10,10", "--batch", 500, "--epochs", 3, "--early-stop", 0, "--batch-workers", 4,
+                            "--replicas", 2, "--seed", 1, "--memory", "3GiB", "--no-eval", "--no-report", "--out",
+                            out / "run", "--force", "--quiet", "--json"))
     return {"sha256": record["weights_sha256"], "losses": [epoch["loss"] for epoch in record["epochs"]],
             "seconds": record["seconds"], "wall": time.monotonic() - start, "frames": record.get("frames")}
 

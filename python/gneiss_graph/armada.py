@@ -21,7 +21,7 @@ import threading
 import time
 
 from . import _core
-from ._errors import Error
+from ._errors import Error, OverBudget
 
 __all__ = ["BatchWorker", "Cluster", "ComputeWorker", "check"]
 
@@ -53,13 +53,25 @@ class _Worker:
 
     _actor = None
 
-    def open(self, config, threads, *more):
-        """Opens the dataset by the text of a config.toml. Returns the process's id and its host."""
-        with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
+    def where(self):
+        """Returns the process's id and its host."""
+        return os.getpid(), socket.gethostname()
+
+    def open(self, version, config, threads, dataset, run, *more):
+        """Opens the dataset by the text of a config.toml, which has to be that of the driver, by its checksum and the
+        number of the run."""
+        if version != _core.version:
+            raise Error(f"has version {_core.version} of gneiss-graph, and the driver {version}: install the same on "
+                        "every machine")
+        with os.fdopen(os.memfd_create("config.toml"), "w", encoding="utf-8") as file: # a full disk does not matter
             file.write(config)
             file.flush()
-            self._actor = self._make(file.name, threads, *more)
-        return os.getpid(), socket.gethostname()
+            self._actor = self._make(f"/proc/self/fd/{file.fileno()}", threads, *more)
+        if self._actor.dataset != dataset:
+            raise Error(f"has another dataset than the driver under the same path ({self._actor.dataset:016x}, not "
+                        f"{dataset:016x}): every machine needs the same files")
+        if self._actor.run != run:
+            raise Error("reads another plan from the driver's flags")
 
 
 class BatchWorker(_Worker):
@@ -68,10 +80,10 @@ class BatchWorker(_Worker):
     _make = staticmethod(_core.BatchActor)
 
     def make(self, number):
-        """Returns (requests, bytes) read so far with the seconds that it took, and the frame of a batch."""
+        """Returns [(requests, bytes) read so far, seconds that it took, bytes], and the frame of a batch."""
         begin = time.monotonic()
         frame = self._actor.make(number)
-        return (self._actor.read_counts, time.monotonic() - begin), frame
+        return (self._actor.read_counts, time.monotonic() - begin, frame.nbytes), frame
 
 
 class ComputeWorker(_Worker):
@@ -144,12 +156,12 @@ class _Slot:
     def __init__(self, role, index):
         self.role, self.index = role, index
         self.lives = 0
-        self.actor = self.name = self.host = self.process = self.opened = None
+        self.actor = self.name = self.host = self.process = self.found = self.opened = None
         self.states = {}  # of a batch worker: (epoch, state) requested last, by logical worker
-        self.late = None  # of a batch worker: since when, and the answer that it owes
+        self.away = None  # of a batch worker that starts, or is late: since when, and the answer that it owes
 
     def __str__(self):
-        return f"{self.name} on {self.host}"
+        return f"{self.name} on {self.host}" if self.host else self.name
 
 
 class _Request:
@@ -166,8 +178,8 @@ class _Request:
 class Cluster:
     """Batch and compute workers, as gneiss-armada's loop calls them. One driver; `request` by any thread."""
 
-    def __init__(self, *, local, address, config, batch_workers, replicas, threads, graph_bytes, feature_bytes,
-                 in_flight, gradient_bytes, memory_bytes, say, warn):
+    def __init__(self, *, local, address, config, dataset, run, batch_workers, replicas, threads, graph_bytes,
+                 feature_bytes, gradient_bytes, memory_bytes, say, warn):
         check()
         batch, compute = _core.parse_counts(local) if local else (batch_workers, replicas)
         self._batch = [_Slot("batch", i) for i in range(batch)]
@@ -177,7 +189,8 @@ class Cluster:
                  "to do, and are not started")
         processes = len(self._batch) + len(self._compute)
         self._threads = threads or (1 if address else max(1, len(os.sched_getaffinity(0)) // processes))
-        self._config, self._say, self._warn = config, say, warn
+        self._opening = (_core.version, config, self._threads, dataset, run)
+        self._say, self._warn = say, warn
         self._batch_memory = (graph_bytes, feature_bytes)
         self._lock = threading.Lock()
         self._frames = {}                  # number: requests of it
@@ -190,11 +203,17 @@ class Cluster:
         self._results = (0, [])            # statistics of the step made last
         self._deaths = 0                   # since the last step
         self._missed = 0                   # deadlines since the last step
+        self.waited = (0.0, 0.0)           # seconds for frames, and for compute workers
+        self._deferred = {}                # batches that are requested once there is room for them, a set in order
+        self._replicas, self._gradient_bytes = replicas, gradient_bytes
+        self._largest = 0                  # frame so far [bytes]
         self._pace = {"first": _Pace(), "batch": _Pace(), "step": _Pace()}
         self._transfer = 3 * gradient_bytes / BYTES_A_SECOND # seconds for parameters with their state
         self._own = not address
-        self._session = _Session(address, processes, self._threads, self._object_store(in_flight, gradient_bytes, memory_bytes))
+        store = max(self._shared() + (64 << 20), min(memory_bytes // 4, 2 << 30))
+        self._session = _Session(address, processes, len(self._compute) + 1, self._threads, store)
         try:
+            self._check_room()
             self._start()
         except BaseException:
             self.close()
@@ -212,7 +231,11 @@ class Cluster:
     def request(self, number):
         """Has a frame made that a later step needs."""
         with self._lock:
-            if number not in self._frames:
+            if number in self._frames:
+                return
+            if self._deferred or len(self._frames) >= self._credits():
+                self._deferred[number] = None
+            else:
                 self._submit(number)
 
     def step(self, step, numbers):
@@ -223,6 +246,8 @@ class Cluster:
         with self._lock:
             for number in numbers:
                 self._frames.pop(number, None)
+            while self._deferred and len(self._frames) < self._credits():
+                self._submit(next(iter(self._deferred)))
         return result
 
     def end(self):
@@ -242,7 +267,7 @@ class Cluster:
         """Ends the actors and, if it is this driver's, the cluster, with all of its processes."""
         if self._session is not None:
             for slot in self._batch + self._compute:
-                self._session.end(slot.actor)
+                self._session.end(slot.actor, slot.process if self._own else None)
             self._session.close()
             self._session = None
 
@@ -256,6 +281,7 @@ class Cluster:
         return self._results[1] if self._results[0] == step else None
 
     def _once(self, step, numbers):
+        asked = time.monotonic()
         frames = [self._frame(number) for number in numbers]
         begin = time.monotonic()
         workers = [self._compute[r % len(self._compute)] for r in range(len(numbers))]
@@ -267,7 +293,9 @@ class Cluster:
                                             [f"the gradients of {_text(number)}" for number in numbers])
         self._answers(list(zip(self._compute, steps)), f"step {step} after {_text(numbers[-1])}")
         self._done = step
-        self._pace["step"].add(time.monotonic() - begin)
+        took = time.monotonic() - begin
+        self._pace["step"].add(took)
+        self.waited = self.waited[0] + begin - asked, self.waited[1] + took
 
     def _answers(self, asked, doing, more=0):
         """Returns the answers of (compute worker, reference). `doing`: what is asked, of all or of each; `more`:
@@ -288,32 +316,33 @@ class Cluster:
 
     def _frame(self, number):
         """Returns the reference of a frame that is made."""
-        self._look_after_late()
+        self._look_after_away()
         while True:
             with self._lock:
                 if not self._frames.get(number):
                     self._submit(number)
                 asked = list(self._frames[number])
                 others = self._others(asked)
-            kind = "first" if asked[-1].first else "batch"
-            seconds = self._seconds(kind, DUPLICATE_SECONDS if others else REPLACE_SECONDS)
+            seconds = self._seconds("first" if asked[-1].first else "batch",
+                                    DUPLICATE_SECONDS if others else REPLACE_SECONDS)
             done = self._first_of(asked, seconds)
             if done is None:
-                self._miss(number, asked[-1].slot, seconds)
+                self._miss(number, asked[-1], seconds)
                 continue
             try:
-                read, took = self._get(done.slot, done.answer, _text(number))
+                read, took, size = self._get(done.slot, done.answer, _text(number))
             except self._session.Gone:
                 with self._lock:
                     self._frames[number].remove(done)
-                    if self._others([done]):
-                        self._submit(number, [done]) # another one makes it
                 if done.slot.actor is done.actor:
                     self._replace(done.slot, f"died at {_text(number)}")
                 continue
             with self._lock:
                 self.frames[done.name] = self.frames.get(done.name, 0) + 1
                 self._reads[done.name] = read
+                larger, self._largest = size > self._largest, max(size, self._largest)
+            if larger:
+                self._check_room(f"{done.slot}, {_text(number)}: ")
             self._pace["first" if done.first else "batch"].add(took)
             return done.frame
 
@@ -329,50 +358,82 @@ class Cluster:
             if len(self._session.there([of.answer for of in queue])) == before:
                 return None
 
-    def _submit(self, number, but=()):
-        """Asks for a batch: the worker of its logical worker, or the next one that is not late, nor in `but`."""
+    def _submit(self, number):
+        """Asks for a batch: the worker of its logical worker, or the next one that is there and not yet asked."""
         home = number[0] % len(self._batch)
-        free = self._others(but) or self._batch
-        slot = min(free, key=lambda of: (of.index - home) % len(self._batch))
-        self._frames.setdefault(number, []).append(_Request(slot, number))
+        asked = self._frames.setdefault(number, [])
+        slot = min(self._others(asked) or self._batch, key=lambda of: (of.index - home) % len(self._batch))
+        asked.append(_Request(slot, number))
+        self._deferred.pop(number, None)
 
-    def _others(self, requests):
-        """Returns the batch workers that are not late, and not of these requests."""
-        return [slot for slot in self._batch if slot.late is None and slot not in [of.slot for of in requests]]
+    def _others(self, asked):
+        """Returns the batch workers that are there, and have not got these requests."""
+        return [slot for slot in self._batch if slot.away is None and slot not in [of.slot for of in asked]]
 
-    def _miss(self, number, slot, seconds):
+    def _miss(self, number, request, seconds):
         """Goes on without the answer of a batch worker: others make its batches, too. Without one, it is replaced."""
-        what = f"has not answered for {seconds:.3g} s ({_text(number)})"
+        slot, what = request.slot, f"has not answered for {seconds:.3g} s ({_text(number)})"
         self._missed += 1
         with self._lock:
-            mine = {of: next((r for r in requests if r.slot is slot), None) for of, requests in self._frames.items()}
-            mine = {of: request for of, request in mine.items() if request is not None}
-            others = self._others([mine[number]])
-            if others:
-                slot.late = time.monotonic(), mine[number].answer
-                for of in mine:
-                    if not any(request.slot.late is None for request in self._frames[of]):
-                        self._submit(of, self._frames[of])
+            others = self._others([request])
         if others:
             self._warn(f"{slot} {what}; other batch workers make its batches, too")
+            self._leave(slot, request.answer)
         else:
             self._replace(slot, what)
 
-    def _look_after_late(self):
-        """Takes back batch workers that answer again, and replaces those that have not for long."""
+    def _leave(self, slot, until):
+        """Has others make the batches of a worker, until a reference is there."""
+        with self._lock:
+            slot.away = time.monotonic(), until
+            for number, requests in self._frames.items():
+                if requests and all(of.slot.away is not None for of in requests):
+                    self._submit(number)
+
+    def _look_after_away(self):
+        """Takes back batch workers that answer again, or have started, and replaces those that have not for long."""
         for slot in self._batch:
-            if slot.late is None:
+            if slot.away is None:
                 continue
-            since, answer = slot.late
-            if self._session.there([answer]):
-                slot.late = None
-                try:
+            since, answer = slot.away
+            starts = answer is slot.opened
+            if not self._session.there([answer]):
+                if not starts and time.monotonic() - since > LATE_SECONDS:
+                    self._replace(slot, f"has not answered for {LATE_SECONDS} s")
+                continue
+            try:
+                if starts:
+                    self._opened(slot)
+                else:
                     self._get(slot, answer, "a late batch")
                     self._say(f"{slot} answers again")
-                except self._session.Gone:
-                    self._replace(slot, "died")
-            elif time.monotonic() - since > LATE_SECONDS:
-                self._replace(slot, f"has not answered for {LATE_SECONDS} s")
+                slot.away = None
+            except self._session.Gone:
+                self._replace(slot, "died")
+
+    # Room in Ray's object store.
+
+    def _shared(self):
+        """Returns the bytes of all that is no frame, and room for small frames: parameters and gradients."""
+        return (64 << 20) + (self._replicas + 6) * self._gradient_bytes
+
+    def _credits(self):
+        """Returns the number of frames that are requested at once."""
+        if self._largest == 0:
+            return sys.maxsize
+        return max(self._replicas, int((self._session.store - self._shared()) // self._largest))
+
+    def _check_room(self, where=""):
+        """Raises OverBudget unless the frames of a step have room."""
+        parts = {"parameters, gradients and small objects": self._shared(),
+                 f"{self._replicas} frames of a step": self._replicas * self._largest}
+        needed = sum(parts.values())
+        if needed > self._session.store:
+            listed = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items() if size)
+            raise OverBudget(f"{where}the object store of {_bytes(self._session.store)} has no room for a step, which "
+                             f"needs {_bytes(needed)}: {listed}; smaller batches or fanouts, "
+                             + ("more --memory" if self._own else "more --object-store-memory of ray start"),
+                             parts=parts, budget=self._session.store)
 
     # Deaths.
 
@@ -438,7 +499,10 @@ class Cluster:
         self._warn(f"{slot} {why}; another takes its place")
         self._session.end(slot.actor, slot.process if self._own else None)
         self._launch(slot)
-        self._await_opened([slot])
+        if slot.role == "batch" and any(of is not slot and of.away is None for of in self._batch):
+            self._leave(slot, slot.opened) # it joins once it is up, if there is ever room for it
+        else:
+            self._await_opened([slot])
 
     def _count_death(self, text):
         self._deaths += 1
@@ -448,19 +512,27 @@ class Cluster:
     # Processes.
 
     def _start(self):
-        slots = self._batch + self._compute
-        for slot in slots:
+        room = self._session.room or sys.maxsize # in a cluster that runs, batch workers may join later
+        slots = self._compute + self._batch
+        for slot in slots[:room]:
             self._launch(slot)
-        self._await_opened(slots)
+        self._await_opened(slots[:room])
+        for slot in slots[room:]:
+            self._launch(slot)
+            self._leave(slot, slot.opened)
+        if slots[room:]:
+            self._warn(f"the Ray cluster has room for {room} of {len(slots)} processes: {len(slots) - room} batch "
+                       "workers join once there is more")
 
     def _launch(self, slot):
         kind, more = (BatchWorker, self._batch_memory) if slot.role == "batch" else (ComputeWorker, ())
         slot.lives += 1
         name = f"{slot.role}-{slot.index}" + (f".{slot.lives}" if slot.lives > 1 else "")
         actor = self._session.start(kind, 1 if self._own else self._threads)
-        opened = actor.open.remote(self._config, self._threads, *more)
+        slot.found, opened = actor.where.remote(), actor.open.remote(*self._opening, *more)
+        slot.process = slot.host = None
         with self._lock:
-            slot.actor, slot.name, slot.opened, slot.states, slot.late = actor, name, opened, {}, None
+            slot.actor, slot.name, slot.opened, slot.states, slot.away = actor, name, opened, {}, None
 
     def _await_opened(self, slots):
         for slot in slots:
@@ -468,32 +540,32 @@ class Cluster:
                 raise Error(f"{slot.name} was not up within {START_SECONDS} s: the cluster has no room for it, or the "
                             "machine is busy")
             try:
-                slot.process, slot.host = self._get(slot, slot.opened, "opening the dataset")
+                self._opened(slot)
             except self._session.Gone as gone:
                 raise Error(f"{slot.name} died before it had opened the dataset: {_first_line(gone)}") from None
-            self._say(f"{slot.name} is process {slot.process} on {slot.host}")
+
+    def _opened(self, slot):
+        slot.process, slot.host = self._get(slot, slot.found, "starting")
+        self._get(slot, slot.opened, "opening the dataset")
+        self._say(f"{slot.name} is process {slot.process} on {slot.host}")
 
     def _get(self, slot, reference, doing):
         """Returns what a worker answered. Its errors name it, and what it did."""
-        return self._session.get(reference, f"{slot.name} on {{ip}}, {doing}")
-
-    @staticmethod
-    def _object_store(in_flight, gradient_bytes, memory_bytes):
-        """Returns the bytes of Ray's object store: a quarter of --memory, and at least gradients and small frames."""
-        least = (128 << 20) + 8 * gradient_bytes
-        return max(least, min(memory_bytes // 4, 2 << 30))
+        return self._session.get(reference, f"{slot}, {doing}")
 
 
 class _Session:
     """A connection to Ray: a cluster of its own, or a running one."""
 
-    def __init__(self, address, processes, threads, object_store):
+    def __init__(self, address, processes, least, threads, object_store):
+        self._least = least # processes that have to have room
         self._ready, self._leave = threading.Event(), threading.Event()
         self._failure = None
         self._started = set()
         self._folder = None
         self._saved = {}
-        self._address, self._processes, self._threads, self._store = address, processes, threads, object_store
+        self._address, self._processes, self._threads = address, processes, threads
+        self.store, self.room = object_store, None # bytes of an object store; processes that have room, None: all
         # Ray's processes end with the thread that started them, and only the main thread's handlers would be replaced.
         self._thread = threading.Thread(target=self._hold, name="gneiss-armada", daemon=True)
         self._thread.start()
@@ -531,6 +603,7 @@ class _Session:
         self._ray = ray
         failures = ray.exceptions
         self.Gone = _gone(failures)
+        self._full = failures.ObjectStoreFullError, failures.OutOfDiskError
         # It prints to stdout, which is the program's, when a worker dies. The driver says so itself.
         ray._private.worker._worker_logs_enabled = False # pylint: disable=protected-access
         return ray
@@ -545,7 +618,7 @@ class _Session:
         self._folder = tempfile.mkdtemp(prefix="gneiss-armada-", dir=_short_folder())
         before = _children()
         try:
-            ray.init(address="local", num_cpus=self._processes, object_store_memory=self._store,
+            ray.init(address="local", num_cpus=self._processes, object_store_memory=self.store,
                      include_dashboard=False, log_to_driver=False, logging_level="CRITICAL", _temp_dir=self._folder,
                      _system_config={"health_check_initial_delay_ms": 1000, "health_check_period_ms": 1000,
                                      "health_check_failure_threshold": 3})
@@ -559,10 +632,13 @@ class _Session:
         self._joined = not ray.is_initialized()
         if self._joined:
             ray.init(address=self._address, log_to_driver=False, logging_level="CRITICAL")
-        cpus, needed = ray.cluster_resources().get("CPU", 0), self._processes * self._threads
-        if cpus < needed:
-            raise Error(f"the Ray cluster at {self._address} has {cpus:.0f} CPUs, and {self._processes} processes of "
-                        f"{self._threads} threads need {needed}: --local BxC and --threads ask for fewer")
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        self.store = min((node["object_store_memory"] for node in nodes if "object_store_memory" in node), default=0)
+        self.room = sum(int(node.get("CPU", 0)) // self._threads for node in nodes)
+        if self.room < self._least:
+            raise Error(f"the Ray cluster at {self._address} has room for {self.room} processes of {self._threads} "
+                        f"threads, and {self._least} are needed: all compute workers and a batch worker; --local BxC "
+                        "and --threads ask for less")
 
     def _stop(self):
         ray = getattr(self, "_ray", None)
@@ -618,13 +694,16 @@ class _Session:
             cause = failed.cause
             if isinstance(cause, self.Gone):
                 raise cause from None
-            where = where.format(ip=failed.ip)
+            if isinstance(cause, self._full):
+                raise OverBudget(_no_room(where, cause)) from None
             if type(cause).__module__ in ("builtins", Error.__module__):
                 cause.args = (f"{where}: {cause}",)
                 raise cause from None
             raise Error(f"{where}: {type(cause).__name__}: {cause}") from None
+        except self._full as full:
+            raise OverBudget(_no_room(where, full)) from None
         except self._ray.exceptions.GetTimeoutError:
-            raise Error(f"{where.format(ip='its host')}: its answer did not arrive within {START_SECONDS} s") from None
+            raise Error(f"{where}: its answer did not arrive within {START_SECONDS} s") from None
 
     def close(self):
         """Ends the connection and, if it is this session's, the cluster."""
@@ -634,6 +713,10 @@ class _Session:
 
 def _gone(failures):
     return _Stale, failures.RayActorError, failures.ObjectLostError, failures.WorkerCrashedError, failures.NodeDiedError
+
+
+def _no_room(where, error):
+    return f"{where}: the object store and the disk that it spills to are full: {_first_line(error)}"
 
 
 _token_of_process = None
@@ -710,6 +793,11 @@ def _text(number):
     """Returns a batch as an error names it."""
     _, epoch, state, turn, index = number
     return f"epoch {epoch}, state {state}, pass {turn}, batch {index}"
+
+
+def _bytes(count):
+    """Returns a size as a flag takes it."""
+    return f"{count / (1 << 20):.1f}MiB"
 
 
 def _first_line(error):

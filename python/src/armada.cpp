@@ -188,12 +188,13 @@ public:
             with["local"] = of.local;
             with["address"] = of.address;
             with["config"] = of.config;
+            with["dataset"] = of.dataset;
+            with["run"] = of.run;
             with["batch_workers"] = of.batch_workers;
             with["replicas"] = of.replicas;
             with["threads"] = of.threads;
             with["graph_bytes"] = of.graph_bytes;
             with["feature_bytes"] = of.feature_bytes;
-            with["in_flight"] = of.in_flight;
             with["gradient_bytes"] = of.gradient_bytes;
             with["memory_bytes"] = of.memory_bytes;
             with["say"] = nb::cpp_function(
@@ -252,6 +253,12 @@ public:
             return sum;
         });
     }
+    [[nodiscard]] seconds waited() const override {
+        return in_python([&] {
+            const auto [frames, steps] = nb::cast<std::tuple<double, double>>(self_.attr("waited"));
+            return seconds{frames, steps};
+        });
+    }
     [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> frames() const override {
         return in_python([&] {
             std::vector<std::pair<std::string, std::uint64_t>> result;
@@ -271,6 +278,8 @@ void add_armada(nb::module_& to) {
     nb::class_<armada::batch_actor>(to, "BatchActor")
         .def(nb::new_(&open_batch_actor), nb::arg("config"), nb::arg("threads"), nb::arg("graph_bytes"),
             nb::arg("feature_bytes"))
+        .def_prop_ro("dataset", &armada::batch_actor::dataset)
+        .def_prop_ro("run", &armada::batch_actor::run)
         .def("make", make_frame, nb::arg("batch"))
         .def_prop_ro("read_counts", [](const armada::batch_actor& self) {
             const gneiss::io_stats of = self.io();
@@ -280,6 +289,8 @@ void add_armada(nb::module_& to) {
         .def(nb::new_(&open_compute_actor), nb::arg("config"), nb::arg("threads"))
         .def(
             "begin", begin, nb::arg("epoch"), nb::arg("plateau"), nb::arg("steps"), nb::arg("values"), nb::arg("state"))
+        .def_prop_ro("dataset", &armada::compute_actor::dataset)
+        .def_prop_ro("run", &armada::compute_actor::run)
         .def("differentiate", differentiate, nb::arg("frame"), nb::arg("batch"))
         .def("step", step, nb::arg("gradients"), nb::arg("last"))
         .def_prop_ro("steps", &armada::compute_actor::steps)

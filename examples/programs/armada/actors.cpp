@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
+#include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/io/manifest.hpp>
 
 #include "kit/cli/command_line.hpp"
 #include "kit/cli/dataset_path.hpp"
@@ -48,6 +50,14 @@ gneiss::worker_options worker_options_of(const options& how, const gneiss::datas
             [&rows, train](const gneiss::node_plan& plan, std::uint32_t state, std::vector<gneiss::node_id>& out) {
                 gneiss::append_training_nodes(plan, state, rows, train, out);
             }};
+}
+
+std::uint64_t dataset_sum(const gneiss::dataset& data) {
+    const std::string manifest = gneiss::format_manifest(data.manifest());
+    std::uint64_t sum = gneiss::checksum(manifest);
+    for (const gneiss::dataset_array& array : data.manifest().arrays)
+        sum = gneiss::checksum(std::as_bytes(data.checksums(array.name).blocks()), sum);
+    return sum;
 }
 
 actor::actor(const std::filesystem::path& config, std::uint64_t threads) : actor(read_options(config, threads)) {}

@@ -37,6 +37,9 @@ struct worker_memory {
     std::uint64_t graph = 0, features = 0;
 };
 
+/// Returns a checksum of a dataset: of its manifest, and of the checksums of its arrays. Reads those, not the data.
+[[nodiscard]] std::uint64_t dataset_sum(const gneiss::dataset& data);
+
 /// Base of actors: opens the dataset by the flags of the run's config.toml.
 class actor {
 public:
@@ -45,6 +48,8 @@ public:
 
     /// Returns the run's number in `frame_id`.
     [[nodiscard]] std::uint64_t run() const { return flags_.frame_run(data_); }
+    /// Returns `dataset_sum` of the dataset.
+    [[nodiscard]] std::uint64_t dataset() const { return dataset_sum(data_); }
 
 protected:
     /// \param config   of the run, resolved

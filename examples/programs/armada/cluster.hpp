@@ -41,6 +41,12 @@ public:
     virtual void end(std::span<float> values, std::span<float> state) = 0;
     /// Returns what the batch workers have read.
     [[nodiscard]] virtual gneiss::io_stats io() const = 0;
+    /// Seconds of the driver so far.
+    struct seconds {
+        double frames = 0; ///< waiting for batch workers, with nothing for compute workers to do
+        double steps = 0;  ///< waiting for compute workers
+    };
+    [[nodiscard]] virtual seconds waited() const = 0;
     /// Returns the number of frames that each batch actor made, by its name.
     [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> frames() const = 0;
 };
@@ -49,11 +55,12 @@ public:
 struct cluster_request {
     std::string local, address; ///< as the flags
     std::string config;         ///< resolved flags, as a file for --config
+    std::uint64_t dataset = 0;  ///< `dataset_sum`, which that of every worker has to equal
+    std::uint64_t run = 0;      ///< in the frames; the same
     std::uint32_t batch_workers = 1, replicas = 1;
     std::uint64_t threads = 0;        ///< of a process; 0: as many as fit
     std::uint64_t graph_bytes = 0;    ///< of a logical worker's partitions
     std::uint64_t feature_bytes = 0;  ///< the same
-    std::uint64_t in_flight = 2;      ///< frames that are requested ahead
     std::uint64_t gradient_bytes = 0; ///< of a replica
     std::uint64_t memory_bytes = 0;   ///< --memory
     std::function<void(const std::string&)> say{}, warn{};

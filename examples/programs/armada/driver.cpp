@@ -131,7 +131,15 @@ public:
         record.weights_sha256 = programs::sha256(std::as_bytes(of_.net.weights.values()));
         for (const auto& [actor, frames] : on_->frames()) record.frames.emplace_back(actor, frames);
     }
-    [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return loop_.statistics(); }
+    /// Returns statistics whose compute stage is that of the compute workers, which wait for frames.
+    [[nodiscard]] gneiss::pipeline_statistics pipeline() const override {
+        constexpr auto compute = static_cast<std::size_t>(gneiss::stage::compute);
+        gneiss::pipeline_statistics result = loop_.statistics();
+        const cluster::seconds waited = on_->waited();
+        result.wait_seconds[compute] = waited.frames;
+        result.busy_seconds[compute] = waited.steps;
+        return result;
+    }
     [[nodiscard]] gneiss::io_stats io() const override { return on_->io(); }
 
 private:
@@ -140,7 +148,7 @@ private:
 
     [[nodiscard]] static gneiss::train_loop_options loop_options(const parts& of, const options& settings) {
         gneiss::train_loop_options loop;
-        loop.batches_in_flight = in_flight(settings, of.plan);
+        loop.batches_in_flight = std::max<std::size_t>(of.plan.batches, settings.replicas + 1); // frames ahead
         loop.pipeline.staleness = loop.batches_in_flight; // of nothing: no rows are learned
         loop.pipeline.trace = of.run.recorder();
         loop.replicas = settings.replicas;
@@ -167,10 +175,6 @@ private:
 };
 
 } // namespace
-
-std::size_t in_flight(const options& how, const trainers::training_plan& plan) {
-    return std::max<std::size_t>(plan.batches, how.replicas + 1);
-}
 
 std::unique_ptr<trainers::trainer> make_driver(
     const trainers::node_classification_training::parts& of, const options& how, std::unique_ptr<cluster> on) {

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <memory>
 
 #include "cluster.hpp"
 #include "kit/gnn/node_classification_training.hpp"
-#include "kit/run/plan.hpp"
 #include "options.hpp"
 
 namespace armada {
-
-/// Returns the number of frames that the driver requests ahead.
-[[nodiscard]] std::size_t in_flight(const options& how, const trainers::training_plan& plan);
 
 /// Makes the training of a run whose batches and gradients others compute: the loop, with a cursor over the plan in
 /// place of batches. Evaluations and checkpoints are this process's.

@@ -3,9 +3,11 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -126,6 +128,143 @@ class Armada(Case):
         self.check_faults("SIGSTOP", (("batch", "2x1"), ("batch", "1x1"), ("compute", "2x2"), ("compute", "1x1")),
                           self.train())
 
+    def train_wrongly(self, patch, **environment):
+        """Trains after `patch`, a text of the driver's program, and returns the last line of its errors."""
+        main = 'if __name__ == "__main__":\n'
+        text = TRAIN.replace(main, main + textwrap.indent(patch, "    ") + "\n")
+        flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "wrong"),
+                 "local": "1x1"}
+        done = self.run_python(text, "null", json.dumps(flags), code=1, **environment)
+        return done.stderr.splitlines()[-1]
+
+    def test_workers_with_another_version_dataset_or_plan_are_refused(self):
+        # Workers are processes of their own: they have the right version.
+        self.assertRegex(self.train_wrongly('armada._core.version = "0.0"'),
+                         r"Error: compute-0 on \S+, opening the dataset: has version \S+ of gneiss-graph, and the "
+                         r"driver 0\.0: ")
+        other = """
+make = armada.Cluster.__init__
+def init(self, **given):
+    given["run"] += 1
+    make(self, **given)
+armada.Cluster.__init__ = init
+"""
+        self.assertRegex(self.train_wrongly(other), r"Error: compute-0 on \S+, opening the dataset: reads another plan")
+        # The dataset is replaced between the driver and its workers: by one with the same shape and other features.
+        program("data", "generate", "planted", "--nodes", 300, "--edges", 2000, "--classes", 3, "--task", "node",
+                "--num-features", 8, "--train-fraction", ".3", "--partitions", 3, "--seed", 6, "--undirected", "--out",
+                self.at / "replaced", "--quiet")
+        swap = f"""
+make = armada.Cluster.__init__
+def init(self, **given):
+    os.rename({str(self.at / "classes")!r}, {str(self.at / "kept")!r})
+    os.rename({str(self.at / "replaced")!r}, {str(self.at / "classes")!r})
+    make(self, **given)
+armada.Cluster.__init__ = init
+"""
+        try:
+            self.assertRegex(self.train_wrongly(swap),
+                             r"Error: compute-0 on \S+, opening the dataset: has another dataset than the driver")
+        finally:
+            (self.at / "classes").rename(self.at / "replaced")
+            (self.at / "kept").rename(self.at / "classes")
+
+    def test_wrong_frames_are_refused_by_the_worker_that_reads_them(self):
+        for change, error in (
+                ("frame[len(frame) // 2] ^= 4", r"Corrupt: .*does not match its checksum"),
+                ("frame = frame[:-64]", r"Corrupt: .*a frame of \d+ bytes came as \d+"),
+                ("frame = frame[:100]", r"Corrupt: .*these bytes are not a frame"),
+                ("frame[0] ^= 1", r"Corrupt: .*these bytes are not a frame"),
+                ("frame = frames[0]", r"ValueError: .*a frame of epoch 0, .* came in the place of")):
+            with self.subTest(change=change):
+                wrong = f"""
+take, frames = armada.Cluster._frame, []
+def take_wrong(self, number):
+    frame = self._session._ray.get(take(self, number)).copy()
+    frames.append(frame)
+    if len(frames) == 5:
+        {change}
+    return self._session.put(frame)
+armada.Cluster._frame = take_wrong
+"""
+                line = self.train_wrongly(wrong)
+                self.assertRegex(line, error)
+                self.assertRegex(line, r"compute-0 on \S+, the gradients of epoch 0, state \d, pass 0, batch \d+: ")
+
+    def test_an_object_store_without_room_ends_the_run_with_what_needs_it(self):
+        small = """
+start = armada.Cluster._start
+def start_small(self):
+    start(self)
+    self._session.store = self._shared() + 100
+armada.Cluster._start = start_small
+"""
+        self.assertRegex(self.train_wrongly(small),
+                         r"OverBudget: batch-0 on \S+, epoch 0, state 0, pass 0, batch 0: the object store of \S+ has "
+                         r"no room for a step, which needs \S+: parameters, gradients and small objects \S+, 2 frames "
+                         r"of a step \S+;")
+
+    def test_nodes_that_join_and_leave_a_cluster_change_no_bit(self):
+        meet = self.at / "meet"
+        meet.mkdir()
+        self.addCleanup(lambda: shutil.rmtree(meet))
+        text = """
+import json, os, pathlib, shutil, subprocess, sys, time
+temporary = os.environ["TMPDIR"]
+os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="a" * 64, RAY_USAGE_STATS_ENABLED="0", RAY_TMPDIR=temporary)
+os.mkdir(temporary + "/ray")
+import ray
+from ray.cluster_utils import Cluster
+if __name__ == "__main__":
+    small = {"object_store_memory": 100 << 20, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "temp_dir": temporary + "/r", **small})
+    meet, flags = pathlib.Path(sys.argv[2]), json.dumps({**json.loads(sys.argv[3]), "address": cluster.address})
+    driver = subprocess.Popen([sys.executable, sys.argv[1], "null", flags], stdout=subprocess.PIPE)
+    node = None
+    while driver.poll() is None:
+        for name in ("join", "leave"):
+            if (meet / name).exists():
+                (meet / name).unlink()
+                if name == "join":
+                    node = cluster.add_node(num_cpus=1, **small)
+                else:
+                    cluster.remove_node(node, allow_graceful=False)
+                (meet / "done").touch()
+        time.sleep(0.05)
+    print(driver.stdout.read().decode())
+    cluster.shutdown()
+    shutil.rmtree(temporary + "/ray")
+    shutil.rmtree(temporary + "/r")
+    sys.exit(driver.returncode)
+"""
+        other = self.at / "trainer.py"
+        other.write_text(TRAIN.replace('    if fault and number == fault[2]:\n', f"""
+    if number in (5, 12):
+        import pathlib, time
+        meet = pathlib.Path({str(meet)!r})
+        (meet / ("join" if number == 5 else "leave")).touch()
+        while not (meet / "done").exists():
+            time.sleep(0.05)
+        (meet / "done").unlink()
+        while number == 5 and any(slot.away for slot in self._batch):
+            time.sleep(0.05)
+            self._look_after_away()
+        while number == 12 and os.path.exists("/proc/" + str(processes["batch-2"])):
+            time.sleep(0.05)
+    if fault and number == fault[2]:
+"""))
+        flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "run"),
+                 "threads": 1, "local": "3x1", "epochs": 6}
+        expected = self.train(epochs=6)
+        found = json.loads(self.run_python(text, other, meet, json.dumps(flags)).stdout)
+        for key in ("hash", "losses", "test"):
+            self.assertEqual(found[key], expected[key])
+        self.assertEqual(set(found["processes"]), {"compute-0", "batch-0", "batch-1", "batch-2"})
+        self.assertGreater(found["frames"]["batch-2"], 0)
+        warnings = "\n".join(found["warnings"])
+        self.assertRegex(warnings, r"room for 3 of 4 processes: 1 batch workers join once there is more")
+        self.assertRegex(warnings, r"batch-2 on \S+ (died|has not answered)")
+
     def test_a_cluster_that_runs_takes_the_holder_of_its_token_alone(self):
         text = """
 import json, os, subprocess, sys
@@ -184,7 +323,8 @@ if __name__ == "__main__":
         done = self.run_python(command, *words, "--quiet", "--json")
         record = json.loads(done.stdout)
         self.assertEqual(record["weights_sha256"], self.train()["hash"])
-        stop = TRAIN.replace("    seen.append(1)\n", "    seen.append(1)\n    if len(seen) == 2: raise KeyboardInterrupt\n")
+        keep = "    seen.append(1)\n"
+        stop = TRAIN.replace(keep, keep + "    if len(seen) == 2: raise KeyboardInterrupt\n")
         flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "local": "1x1",
                  "out": str(self.at / "stopped")}
         self.run_python(stop, "null", json.dumps(flags), code=-signal.SIGINT)
