@@ -244,8 +244,6 @@ class Cluster:
         result = self._until_done(lambda: self._advance(step))
         self._deaths = self._missed = 0
         with self._lock:
-            for number in numbers:
-                self._frames.pop(number, None)
             while self._deferred and len(self._frames) < self._credits():
                 self._submit(next(iter(self._deferred)))
         return result
@@ -293,6 +291,9 @@ class Cluster:
                                             [f"the gradients of {_text(number)}" for number in numbers])
         self._answers(list(zip(self._compute, steps)), f"step {step} after {_text(numbers[-1])}")
         self._done = step
+        with self._lock:
+            for number in numbers:
+                self._frames.pop(number, None)
         took = time.monotonic() - begin
         self._pace["step"].add(took)
         self.waited = self.waited[0] + begin - asked, self.waited[1] + took
@@ -623,7 +624,8 @@ class _Session:
                      _system_config={"health_check_initial_delay_ms": 1000, "health_check_period_ms": 1000,
                                      "health_check_failure_threshold": 3})
         finally:
-            self._started = _children() - before
+            # Others that the process started in the meantime are not Ray's, whose command lines name the folder.
+            self._started = {child for child in _children() - before if self._folder in _command_line(child)}
 
     def _join(self):
         # A token is the default here, too: RAY_AUTH_MODE=disabled joins a cluster without one.
@@ -746,6 +748,15 @@ def _children():
         except OSError: # no longer there
             pass
     return found
+
+
+def _command_line(process):
+    """Returns the command line of a process; empty if it has ended."""
+    try:
+        with open(f"/proc/{process}/cmdline", encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def _descendants(processes):

@@ -155,6 +155,7 @@ auto in_python(const Use& use) {
         if (raised.matches(errors.attr("OverBudget"))) throw gneiss::error(gneiss::errc::over_budget, text);
         if (raised.matches(errors.attr("NotFound"))) throw gneiss::error(gneiss::errc::not_found, text);
         if (raised.matches(errors.attr("Corrupt"))) throw gneiss::error(gneiss::errc::corrupt, text);
+        if (raised.matches(errors.attr("NotFinite"))) throw gneiss::error(gneiss::errc::not_finite, text);
         if (raised.matches(errors.attr("Error"))) throw gneiss::error(gneiss::errc::unsupported, text);
         const std::string name = nb::cast<std::string>(nb::str(raised.type().attr("__name__")));
         throw gneiss::error(gneiss::errc::unsupported, name + ": " + text);

@@ -46,7 +46,12 @@ public:
     void gathered(gneiss::training_batch& /*batch*/) noexcept {}
     [[nodiscard]] static bool in_order() noexcept { return true; }
     [[nodiscard]] static bool repeats() noexcept { return false; }
-    void enter(gneiss::phase /*next*/) noexcept {}
+    /// Frees the rounds of an epoch that is over.
+    void enter(gneiss::phase next) {
+        if (next == gneiss::phase::train) return;
+        const std::scoped_lock lock(mutex_);
+        rounds_.clear();
+    }
 
     /// Returns the batches of the step that begins with `first`, of at most `replicas`.
     [[nodiscard]] std::vector<remote_batch> step_from(const gneiss::batch_key& first, std::uint32_t replicas) {
@@ -116,7 +121,6 @@ class driver final : public trainers::node_classification_training {
 public:
     driver(const parts& of, const options& settings, std::unique_ptr<cluster> on)
         : node_classification_training(of),
-          options_(settings),
           on_(std::move(on)),
           task_(of.classes->truth.task({}, settings.class_weights, of.data, of.classes->train)),
           cutter_(gneiss::make_worker_task(task_, of.net.encode.outputs(), of.plan.partitioning)),
@@ -162,7 +166,6 @@ private:
     }
     std::uint64_t memory_between_epochs() override { return of_.plan.evaluation_bytes; }
 
-    const options& options_;
     std::unique_ptr<cluster> on_;
     gneiss::gnn_task task_;
     gneiss::node_task cutter_;
