@@ -164,7 +164,7 @@ TEST_CASE("a link task learns: the loss falls, with rows, features or both, on d
             with.training.negatives = {.per_chunk = 50, .chunks = 1, .degree_fraction = .5};
             with.training.neighbors.fanout = parse_fanout("5,5", neighbor_direction::both);
             with.training.exclude_target_edges = true;
-            with.training.pipeline = {.staleness = 4};
+            with.training.pipeline = {.staleness = 4, .deterministic = true};
             with.epochs = 8;
             const outcome result = train(data, with);
             CHECK(result.epochs.front().examples == 2400);
