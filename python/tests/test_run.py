@@ -34,12 +34,13 @@ class Runs(Case):
         self.assertEqual((list(edge), edge["tail"]), (["head", "relation", "tail", "rank", "score"], ["node2"]))
 
     def test_an_export_with_flags_is_another_one(self):
-        outputs = self.nodes.embeddings().copy()
-        hidden = self.nodes.embeddings(what="hidden", layer=0)
-        self.assertEqual(hidden.shape[0], 300)
-        self.assertFalse(np.array_equal(outputs, hidden))
-        np.testing.assert_array_equal(self.nodes.embeddings(), outputs)
-        self.assertEqual(self.nodes.names(what="hidden", layer=0), self.nodes.names())
+        run = gn.train(self.at / "classes", program="hanoi", out=self.at / "deep", layers="sage:6,sage", epochs=1,
+                       memory="1GiB", quiet=True)
+        outputs = run.embeddings().copy()
+        hidden = run.embeddings(what="hidden", layer=1)
+        self.assertEqual(hidden.shape, (300, 6))
+        np.testing.assert_array_equal(run.embeddings(), outputs)
+        self.assertEqual(run.names(what="hidden", layer=1), run.names())
 
     def test_embeddings_follow_a_run_that_is_trained_again(self):
         out = self.at / "again"
