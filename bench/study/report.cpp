@@ -42,6 +42,7 @@ using page::cell;
 using plot::quantity;
 using programs::epoch_record;
 using programs::run_record;
+using programs::value_of;
 
 struct report_flags {
     std::vector<fs::path> runs{};
@@ -155,11 +156,6 @@ std::string metric_of(const std::vector<compared_run>& runs, const std::string& 
         if (!run.record.test.empty()) return run.record.test.front().first;
     }
     return "";
-}
-
-std::optional<double> value_of(const programs::metric_values& values, const std::string& name) {
-    const auto found = std::ranges::find(values, name, &std::pair<std::string, double>::first);
-    return found == values.end() ? std::nullopt : std::optional(found->second);
 }
 
 const epoch_record* best_by(const run_record& run, const std::string& metric) {

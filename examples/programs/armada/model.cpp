@@ -86,10 +86,8 @@ void take_rates(model_flags& flags) {
     if (!record.frames.empty())
         throw unusable("other processes made its batches, and their times are unknown: take a run of --role all");
     double make = 0, compute = 0, frames = 0, frame_bytes = 0, gradient_bytes = 0;
-    const auto of = [](const auto& named, const char* key) {
-        for (const auto& [name, value] : named)
-            if (name == key) return static_cast<double>(value);
-        return 0.0;
+    const auto of = [](const auto& values, const char* name) {
+        return static_cast<double>(programs::value_of(values, name).value_or(0));
     };
     for (const programs::epoch_record& epoch : record.epochs) {
         make += of(epoch.stage_seconds, "sample");

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,13 @@ namespace programs {
 template <class T>
 using named = std::vector<std::pair<std::string, T>>;
 using metric_values = named<double>;
+
+/// Returns the value with a name; none: there is none.
+template <class T>
+[[nodiscard]] std::optional<T> value_of(const named<T>& values, std::string_view name) {
+    const auto found = std::ranges::find(values, name, &std::pair<std::string, T>::first);
+    return found == values.end() ? std::nullopt : std::optional<T>(found->second);
+}
 
 struct machine_record {
     unsigned cpus = 0;

@@ -70,12 +70,6 @@ std::vector<std::string> names_in(const run_record& run, named<T> epoch_record::
     return names;
 }
 
-template <class T>
-std::optional<T> value_of(const named<T>& values, const std::string& name) {
-    const auto found = std::ranges::find(values, name, &std::pair<std::string, T>::first);
-    return found == values.end() ? std::nullopt : std::optional<T>(found->second);
-}
-
 /// Returns the value with a name.
 template <class T>
 epoch_value member(named<T> epoch_record::* values, const std::string& name) {

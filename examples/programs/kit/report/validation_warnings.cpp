@@ -56,8 +56,8 @@ std::vector<std::string> validation_warnings(
             of.measure, best->epoch->epoch, best->value, *best->epoch->loss, *last.epoch->loss));
     if (of.largest_class > 0) {
         const auto at_share = [&](const judged& e) {
-            const auto accuracy = std::ranges::find(e.epoch->valid, "accuracy", &metric_values::value_type::first);
-            return accuracy != e.epoch->valid.end() && std::abs(accuracy->second - of.largest_class) <= 0.005;
+            const auto accuracy = value_of(e.epoch->valid, "accuracy");
+            return accuracy && std::abs(*accuracy - of.largest_class) <= 0.005;
         };
         if (std::ranges::all_of(seen, at_share))
             warnings.push_back(fmt::format(
