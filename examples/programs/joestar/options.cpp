@@ -93,6 +93,12 @@ std::optional<std::uint64_t> options::macro_of(std::uint64_t all) const {
     return std::min(std::max<std::uint64_t>(wanted.of(all), 1), all);
 }
 
+gneiss::hop_fanout all_of(gneiss::hop_fanout hop) {
+    for (std::uint32_t* count : {&hop.in, &hop.out, &hop.both})
+        if (*count != 0) *count = gneiss::all_neighbors;
+    return hop;
+}
+
 gneiss::history_options options::histories() const {
     return {.most_age = history_age.value_or(gneiss::history_options{}.most_age),
         .type = history == "f16" ? gneiss::feature_type::f16 : gneiss::feature_type::f32,
@@ -105,9 +111,7 @@ gneiss::neighbor_options options::first_hops() const {
     if (!by_partitions() || sampled() == gneiss::sampled_ahead::exact) return result;
     const auto hops = sampled() == gneiss::sampled_ahead::off ? std::size_t{1} : result.fanout.size();
     result.fanout.resize(hops);
-    for (gneiss::hop_fanout& hop : result.fanout)
-        for (std::uint32_t* count : {&hop.in, &hop.out, &hop.both})
-            if (*count != 0) *count = gneiss::all_neighbors;
+    for (gneiss::hop_fanout& hop : result.fanout) hop = all_of(hop);
     return result;
 }
 

@@ -15,6 +15,9 @@
 
 namespace joestar {
 
+/// Returns a hop that draws all neighbors, in the directions of `hop`.
+[[nodiscard]] gneiss::hop_fanout all_of(gneiss::hop_fanout hop);
+
 /// All flags of `gneiss-joestar train`. Absent optionals are chosen by `resolve`, or by the plan.
 struct options : trainers::node_classification_options {
     options() { tiers_on_cpu = true; }

@@ -111,27 +111,16 @@ private:
         std::vector<std::vector<gneiss::node_id>> nodes(result.size());
         for (std::size_t v = 0; v < parts.size(); ++v) nodes[parts[v]].push_back(static_cast<gneiss::node_id>(v));
         for (const gneiss::node_id v : run_.train) ++result[parts[v]].train;
-        gneiss::neighbor_options one = how_.neighbor_options();
-        one.fanout.resize(1);
-        for (std::uint32_t* count : {&one.fanout[0].in, &one.fanout[0].out, &one.fanout[0].both})
-            if (*count != 0) *count = gneiss::all_neighbors;
-        gneiss::neighbor_sampler<> sampler(one, how_.seed);
-        gneiss::mini_batch_arena arena;
         std::vector<std::uint32_t> seen(parts.size(), 0); // as halo of partition i - 1
         run_.lists.visit([&](const auto& graph) {
             for (std::size_t p = 0; p < result.size(); ++p) {
                 result[p].nodes = nodes[p].size();
-                constexpr std::size_t at_once = 4096;
-                for (std::size_t first = 0; first < nodes[p].size(); first += at_once) {
-                    trainers::throw_if_stopped(run_.stop);
-                    const auto some = std::span<const gneiss::node_id>(nodes[p]).subspan(
-                        first, std::min(at_once, nodes[p].size() - first));
-                    const auto drawn = sampler.sample({}, graph, some, run_.executor, arena);
+                expand(graph, nodes[p], all_of(how_.hops().front()), 0, [&](const gneiss::neighbor_sample<>& drawn) {
                     result[p].edges += drawn.edges();
                     for (const gneiss::node_id v : drawn.nodes)
                         if (parts[v] != p && std::exchange(seen[v], static_cast<std::uint32_t>(p + 1)) != p + 1)
                             ++result[p].halo;
-                }
+                });
             }
         });
         return result;
@@ -437,9 +426,7 @@ private:
     template <class G, class LayersOf>
     [[nodiscard]] marked reach(const G& graph, const gneiss::macro_batch_border& inside,
         std::vector<gneiss::node_id> from, std::size_t hops, const LayersOf& layers_of) const {
-        gneiss::hop_fanout all = how_.hops().front();
-        for (std::uint32_t* count : {&all.in, &all.out, &all.both})
-            if (*count != 0) *count = gneiss::all_neighbors;
+        const gneiss::hop_fanout all = all_of(how_.hops().front());
         marked result{.bits = std::vector<std::uint32_t>(graph_.nodes, 0)};
         for (const gneiss::node_id v : from) result.bits[v] = 1;
         for (std::size_t h = 0; h < hops; ++h) {
