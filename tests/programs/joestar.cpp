@@ -30,10 +30,17 @@ struct joestar_workshop : gneiss::test::training_workshop {
     [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
         return training_workshop::train("data " + arguments + " --force");
     }
+    /// Trains the task on a dataset in "run", and returns the predictions.
+    [[nodiscard]] std::string trained(const std::string& data, const std::string& flags) const;
 };
 
 const std::string task = "--epochs 4 --layers sage:16,sage --fanout 5,5 --batch 20 --early-stop 0 --seed 3 --no-eval "
                          "--memory 256MiB ";
+
+std::string joestar_workshop::trained(const std::string& data, const std::string& flags) const {
+    succeed("train " + data + " " + task + flags + " --force --quiet --out run");
+    return predictions("run");
+}
 
 } // namespace
 
@@ -295,10 +302,7 @@ TEST_CASE("training nodes without neighbors, macro-batches without a halo, and l
     shop.succeed("import e.tsv --ids int --undirected --features x.npy --labels labels.npy --fractions .8,.1,.1 --task "
                  "node --out lonely --quiet",
         "gneiss-data");
-    const auto trained = [&](const std::string& flags) {
-        shop.succeed("train lonely " + task + flags + " --force --quiet --out run");
-        return shop.predictions("run");
-    };
+    const auto trained = [&](const std::string& flags) { return shop.trained("lonely", flags); };
     const std::string single = trained("--first-stage single"), pbs = "--first-stage pbs --assignment parts.txt ";
     CHECK(trained("--macro 100% --macro-fanout all") == single);
     CHECK(trained(pbs + "--macro 4") == single);
@@ -329,10 +333,7 @@ TEST_CASE("sparse features are those of macro-batches, too") {
     shop.succeed("import e.tsv --ids int --undirected --features-csr indptr.npy indices.npy --num-features 12 --labels "
                  "labels.npy --fractions .5,.2,.3 --task node --out sparse --quiet",
         "gneiss-data");
-    const auto trained = [&](const std::string& flags) {
-        shop.succeed("train sparse " + task + flags + " --force --quiet --out run");
-        return shop.predictions("run");
-    };
+    const auto trained = [&](const std::string& flags) { return shop.trained("sparse", flags); };
     const std::string single = trained("--first-stage single");
     CHECK(trained("--macro 100% --macro-fanout all") == single);
     CHECK(trained("--macro 30") != single);
