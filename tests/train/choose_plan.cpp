@@ -10,6 +10,8 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/order/any_order.hpp>
+#include <gneiss/order/cost.hpp>
+#include <gneiss/order/train_partitions_first.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 
 namespace test_train_choose_plan {
@@ -121,6 +123,37 @@ TEST_CASE("the largest states that fit are those of all sizes, with a leading pa
                 CHECK(chosen.slots == most);
                 CHECK(chosen.in_memory_bytes == (most == partitions ? 0 : partitions + 5));
             }
+}
+
+TEST_CASE("of plans with several states of nodes, the one with the largest states, though it reads more edges") {
+    const auto states = [](const plan_choice& choice) {
+        training_plan plan(choice, stored);
+        plan.order = [choice](std::uint64_t epoch) {
+            return train_partitions_first(choice.partitions, choice.slots, choice.partitions, 1, epoch).states;
+        };
+        plan.further_reads = [p = choice.partitions](const epoch_plan& of) { // 64 MB of features, 64 MB of edges
+            const std::uint64_t features = (64 << 20) / p, edges = features / p;
+            std::uint64_t bytes = 0;
+            for (const buffer_state& state : of) bytes += state.resident.size() * state.resident.size() * edges;
+            return bytes + cost_of(of, features).read_bytes;
+        };
+        return plan;
+    };
+    const auto with = [&](const plan_choice& choice, std::uint64_t memory) {
+        training_plan plan = states(choice);
+        plan.budget = memory;
+        plan.memory.reserve({"features", (std::uint64_t{64} << 20) * choice.slots / choice.partitions});
+        return plan;
+    };
+    const auto chosen = [&](std::uint64_t memory) {
+        return choose_plan({.partitions = 16, .memory = memory}, stored, {"training-first"},
+            {.states = states, .with = with});
+    };
+    CHECK(chosen(9 << 20).slots == 2);
+    const training_plan quarter = chosen(17 << 20), half = chosen(33 << 20);
+    CHECK(quarter.slots == 4);
+    CHECK(half.slots == 8);
+    CHECK(quarter.traffic().read_bytes > chosen(9 << 20).traffic().read_bytes);
 }
 
 TEST_CASE("a plan prints rows, parts with their sum, traffic and bias") {

@@ -45,8 +45,9 @@ struct given_plan {
 /// by `search_plan`, with the runner-up. Returns the smallest plan if none fits, see `training_plan::fits`.
 ///
 /// Epochs of edges are compared by the bytes that they read. A state of a node task is the neighborhood that samplers
-/// see, so an epoch of one state is better the larger it is, and better than one of several, which are compared by
-/// the bytes that they swap.
+/// see, so an epoch of one state is better the larger it is, and better than one of several, which are better the
+/// larger they are, too: no epoch reads a partition twice, so larger states read more edges only because they train on
+/// more.
 /// \param stored          partitions as stored
 /// \param default_orders  orders of a buffer of some partitions, the most accurate one in front
 /// Cost: some hundred calls of `make`.

@@ -39,7 +39,11 @@ namespace detail {
     for (partition_id p = 0; p < plan.partitioning.partitions; ++p) whole.front().resident.push_back(p);
     const std::uint64_t all = plan.reads(whole);
     if (states.size() == 1) return all + all - std::min(all, reads);
-    return 2 * all + 16 * (reads - plan.reads({states.front()}));
+    std::uint64_t held = 0; // partitions, over all states
+    for (const buffer_state& state : states) held += state.resident.size();
+    const double absent =
+        1 - static_cast<double>(held) / static_cast<double>(states.size() * plan.partitioning.partitions);
+    return 2 * all + static_cast<std::uint64_t>(16 * absent * static_cast<double>(all));
 }
 
 /// Copies what was decided beyond the choice.
