@@ -146,8 +146,8 @@ TEST_CASE("of plans with several states of nodes, the one with the largest state
         return plan;
     };
     const auto chosen = [&](std::uint64_t memory) {
-        return choose_plan({.partitions = 16, .memory = memory}, stored, {"training-first"},
-            {.states = states, .with = with});
+        return choose_plan(
+            {.partitions = 16, .memory = memory}, stored, {"training-first"}, {.states = states, .with = with});
     };
     CHECK(chosen(9 << 20).slots == 2);
     const training_plan quarter = chosen(17 << 20), half = chosen(33 << 20);
