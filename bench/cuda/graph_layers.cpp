@@ -10,7 +10,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/cuda/model/device/aggregate.cuh>
 #include <gneiss/cuda/model/device/attention_backward.cuh>
-#include <gneiss/cuda/storage/copy_rows.cuh>
+#include <gneiss/cuda/model/device/row_maps.cuh>
 #include <gneiss/sample/layer_view.hpp>
 
 namespace gpu_bench {
@@ -164,8 +164,8 @@ void gather(bench& executor, std::uint32_t rows, std::uint32_t table_rows, std::
     const auto there = executor.pinned<float>(table_rows * columns);
     const auto from = [&](const float* memory) {
         return executor.milliseconds([&](cudaStream_t stream) {
-            cuda::gather_rows<float>(
-                stream, count.data(), rows, ids.data(), {memory, columns, columns}, {out.data(), columns, columns});
+            cuda::gather_rows<float>(stream, {count.data(), rows, nullptr}, ids.data(), {memory, columns, columns},
+                {out.data(), columns, columns});
         });
     };
     const double of_rows = static_cast<double>(rows) * static_cast<double>(row_bytes);

@@ -16,10 +16,6 @@
 /// \ingroup cuda
 /// Belady's change sets, computed on a device.
 
-/// \defgroup cuda_storage cuda/storage
-/// \ingroup cuda
-/// Feature rows for kernels: a cache on the device, rows read over the bus.
-
 /// \defgroup cuda_sample cuda/sample
 /// \ingroup cuda
 /// Neighbor samplers, and samples as kernel arguments.
