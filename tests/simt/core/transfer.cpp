@@ -8,6 +8,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/launch.cuh>
+#include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/sample/mini_batch.hpp>
 
 #include <doctest/doctest.h>
@@ -38,8 +39,10 @@ constexpr std::uint64_t in_bytes = 2 * cuda::transfer_slot::array_bytes(most, si
 /// Checks batches whose products are copied back: each in flight with its own arrays, results read late.
 void check_batches(std::size_t slots, std::size_t batches, bool recorded) {
     memory_budget budget;
-    cuda::stream compute;
-    cuda::transfer_stage in(budget, "in", slots, in_bytes), back(budget, "gradients", slots, most * sizeof(float));
+    cuda::stream compute, coming, leaving;
+    cuda::growing_slots in(budget, "in"), back(budget, "gradients");
+    in.resize(slots);
+    back.resize(slots);
     std::vector<cuda::graph> steps; // per slot
     struct under_way {
         cuda::transfer_slot* slot;
@@ -56,14 +59,14 @@ void check_batches(std::size_t slots, std::size_t batches, bool recorded) {
         if (waiting.size() == slots) check();
         const std::size_t count = k % 5 == 3 ? 0 : (k * 977) % most;
         const std::vector<float> values = numbers(count, k), by = numbers(width, k + 1000);
-        cuda::transfer_slot& to = in.next();
+        cuda::transfer_slot& to = in.begin(k % slots, in_bytes);
         const auto rows = to.room<float>(count, most);
         std::ranges::copy(values, rows.host.begin());
         const auto factors = to.put(std::span(by));
         const auto counts = to.put(std::span<const std::uint32_t>(std::vector{static_cast<std::uint32_t>(count)}));
-        to.copy_in(in.copies());
+        to.copy_in(coming);
 
-        cuda::transfer_slot& from = back.next();
+        cuda::transfer_slot& from = back.begin(k % slots, most * sizeof(float));
         const auto result = from.room<float>(count, most);
         to.ready(compute);
         from.ready(compute);
@@ -79,7 +82,7 @@ void check_batches(std::size_t slots, std::size_t batches, bool recorded) {
         }
         to.done(compute);
         from.done(compute);
-        from.copy_out(back.copies());
+        from.copy_out(leaving);
 
         under_way created{&from, result.host, std::vector<float>(count)};
         for (std::size_t i = 0; i < count; ++i) created.want[i] = by[i % width] * values[i];
@@ -100,14 +103,14 @@ TEST_CASE("simt.core.transfer: a recorded step finds the arrays of every batch i
 
 TEST_CASE("simt.core.transfer: a read without a wait sees no data yet") {
     memory_budget budget;
-    cuda::stream compute;
-    cuda::transfer_stage in(budget, "in", 1, 4096);
+    cuda::stream compute, coming;
+    cuda::transfer_slot slot(budget, "in", 4096);
     const std::vector<float> ones(8, 1.0F);
     std::vector<float> found(8);
     for (const bool waits : {false, true}) {
-        cuda::transfer_slot& slot = in.next();
+        slot.begin();
         const auto put = slot.put(std::span(ones));
-        slot.copy_in(in.copies());
+        slot.copy_in(coming);
         if (waits) slot.ready(compute);
         cuda::copy_async(std::span(found), std::span<const float>(put.device, 8), compute);
         compute.synchronize();
@@ -118,20 +121,17 @@ TEST_CASE("simt.core.transfer: a read without a wait sees no data yet") {
 
 TEST_CASE("simt.core.transfer: a slot is not overwritten before the kernels that read it have passed") {
     memory_budget budget;
-    cuda::stream compute;
-    cuda::transfer_stage in(budget, "in", 1, 4096);
+    cuda::stream compute, coming;
+    cuda::transfer_slot slot(budget, "in", 4096);
     std::vector<float> found(8);
-    {
-        cuda::transfer_slot& slot = in.next();
-        const auto put = slot.put(std::span<const float>(std::vector<float>(8, 1.0F)));
-        slot.copy_in(in.copies());
-        slot.ready(compute);
-        cuda::copy_async(std::span(found), std::span<const float>(put.device, 8), compute); // represents a late kernel
-        slot.done(compute);
-    }
-    cuda::transfer_slot& slot = in.next();
+    const auto put = slot.put(std::span<const float>(std::vector<float>(8, 1.0F)));
+    slot.copy_in(coming);
+    slot.ready(compute);
+    cuda::copy_async(std::span(found), std::span<const float>(put.device, 8), compute); // represents a late kernel
+    slot.done(compute);
+    slot.begin();
     static_cast<void>(slot.put(std::span<const float>(std::vector<float>(8, 2.0F))));
-    slot.copy_in(in.copies());
+    slot.copy_in(coming);
     slot.wait();
     CHECK(found == std::vector<float>(8, 1.0F));
 }
@@ -144,12 +144,10 @@ TEST_CASE("simt.core.transfer: a mini-batch is found on the device, at the offse
     const std::span<std::uint32_t> ids = batch.add<std::uint32_t>("nodes", 100);
     std::iota(ids.begin(), ids.end(), 5U);
     std::ranges::fill(batch.add<float>("weights", 30), 0.25F);
-    cuda::transfer_stage in(budget, "in", 1, 16384);
-    cuda::transfer_slot& slot = in.next();
+    cuda::transfer_slot slot(budget, "in", 16384);
     static_cast<void>(slot.put(std::span<const float>(numbers(3, 1))));
     const mini_batch staged = mini_batch::attach(slot.put(batch.bytes()).host);
-    slot.copy_in(in.copies());
-    slot.ready(compute);
+    slot.copy_in(compute);
     std::vector<std::uint32_t> nodes(100);
     std::vector<float> weights(30);
     cuda::copy_async(std::span(nodes),
@@ -183,11 +181,10 @@ TEST_CASE(
     "simt.core.transfer: data that does not fit is reported with its size, and allocations happen only at the start") {
     memory_budget budget;
     const std::size_t before = simt::the_device().used();
-    cuda::transfer_stage in(budget, "in", 3, 1000);
-    CHECK(budget.used(memory_kind::pinned) == 3 * 1024);
-    CHECK(budget.used(memory_kind::device) == 3 * 1024);
-    CHECK(simt::the_device().used() == before + 3 * 1024);
-    cuda::transfer_slot& slot = in.next();
+    cuda::transfer_slot slot(budget, "in", 1000);
+    CHECK(budget.used(memory_kind::pinned) == 1024);
+    CHECK(budget.used(memory_kind::device) == 1024);
+    CHECK(simt::the_device().used() == before + 1024);
     static_cast<void>(slot.room<float>(64));
     CHECK_THROWS_AS(static_cast<void>(slot.room<float>(193)), over_budget);
     CHECK_THROWS_AS(static_cast<void>(slot.room<double>(~std::size_t{0} / 4)), over_budget);
@@ -199,10 +196,9 @@ TEST_CASE(
         CHECK(e.code() == errc::out_of_range);
     }
     CHECK(slot.room<float>(192).size() == 192);
-    CHECK(simt::the_device().used() == before + 3 * 1024);
+    CHECK(simt::the_device().used() == before + 1024);
     memory_budget small(memory_budget::unlimited, 2048, 1024);
     CHECK_THROWS_AS(cuda::transfer_slot(small, "in", 2048), over_budget);
-    CHECK_THROWS_AS(cuda::transfer_stage(budget, "in", 0, 8), error);
 }
 #endif
 

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -166,41 +165,6 @@ private:
     std::size_t used_ = 0, put_bytes_ = 0;
     std::vector<part> parts_; ///< ranges to copy, ascending
     event copied_, used_until_;
-};
-
-/// Slots used in turn, and the stream of their copies: that many batches may be between the host and the end of their
-/// kernels. Two of these, one per direction, overlap both copies with each other and with kernels.
-///
-/// Precondition: done(), or wait() for downloads, was called for a slot before its turn comes again. Not thread-safe;
-/// different threads may use slots of different batches.
-class transfer_stage {
-public:
-    /// Allocates `slots` slots of `bytes` on each side. Throws `over_budget`, `device_error`; `errc::invalid_argument`
-    /// for no slots.
-    transfer_stage(memory_budget& budget, const std::string& name, std::size_t slots, std::uint64_t bytes) {
-        if (slots == 0) throw error(errc::invalid_argument, name + ": a transfer needs a slot");
-        for (std::size_t i = 0; i < slots; ++i) slots_.emplace_back(budget, name, bytes);
-    }
-    transfer_stage(const transfer_stage&) = delete;
-    transfer_stage& operator=(const transfer_stage&) = delete;
-    /// Waits for the copies.
-    ~transfer_stage() { static_cast<void>(cudaStreamSynchronize(copies_)); }
-
-    /// Returns the number of slots.
-    [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
-    /// Returns the next slot, after its begin().
-    [[nodiscard]] transfer_slot& next() {
-        current_ = (current_ + 1) % slots_.size();
-        slots_[current_].begin();
-        return slots_[current_];
-    }
-    /// Returns the stream of copies.
-    [[nodiscard]] stream& copies() noexcept { return copies_; }
-
-private:
-    std::deque<transfer_slot> slots_;
-    stream copies_;
-    std::size_t current_ = 0;
 };
 
 } // namespace gneiss::cuda
