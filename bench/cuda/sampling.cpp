@@ -40,8 +40,9 @@ void trained_sample(bench& executor) {
     std::vector<node_id> seeds(count);
     const keyed_permutation order(host.nodes(), random_key(1, random_domain::user));
     for (std::uint32_t i = 0; i < count; ++i) seeds[i] = static_cast<node_id>(order(i));
+    cuda::node_numbers numbers(executor.budget(), graph.view().nodes);
     cuda::dense_sampler<> result(
-        executor.budget(), graph.view(), options, 1, {.seeds = count}, cuda::source_lists::between);
+        executor.budget(), numbers, graph.view(), options, 1, {.seeds = count}, cuda::source_lists::between);
     result.set(executor.stream(), {0, {0, 0, 0}}, std::span<const node_id>(seeds));
     const cuda::graph step = cuda::graph::record(executor.stream(), [&] { result.run(executor.stream()); });
     for (const bool recorded : {false, true}) {
@@ -74,7 +75,8 @@ void sample(bench& executor, const char* sampler, const csr_graph<>& host, const
     const keyed_permutation order(host.nodes(), random_key(1, random_domain::user));
     std::vector<node_id> seeds(count);
     for (std::uint32_t i = 0; i < count; ++i) seeds[i] = static_cast<node_id>(order(i));
-    OnDevice result(executor.budget(), graph.view(), options, 1, {.seeds = count}, cuda::source_lists::none);
+    cuda::node_numbers numbers(executor.budget(), graph.view().nodes);
+    OnDevice result(executor.budget(), numbers, graph.view(), options, 1, {.seeds = count}, cuda::source_lists::none);
     const cuda::graph step = cuda::graph::record(executor.stream(), [&] { result.run(executor.stream()); });
     const auto set = [&](std::uint64_t index) {
         result.set(executor.stream(), {0, {0, 0, index}}, std::span<const node_id>(seeds));

@@ -10,12 +10,12 @@ namespace {
 
 /// Checks that batches of a sampler, run directly and from a recorded graph, equal the oracle's.
 template <class Sampler, class Oracle>
-void compare(
-    const csr_graph<>& host, const std::vector<edge>& edges, const neighbor_options& options, memory_kind where) {
+void compare(const csr_graph<>& host, const std::vector<edge>& edges, const neighbor_options& options) {
     memory_budget budget;
     cuda::stream in;
-    const cuda::device_graph<> graph(budget, host, in, where);
-    Sampler sampler(budget, graph.view(), options, 5,
+    const cuda::device_graph<> graph(budget, host, in);
+    cuda::node_numbers numbers(budget, host.nodes());
+    Sampler sampler(budget, numbers, graph.view(), options, 5,
         {.seeds = static_cast<std::uint32_t>(std::min<std::uint64_t>(host.nodes(), 1000)), .excluded = 300});
     Oracle oracle(options, 5);
     mini_batch_arena arena;
@@ -32,7 +32,7 @@ void compare(
             sampler.run(in);
         else
             step.launch(in);
-        check(in, sampler, oracle.sample(key, host, std::span<const node_id>(seeds), executor, arena, excluded));
+        check(in, sampler, oracle.sample(key, host, std::span<const node_id>(seeds), serial, arena, excluded));
     }
 }
 
@@ -43,33 +43,31 @@ TEST_CASE("samples equal those of the CPU, layered and DENSE") {
     const auto edges = edges_with_star(nodes, 300'000, 20'000, 3);
     const auto host = test::whole_graph(nodes, edges);
     for (const char* fanout : {"10,10,10", "20,5", "all,2", "40,33", "3+4,2+all", "5,4,3,2"})
-        for (const bool replace : {false, true})
-            for (const memory_kind where : {memory_kind::device, memory_kind::pinned}) {
-                CAPTURE(fanout);
-                CAPTURE(replace);
-                const neighbor_options options{
-                    parse_fanout(fanout, replace ? neighbor_direction::both : neighbor_direction::out), replace, true,
-                    true};
-                compare<cuda::neighbor_sampler<>, gneiss::neighbor_sampler<>>(host, edges, options, where);
-                compare<cuda::dense_sampler<>, gneiss::dense_sampler<>>(host, edges, options, where);
-            }
+        for (const bool replace : {false, true}) {
+            CAPTURE(fanout);
+            CAPTURE(replace);
+            const neighbor_options options{
+                parse_fanout(fanout, replace ? neighbor_direction::both : neighbor_direction::out), replace, true,
+                true};
+            compare<cuda::neighbor_sampler<>, gneiss::neighbor_sampler<>>(host, edges, options);
+            compare<cuda::dense_sampler<>, gneiss::dense_sampler<>>(host, edges, options);
+        }
 }
 
 TEST_CASE("draws beyond shared memory are right, and so are stamps that wrap around") {
     const auto edges = edges_with_star(400, 1000, 20'000, 4);
     const auto host = test::whole_graph(400, edges);
-    compare<cuda::neighbor_sampler<>, gneiss::neighbor_sampler<>>(
-        host, edges, {parse_fanout("17000")}, memory_kind::device);
+    compare<cuda::neighbor_sampler<>, gneiss::neighbor_sampler<>>(host, edges, {parse_fanout("17000")});
     memory_budget budget;
     cuda::stream in;
     const cuda::device_graph<> graph(budget, host, in);
-    cuda::neighbor_sampler<> sampler(
-        budget, graph.view(), {parse_fanout("3,2")}, 5, {.seeds = 50}, cuda::source_lists::all, 3);
+    cuda::node_numbers numbers(budget, 400, 3);
+    cuda::neighbor_sampler<> sampler(budget, numbers, graph.view(), {parse_fanout("3,2")}, 5, {.seeds = 50});
     gneiss::neighbor_sampler<> oracle({parse_fanout("3,2")}, 5);
     mini_batch_arena arena;
     for (std::uint64_t index = 0; index < 10; ++index) {
         const auto seeds = test::some_nodes(400, 50, index);
         sampler.sample(in, {0, {0, 0, index}}, seeds);
-        check(in, sampler, oracle.sample({0, {0, 0, index}}, host, std::span<const node_id>(seeds), executor, arena));
+        check(in, sampler, oracle.sample({0, {0, 0, index}}, host, std::span<const node_id>(seeds), serial, arena));
     }
 }

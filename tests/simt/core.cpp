@@ -11,7 +11,6 @@
 #include <gneiss/cuda/core/device.cuh>
 #include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/core/memory.cuh>
-#include <gneiss/cuda/core/pinned_ring.cuh>
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/launch.cuh>
@@ -272,24 +271,6 @@ TEST_CASE("an arena returns disjoint aligned parts of its counted size, and no m
     CHECK(arena.used() == memory.size());
     CHECK_THROWS_AS(static_cast<void>(arena.take<char>(1)), gneiss::over_budget);
     CHECK_THROWS_AS(static_cast<void>(counting.take<double>(~std::size_t{0} / 8)), gneiss::error);
-}
-
-TEST_CASE("a slot of a pinned ring is not reused before the device has read it") {
-    memory_budget budget;
-    stream in;
-    pinned_ring<int> ring(budget, "ring", 3, 4);
-    device_buffer<int> all(budget, "all", 40);
-    for (int turn = 0; turn < 10; ++turn) {
-        const std::span<int> slot = ring.next();
-        std::fill(slot.begin(), slot.end(), turn);
-        copy_async(all.span().subspan(static_cast<std::size_t>(turn) * 4, 4), slot, in);
-        ring.used(in);
-    }
-    std::vector<int> back(40);
-    copy_async(std::span(back), all.span(), in);
-    in.synchronize();
-    for (int i = 0; i < 40; ++i) CHECK(back[static_cast<std::size_t>(i)] == i / 4);
-    CHECK_THROWS_AS(pinned_ring<int>(budget, "none", 0, 4), gneiss::error);
 }
 
 } // namespace test_simt_core

@@ -53,7 +53,6 @@ struct device_sampling_setup {
     bool dense = true;            ///< DENSE, else layer by layer
     std::uint64_t seed = 0;
     std::uint64_t seeds = 0; ///< most seed nodes of a batch
-    bool over_bus = false;   ///< keep neighbors in pinned host memory
     /// make lists by source of the first layer, which are needed if rows below it are learned, or it sums by source
     /// itself
     bool lists_of_inputs = true;

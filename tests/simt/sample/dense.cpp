@@ -27,7 +27,8 @@ TEST_CASE_TEMPLATE("simt.sample.dense: samples equal the CPU's for any fan-outs 
             const auto wanted = replace ? cuda::source_lists::none
                 : index / 2 % 2 == 0    ? cuda::source_lists::between
                                         : cuda::source_lists::all;
-            cuda::dense_sampler<NodeId> sampler(budget, graph.view(), options, 5, {.seeds = 20}, wanted);
+            cuda::node_numbers numbers(budget, nodes);
+            cuda::dense_sampler<NodeId> sampler(budget, numbers, graph.view(), options, 5, {.seeds = 20}, wanted);
             gneiss::dense_sampler<NodeId> oracle(options, 5);
             simt::for_each_seed(2, [&] {
                 const batch_key key{1, {2, 3, ++index}};
@@ -43,10 +44,10 @@ TEST_CASE("simt.sample.dense: one recorded graph samples any batch, with exclude
     const auto host = test::whole_graph<node_id>(120, edges);
     memory_budget budget;
     cuda::stream in;
-    const cuda::device_graph<> graph(budget, host, in, memory_kind::pinned);
+    const cuda::device_graph<> graph(budget, host, in);
     const neighbor_options options{parse_fanout("4,3+2,2"), false, false, true};
-    cuda::dense_sampler<> sampler(
-        budget, graph.view(), options, 5, {.seeds = 12, .excluded = 9}, cuda::source_lists::all, 3);
+    cuda::node_numbers numbers(budget, host.nodes(), 3);
+    cuda::dense_sampler<> sampler(budget, numbers, graph.view(), options, 5, {.seeds = 12, .excluded = 9});
     gneiss::dense_sampler<> oracle(options, 5);
     mini_batch_arena arena;
     const cuda::graph step = cuda::graph::record(in, [&] { sampler.run(in); });

@@ -27,12 +27,12 @@ TEST_CASE_TEMPLATE("simt.sample.neighbor: samples equal the CPU's for any fan-ou
                 CAPTURE(replace);
                 memory_budget budget;
                 cuda::stream in;
-                const cuda::device_graph<NodeId> graph(
-                    budget, host, in, replace ? memory_kind::pinned : memory_kind::device);
+                const cuda::device_graph<NodeId> graph(budget, host, in);
                 const neighbor_options options{parse_fanout(fanout, d), replace, true, true};
                 const cuda::sample_capacity room{
                     .seeds = 20, .edges = std::vector<std::uint32_t>(options.fanout.size(), 2500)};
-                cuda::neighbor_sampler<NodeId> sampler(budget, graph.view(), options, 5, room);
+                cuda::node_numbers numbers(budget, nodes);
+                cuda::neighbor_sampler<NodeId> sampler(budget, numbers, graph.view(), options, 5, room);
                 gneiss::neighbor_sampler<NodeId> oracle(options, 5);
                 simt::for_each_seed(2, [&] {
                     const batch_key key{1, {2, 3, ++index}};
@@ -51,6 +51,7 @@ struct pair_of_samplers {
     memory_budget budget{};
     cuda::stream in{};
     cuda::device_graph<> graph;
+    cuda::node_numbers numbers;
     cuda::neighbor_sampler<> sampler;
     gneiss::neighbor_sampler<> oracle;
     mini_batch_arena arena{};
@@ -59,7 +60,8 @@ struct pair_of_samplers {
         cuda::source_lists wanted = cuda::source_lists::all, std::uint32_t stamps = ~std::uint32_t{0} - 1)
         : host(of),
           graph(budget, of, in),
-          sampler(budget, graph.view(), options, 9, room, wanted, stamps),
+          numbers(budget, of.nodes(), stamps),
+          sampler(budget, numbers, graph.view(), options, 9, room, wanted),
           oracle(options, 9) {}
 
     neighbor_sample<> expected(
@@ -141,6 +143,37 @@ TEST_CASE("simt.sample.neighbor: stamps of the table of nodes may wrap around") 
     for (std::uint64_t index = 0; index < 7; ++index) both.compare(index, test::some_nodes(90, 10, index));
 }
 
+TEST_CASE("simt.sample.neighbor: samplers of both kinds and several streams share one table of nodes") {
+    constexpr std::uint64_t nodes = 5000;
+    const auto host = test::whole_graph<node_id>(nodes, edges_with_star(nodes, 9000, 300, 7));
+    const neighbor_options options{parse_fanout("3,2")};
+    memory_budget budget;
+    cuda::stream streams[2];
+    const cuda::device_graph<> graph(budget, host, streams[0]);
+    streams[0].synchronize();
+    cuda::node_numbers numbers(budget, nodes, 5); // stamps wrap around on the way
+    const std::uint64_t shared = budget.used(memory_kind::device);
+    cuda::neighbor_sampler<> layered(budget, numbers, graph.view(), options, 9, {.seeds = 10});
+    cuda::dense_sampler<> dense(budget, numbers, graph.view(), options, 9, {.seeds = 10});
+    CHECK(budget.used(memory_kind::device) - shared < 8 * nodes); // neither has a table of its own
+    gneiss::neighbor_sampler<> layered_oracle(options, 9);
+    gneiss::dense_sampler<> dense_oracle(options, 9);
+    mini_batch_arena arena;
+    cuda::event done;
+    for (std::uint64_t index = 0; index < 9; ++index) {
+        const batch_key key{0, {0, 0, index}};
+        const auto seeds = test::some_nodes(nodes, 10, index);
+        layered.sample(streams[0], key, seeds);
+        done.record(streams[0]);
+        streams[1].wait(done);
+        dense.sample(streams[1], key, seeds);
+        done.record(streams[1]);
+        streams[0].wait(done);
+        check(streams[1], dense, dense_oracle.sample(key, host, std::span<const node_id>(seeds), serial, arena));
+        check(streams[0], layered, layered_oracle.sample(key, host, std::span<const node_id>(seeds), serial, arena));
+    }
+}
+
 TEST_CASE("simt.sample.neighbor: batches that do not fit or have invalid seeds are empty and reported; others are "
           "unchanged") {
     const auto host = test::whole_graph<node_id>(100, edges_with_star(100, 900, 0, 8));
@@ -210,9 +243,12 @@ TEST_CASE("simt.sample.neighbor: invalid options are refused at once") {
     edge_list<> edges(4, {{0, 0, 1}, {1, 0, 2}, {3, 0, 1}});
     const auto host = make_csr_graph(edges, neighbor_direction::in);
     const cuda::device_graph<> graph(budget, host, in);
+    cuda::node_numbers numbers(budget, 4), few(budget, 3);
+    CHECK_THROWS_WITH_AS(cuda::neighbor_sampler<>(budget, few, graph.view(), {parse_fanout("2")}, 1, {.seeds = 2}),
+        "numbers of 3 nodes for a graph of 4", error);
     const auto refused = [&](const neighbor_options& options, const cuda::sample_capacity& room, errc code) {
         try {
-            cuda::neighbor_sampler<> sampler(budget, graph.view(), options, 1, room);
+            cuda::neighbor_sampler<> sampler(budget, numbers, graph.view(), options, 1, room);
             FAIL("taken");
         } catch (const error& error) {
             CHECK(error.code() == code);
@@ -228,7 +264,8 @@ TEST_CASE("simt.sample.neighbor: invalid options are refused at once") {
     refused({parse_fanout("2")}, {.seeds = 2, .excluded = 1}, errc::invalid_argument);
     refused({parse_fanout("2000000000"), true}, {.seeds = 2}, errc::out_of_range);
     memory_budget little(memory_budget::unlimited, memory_budget::unlimited, 100);
-    CHECK_THROWS_AS(cuda::neighbor_sampler<>(little, graph.view(), {parse_fanout("2")}, 1, {.seeds = 2}), over_budget);
+    CHECK_THROWS_AS(
+        cuda::neighbor_sampler<>(little, numbers, graph.view(), {parse_fanout("2")}, 1, {.seeds = 2}), over_budget);
 }
 
 #if defined(GNEISS_SIMT)

@@ -19,6 +19,7 @@
 #include <gneiss/cuda/sample/detail/stack.cuh>
 #include <gneiss/cuda/sample/graph.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/cuda/sample/node_numbers.cuh>
 #include <gneiss/cuda/sample/transpose.cuh>
 #include <gneiss/sample/layer_view.hpp>
 
@@ -42,24 +43,24 @@ struct dense_view {
 /// `gneiss::dense_sampler` on a device: the same sample, bit for bit, for the same seed, batch key, seed nodes, graph
 /// and options, in device memory with the layers that read it.
 ///
-///     dense_sampler<> sampler(budget, graph.view(), options, seed, {.seeds = 1024});
+///     dense_sampler<> sampler(budget, numbers, graph.view(), options, seed, {.seeds = 1024});
 ///     sampler.sample(stream, key, seeds);                      // the host does not wait
 ///     const auto edges = gathered(incoming(sampler.layer(0)), sampler.view().node_ids);
 ///     aggregate<float>(stream, edges, edge_weight::mean, features, rows);
 ///
-/// Used and recorded like `neighbor_sampler`, with its bounds and errors. Memory: 8 bytes per node of the graph; 12
-/// bytes per edge of room and 4 for each layer that reads it; for lists by source 21 more, and 8 for each layer.
+/// Used and recorded like `neighbor_sampler`, with its bounds and errors. Memory: 12 bytes
+/// per edge of room and 4 for each layer that reads it; for lists by source 21 more, and 8 for each layer.
 /// Kernels: 10, 2 for excluded edges, 8 or 9 per hop, and 6 to 16 per layer for lists by source.
 /// Source: MariusGNN, section 4, Algorithms 1 and 2.
 template <node_id_type NodeId = node_id>
 class dense_sampler {
 public:
     /// Parameters and errors as of `neighbor_sampler`; all hops together have fewer than 2³¹ edges.
-    dense_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options, std::uint64_t seed,
-        const sample_capacity& capacity, source_lists wanted = source_lists::all,
-        std::uint32_t stamps = detail::hop_kernels<NodeId>::all_stamps)
-        : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::once, wanted != source_lists::none,
-              stamps),
+    dense_sampler(memory_budget& budget, node_numbers& numbers, const graph_view<NodeId>& graph,
+        neighbor_options options, std::uint64_t seed, const sample_capacity& capacity,
+        source_lists wanted = source_lists::all)
+        : hops_(budget, numbers, graph, std::move(options), seed, capacity, detail::draws::once,
+              wanted != source_lists::none),
           counts_(budget, "counts of layers", hops_.hops()),
           node_id_offsets_(budget, "deltas", hops_.hops() + 2),
           node_ids_(budget, "nodes of a sample", hops_.room().back().known),
@@ -98,22 +99,16 @@ public:
     [[nodiscard]] const neighbor_options& options() const noexcept { return hops_.options(); }
 
     /// As of `neighbor_sampler`.
-    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds,
+    void sample(stream& in, const batch_key& batch, std::span<const NodeId> seeds,
         std::span<const excluded_edge<NodeId>> excluded = {}) {
         set(in, batch, seeds, excluded);
         run(in);
     }
     /// Sets the batch, its seed nodes and excluded edges, in stream order.
-    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds,
+    void set(stream& in, const batch_key& batch, std::span<const NodeId> seeds,
         std::span<const excluded_edge<NodeId>> excluded = {}) {
         hops_.set(in, batch, seeds, excluded);
     }
-    /// Returns the address of the request, in device memory.
-    [[nodiscard]] sample_request* request() noexcept { return hops_.request(); }
-    /// Returns the seed nodes, in device memory.
-    [[nodiscard]] std::span<NodeId> seeds() noexcept { return hops_.seeds(); }
-    /// Returns the excluded edges, in device memory.
-    [[nodiscard]] std::span<excluded_edge<NodeId>> excluded() noexcept { return hops_.excluded(); }
     /// Waits for the stream and returns the sizes of the sample. Throws `sample_error`.
     [[nodiscard]] sample_sizes synchronize(stream& in) { return hops_.synchronize(in); }
 

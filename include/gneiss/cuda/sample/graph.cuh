@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
 
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/types.hpp>
@@ -32,20 +29,17 @@ struct graph_view {
     bool self_loops = false;            ///< an edge is a self loop
 };
 
-/// A copy of a `csr_graph` for kernels, with its directions and arrays: offsets in device memory, the rest also there
-/// or in pinned host memory, which kernels read over the bus, 32 bytes per drawn neighbor.
+/// A copy of a `csr_graph` in device memory for kernels, with its directions and arrays.
 template <node_id_type NodeId = node_id>
 class device_graph {
 public:
     /// Copies in `in`; the graph must not change until the stream has passed. Throws `over_budget`, `device_error`.
-    /// \param where  memory of neighbors, relations and edge ids: device or pinned
-    device_graph(
-        memory_budget& budget, const csr_graph<NodeId>& graph, cudaStream_t in, memory_kind where = memory_kind::device)
+    device_graph(memory_budget& budget, const csr_graph<NodeId>& graph, cudaStream_t in)
         : nodes_(graph.nodes()),
           edges_(graph.edges()),
           self_loops_(graph.in().has_self_loops() || graph.out().has_self_loops()),
-          in_(budget, graph.in(), in, where),
-          out_(budget, graph.out(), in, where) {}
+          in_(budget, graph.in(), in),
+          out_(budget, graph.out(), in) {}
 
     /// Returns the graph as a kernel argument.
     [[nodiscard]] graph_view<NodeId> view() const noexcept {
@@ -53,36 +47,21 @@ public:
     }
 
 private:
-    template <class T>
-    class array {
-    public:
-        array() = default;
-        array(memory_budget& budget, const std::string& name, std::span<const T> from, cudaStream_t in,
-            memory_kind where) {
-            if (where == memory_kind::device) {
-                device_ = device_buffer<T>(budget, name, from.size());
-                copy_async(device_.span(), from, in);
-            } else {
-                pinned_ = pinned_buffer<T>(budget, name, from.size());
-                std::copy(from.begin(), from.end(), pinned_.span().begin());
-            }
-        }
-        [[nodiscard]] const T* data() const noexcept { return device_.empty() ? pinned_.data() : device_.data(); }
-
-    private:
-        device_buffer<T> device_;
-        pinned_buffer<T> pinned_;
-    };
     struct lists {
-        array<edge_index> offsets, edge_ids;
-        array<NodeId> neighbors;
-        array<relation_id> relations;
+        device_buffer<edge_index> offsets, edge_ids;
+        device_buffer<NodeId> neighbors;
+        device_buffer<relation_id> relations;
 
-        lists(memory_budget& budget, const csr<NodeId>& from, cudaStream_t in, memory_kind where)
-            : offsets(budget, "offsets of the graph", from.offsets(), in, memory_kind::device),
-              edge_ids(budget, "edge ids of the graph", from.edge_ids(), in, where),
-              neighbors(budget, "neighbors of the graph", from.neighbors(), in, where),
-              relations(budget, "relations of the graph", from.relations(), in, where) {}
+        lists(memory_budget& budget, const csr<NodeId>& from, cudaStream_t in)
+            : offsets(budget, "offsets of the graph", from.offsets().size()),
+              edge_ids(budget, "edge ids of the graph", from.edge_ids().size()),
+              neighbors(budget, "neighbors of the graph", from.neighbors().size()),
+              relations(budget, "relations of the graph", from.relations().size()) {
+            copy_async(offsets.span(), from.offsets(), in);
+            copy_async(edge_ids.span(), from.edge_ids(), in);
+            copy_async(neighbors.span(), from.neighbors(), in);
+            copy_async(relations.span(), from.relations(), in);
+        }
         [[nodiscard]] adjacency_view<NodeId> view() const noexcept {
             return {offsets.data(), neighbors.data(), relations.data(), edge_ids.data()};
         }

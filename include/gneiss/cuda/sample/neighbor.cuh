@@ -16,6 +16,7 @@
 #include <gneiss/cuda/sample/detail/hops.cuh>
 #include <gneiss/cuda/sample/graph.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/cuda/sample/node_numbers.cuh>
 #include <gneiss/cuda/sample/transpose.cuh>
 #include <gneiss/sample/layer_view.hpp>
 
@@ -25,7 +26,8 @@ namespace gneiss::cuda {
 /// graph and options, in device memory as the layers of a model.
 ///
 ///     device_graph<> graph(budget, host_graph, stream);
-///     neighbor_sampler<> sampler(budget, graph.view(), options, seed, {.seeds = 1024});
+///     node_numbers numbers(budget, graph.view().nodes);
+///     neighbor_sampler<> sampler(budget, numbers, graph.view(), options, seed, {.seeds = 1024});
 ///     for (…) {
 ///         sampler.sample(stream, key, seeds);                  // the host does not wait
 ///         const auto edges = gathered(incoming(sampler.layer(0)), sampler.nodes());
@@ -43,22 +45,22 @@ namespace gneiss::cuda {
 /// memory. A batch that does not fit, or with invalid seeds, yields empty layers and is reported by the next
 /// synchronize(). Weighted sampling: host only. One sampler serves one stream. Nothing is allocated after the
 /// constructor.
-/// Memory: 8 bytes per node of the graph; 8 bytes per edge of room, 4 or 8 more for its relation and its id, 8 for
+/// Memory: 8 bytes per edge of room, 4 or 8 more for its relation and its id, 8 for
 /// lists by source; for the largest hop another 4, or with lists by source 21. Kernels: 6, 2 for excluded edges, 8 or 9
 /// per hop, and 6 to 16 per layer for lists by source; time: see `detail::hop_kernels` and `layer_transposer`.
 template <node_id_type NodeId = node_id>
 class neighbor_sampler {
 public:
     /// \param wanted  layers that get lists by source
-    /// \param stamps  batches between clearings of the node table
     ///
-    /// Copies no graph: it must outlive the sampler. Throws `over_budget`, `device_error`; `invalid_argument` for
-    /// invalid fan-outs, or for data that the graph does not store; `out_of_range` for a hop that may draw 2³¹ edges.
-    neighbor_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options,
-        std::uint64_t seed, const sample_capacity& capacity, source_lists wanted = source_lists::all,
-        std::uint32_t stamps = detail::hop_kernels<NodeId>::all_stamps)
-        : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::every_hop,
-              wanted != source_lists::none, stamps),
+    /// Copies no graph: it and `numbers` must outlive the sampler. Throws `over_budget`, `device_error`;
+    /// `invalid_argument` for invalid fan-outs, or for data that the graph or `numbers` do not have; `out_of_range` for
+    /// a hop that may draw 2³¹ edges.
+    neighbor_sampler(memory_budget& budget, node_numbers& numbers, const graph_view<NodeId>& graph,
+        neighbor_options options, std::uint64_t seed, const sample_capacity& capacity,
+        source_lists wanted = source_lists::all)
+        : hops_(budget, numbers, graph, std::move(options), seed, capacity, detail::draws::every_hop,
+              wanted != source_lists::none),
           counts_(budget, "counts of layers", hops_.hops()) {
         const std::size_t listed = wanted == source_lists::none ? 0 : hops_.hops() - (wanted == source_lists::between);
         if (listed == 0) return;
@@ -74,24 +76,18 @@ public:
     [[nodiscard]] const neighbor_options& options() const noexcept { return hops_.options(); }
 
     /// Calls set() and run().
-    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds,
+    void sample(stream& in, const batch_key& batch, std::span<const NodeId> seeds,
         std::span<const excluded_edge<NodeId>> excluded = {}) {
         set(in, batch, seeds, excluded);
         run(in);
     }
     /// Sets the batch of the next run(), and its excluded edges, which need room in `sample_capacity` and edge ids in
-    /// the graph. Copies seeds and edges before it returns; waits while two earlier batches are in transit to the
+    /// the graph. Copies seeds and edges before it returns; waits while those of the last batch are in transit to the
     /// device.
-    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds,
+    void set(stream& in, const batch_key& batch, std::span<const NodeId> seeds,
         std::span<const excluded_edge<NodeId>> excluded = {}) {
         hops_.set(in, batch, seeds, excluded);
     }
-    /// Buffers that set() fills, for callers that choose batches on the device. [seeds], [excluded]
-    [[nodiscard]] sample_request* request() noexcept { return hops_.request(); }
-    /// Returns the seed nodes, in device memory.
-    [[nodiscard]] std::span<NodeId> seeds() noexcept { return hops_.seeds(); }
-    /// Returns the excluded edges, in device memory.
-    [[nodiscard]] std::span<excluded_edge<NodeId>> excluded() noexcept { return hops_.excluded(); }
 
     /// Samples. Can be recorded.
     void run(cudaStream_t in) {

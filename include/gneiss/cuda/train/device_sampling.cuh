@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@
 #include <gneiss/cuda/sample/graph.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/sample/neighbor.cuh>
+#include <gneiss/cuda/sample/node_numbers.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/fanout.hpp>
@@ -33,7 +35,7 @@ namespace gneiss::cuda {
 /// Samples of the batches in flight, each drawn into its slot on the device: bit-identical to the CPU's samples. The
 /// host gets the node ids, whose rows it may have to gather.
 ///
-/// Memory: the graph once; per batch in flight a sampler with room for what fan-outs allow.
+/// Memory: the graph and 8 bytes per node of it once; per batch in flight a sampler with room for what fan-outs allow.
 /// Thread-safety: different slots may be drawn by different threads.
 class device_sampling {
 public:
@@ -45,7 +47,8 @@ public:
           seed_(with.seed),
           seeds_(static_cast<std::uint32_t>(std::min<std::uint64_t>(with.seeds, with.graph.nodes()))),
           lists_(with.lists_of_inputs ? source_lists::all : source_lists::between),
-          graph_(budget, with.graph, copies_, with.over_bus ? memory_kind::pinned : memory_kind::device) {
+          graph_(budget, with.graph, copies_),
+          numbers_(budget, graph_.view().nodes) {
         copies_.synchronize();
     }
 
@@ -62,7 +65,12 @@ public:
         slot& s = *slots_.at(number);
         return std::visit(
             [&](auto& sampler) {
-                sampler.sample(s.in, key, seeds);
+                {
+                    const std::scoped_lock alone(numbering_);
+                    s.in.wait(numbered_);
+                    sampler.sample(s.in, key, seeds);
+                    numbered_.record(s.in);
+                }
                 const sample_sizes sizes = sampler.synchronize(s.in);
                 const std::size_t hops = sizes.edges.size(), count = sizes.nodes.back();
                 std::uint64_t edges = 0;
@@ -114,9 +122,9 @@ private:
         const sample_capacity most{.seeds = seeds_};
         if (dense_)
             return any_sampler(
-                std::in_place_type<dense_sampler<>>, budget_, graph_.view(), neighbors_, seed_, most, lists_);
+                std::in_place_type<dense_sampler<>>, budget_, numbers_, graph_.view(), neighbors_, seed_, most, lists_);
         return any_sampler(
-            std::in_place_type<neighbor_sampler<>>, budget_, graph_.view(), neighbors_, seed_, most, lists_);
+            std::in_place_type<neighbor_sampler<>>, budget_, numbers_, graph_.view(), neighbors_, seed_, most, lists_);
     }
 
     memory_budget& budget_;
@@ -127,6 +135,9 @@ private:
     source_lists lists_;
     stream copies_;
     device_graph<> graph_;
+    node_numbers numbers_;
+    event numbered_; ///< the last batch has done with them
+    std::mutex numbering_;
     std::vector<std::unique_ptr<slot>> slots_;
 };
 static_assert(device_sampler_of<device_sampling, resident_graph>);

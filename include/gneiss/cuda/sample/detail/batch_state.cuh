@@ -25,7 +25,6 @@ struct failed_batch {
 
 /// State of a batch in progress, in device memory.
 struct batch_state {
-    std::uint32_t stamp = 0;                ///< marks this batch's entries of the table
     std::uint32_t hopeless = 0;             ///< true if it has failed
     std::uint32_t beyond = 0, repeated = 0; ///< first invalid and first repeated seed; none: all ones
     failed_batch failed{};
@@ -45,12 +44,14 @@ static_assert(std::is_trivially_copyable_v<hop_state>);
 /// stamps are smaller, so one atomic minimum both overrides earlier batches and finds the least number of this one.
 struct number_table {
     unsigned long long* words = nullptr;
+    std::uint32_t* last_stamp = nullptr; ///< of the batch in progress
+    std::uint32_t stamps = 0;            ///< then all words are cleared
     batch_state* state = nullptr;
 
     [[nodiscard]] __device__ static unsigned long long word(std::uint32_t stamp, std::uint32_t number) {
         return (static_cast<unsigned long long>(~stamp) << 32) | number;
     }
-    [[nodiscard]] __device__ std::uint32_t stamp() const { return __ldcg(&state->stamp); }
+    [[nodiscard]] __device__ std::uint32_t stamp() const { return __ldcg(last_stamp); }
     /// Returns the number of a node of this batch.
     template <class NodeId>
     [[nodiscard]] __device__ std::uint32_t operator[](NodeId node) const {
@@ -76,11 +77,10 @@ __device__ inline void give_up(
     if (state.failed.what == sample_failure::none) state.failed = {what, hop, needed, batch};
 }
 
-/// Advances to the next stamp, of `stamps`, and computes the keys of all hops; one block.
+/// Advances to the next stamp of the table, and computes the keys of all hops; one block.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads)
-    begin_batch(const sample_request* request, batch_state* state, hop_state* hops, std::uint32_t hop_count,
-        std::uint32_t seed_room, std::uint32_t excluded_room, std::uint32_t stamps) {
+__global__ void __launch_bounds__(Threads) begin_batch(const sample_request* request, number_table table,
+    hop_state* hops, std::uint32_t hop_count, std::uint32_t seed_room, std::uint32_t excluded_room) {
     const sample_request of = *request;
     const bool fits = of.seeds <= seed_room, excludes = of.excluded <= excluded_room;
     for (std::uint32_t hop = threadIdx.x; hop <= hop_count; hop += Threads) {
@@ -90,13 +90,14 @@ __global__ void __launch_bounds__(Threads)
         hops[hop] = begin;
     }
     if (threadIdx.x != 0) return;
-    state->stamp = state->stamp >= stamps ? 1 : state->stamp + 1;
-    state->hopeless = 0;
-    state->beyond = state->repeated = no_seed;
+    batch_state& state = *table.state;
+    *table.last_stamp = *table.last_stamp >= table.stamps ? 1 : *table.last_stamp + 1;
+    state.hopeless = 0;
+    state.beyond = state.repeated = no_seed;
     if (!fits)
-        give_up(*state, of.batch, sample_failure::too_many_seeds, 0, of.seeds);
+        give_up(state, of.batch, sample_failure::too_many_seeds, 0, of.seeds);
     else if (!excludes)
-        give_up(*state, of.batch, sample_failure::too_many_excluded, 0, of.excluded);
+        give_up(state, of.batch, sample_failure::too_many_excluded, 0, of.excluded);
 }
 
 /// Clears all old stamps once all were used.

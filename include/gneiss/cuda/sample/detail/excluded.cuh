@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(Threads) exclude_edges(const sample_request* r
     }
 }
 
-/// Owns the excluded edges of a batch and their chains. Memory: 24 bytes per edge of room, and 80 to 160 of tables.
+/// Owns the chains of a batch's excluded edges. Memory: 16 bytes per edge of room, and 80 to 160 of tables.
 template <node_id_type NodeId>
 class excluded_edges {
 public:
@@ -136,7 +136,6 @@ public:
                 throw error(errc::invalid_argument, "excluding edges needs a graph with edge ids");
         const std::uint64_t slots = std::bit_ceil(4 * std::uint64_t{room});
         if (slots > excluded_chains::nothing) throw error(errc::out_of_range, std::to_string(room) + " excluded edges");
-        edges_ = {budget, "excluded edges", room};
         lists_ = {budget, "lists with excluded edges", slots};
         places_ = {budget, "places of excluded edges", slots};
         heads_ = {budget, "chains of excluded edges", slots};
@@ -145,7 +144,6 @@ public:
     }
 
     [[nodiscard]] std::uint32_t room() const noexcept { return room_; }
-    [[nodiscard]] std::span<excluded_edge<NodeId>> edges() noexcept { return edges_.span(); }
     [[nodiscard]] excluded_chains chains() noexcept {
         return {lists_.data(), heads_.data(), places_.data(), positions_.data(), next_.data(),
             static_cast<std::uint32_t>(lists_.size())};
@@ -153,17 +151,17 @@ public:
 
     /// Finds the positions of the batch's excluded edges. O(room) for the tables; a binary search in two lists per
     /// edge.
-    void find(cudaStream_t in, const sample_request* request, const batch_state* state) {
+    void find(
+        cudaStream_t in, const sample_request* request, const batch_state* state, const excluded_edge<NodeId>* edges) {
         constexpr unsigned threads = 256;
         launch(in, clear_chains<threads>, strided_grid(lists_.size(), threads), threads, 0, chains());
         launch(in, exclude_edges<threads, NodeId>, strided_grid(2 * std::size_t{room_}, threads), threads, 0, request,
-            state, graph_, edges_.data(), chains());
+            state, graph_, edges, chains());
     }
 
 private:
     graph_view<NodeId> graph_{};
     std::uint32_t room_ = 0;
-    device_buffer<excluded_edge<NodeId>> edges_;
     device_buffer<unsigned long long> lists_, places_;
     device_buffer<std::uint32_t> heads_, positions_, next_;
 };

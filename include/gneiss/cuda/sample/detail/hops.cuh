@@ -16,9 +16,9 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/cuda/core/device.cuh>
 #include <gneiss/cuda/core/memory.cuh>
-#include <gneiss/cuda/core/pinned_ring.cuh>
 #include <gneiss/cuda/core/prefix_sums.cuh>
 #include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/core/transfer.cuh>
 #include <gneiss/cuda/sample/batch.cuh>
 #include <gneiss/cuda/sample/detail/batch_state.cuh>
 #include <gneiss/cuda/sample/detail/draw.cuh>
@@ -26,6 +26,7 @@
 #include <gneiss/cuda/sample/detail/number.cuh>
 #include <gneiss/cuda/sample/graph.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/cuda/sample/node_numbers.cuh>
 #include <gneiss/sample/detail/hop.hpp>
 
 namespace gneiss::cuda::detail {
@@ -39,36 +40,39 @@ struct hop_room {
 /// common part of device samplers. Owns the arrays of hops and all scratch.
 ///
 /// Cost of a hop: per target 16 bytes of offsets, twice; per edge its draw, a random read of its neighbor, an atomic
-/// minimum and a random read of 8 bytes in the table, and some 40 bytes of sequential reads and writes. Only the table
+/// minimum and a random read of 8 bytes in the table, and some 40 bytes of sequential reads and writes. Nothing here
 /// grows with the graph.
 template <node_id_type NodeId>
 class hop_kernels {
 public:
-    static constexpr std::uint32_t all_stamps = ~std::uint32_t{0} - 1;
-
-    hop_kernels(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options, std::uint64_t seed,
-        const sample_capacity& capacity, draws settings, bool targets, std::uint32_t stamps)
-        : graph_(graph),
+    hop_kernels(memory_budget& budget, node_numbers& numbers, const graph_view<NodeId>& graph, neighbor_options options,
+        std::uint64_t seed, const sample_capacity& capacity, draws settings, bool targets)
+        : numbers_(numbers),
+          graph_(graph),
           options_(std::move(options)),
           seed_(seed),
           seed_room_(static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity.seeds, graph.nodes))),
           settings_(settings),
-          stamps_(stamps),
           most_shared_(std::min<std::uint64_t>(shared_memory_of_block(), 128 * 1024)),
-          requests_(budget, "requests of samples", 2, 1),
-          staged_seeds_(budget, "seed nodes on their way", 2, seed_room_),
           excluded_(budget, graph, capacity.excluded),
-          staged_excluded_(budget, "excluded edges on their way", 2, capacity.excluded) {
+          asked_(budget, "request of a sample",
+              transfer_slot::array_bytes(1, sizeof(sample_request)) +
+                  transfer_slot::array_bytes(seed_room_, sizeof(NodeId)) +
+                  transfer_slot::array_bytes(capacity.excluded, sizeof(excluded_edge<NodeId>))),
+          request_(asked_.room<sample_request>(0, 1).device),
+          seeds_(asked_.room<NodeId>(0, seed_room_).device),
+          excluded_edges_(asked_.room<excluded_edge<NodeId>>(0, capacity.excluded).device) {
+        if (numbers.nodes() < graph.nodes)
+            throw error(errc::invalid_argument,
+                "numbers of " + std::to_string(numbers.nodes()) + " nodes for a graph of " +
+                    std::to_string(graph.nodes));
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
         make_room(capacity);
         const auto array = [&]<class T>(device_buffer<T>& to, const char* name, std::size_t size) {
             to = device_buffer<T>(budget, name, size);
         };
-        array(words_, "numbers of nodes", static_cast<std::size_t>(graph.nodes));
         array(state_, "state of a sample", 1);
-        array(request_, "request of a sample", 1);
         array(hops_, "hops of a sample", room_.size());
-        array(seeds_, "seed nodes", seed_room_);
         array(nodes_, "nodes of a sample", room_.back().known);
         looked_at_ = pinned_buffer<hop_state>(budget, "sizes of a sample", room_.size());
         failed_ = pinned_buffer<failed_batch>(budget, "failure of a sample", 1);
@@ -99,9 +103,6 @@ public:
     [[nodiscard]] std::size_t hops() const noexcept { return lists_.size(); }
     [[nodiscard]] const neighbor_options& options() const noexcept { return options_; }
     [[nodiscard]] const std::vector<hop_room>& room() const noexcept { return room_; }
-    [[nodiscard]] sample_request* request() noexcept { return request_.data(); }
-    [[nodiscard]] std::span<NodeId> seeds() noexcept { return seeds_.span(); }
-    [[nodiscard]] std::span<excluded_edge<NodeId>> excluded() noexcept { return excluded_.edges(); }
     [[nodiscard]] const NodeId* nodes() const noexcept { return nodes_.data(); }
     [[nodiscard]] const hop_state* states() const noexcept { return hops_.data(); }
     [[nodiscard]] const batch_state* state() const noexcept { return state_.data(); }
@@ -115,48 +116,45 @@ public:
     };
     [[nodiscard]] const hop_lists_of& lists(std::size_t hop) const noexcept { return lists_[hop]; }
 
-    /// Copies a batch's key, seeds and excluded edges to the device. Waits while two earlier batches are in transit.
-    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds,
+    /// Copies a batch's key, seeds and excluded edges to the device. Waits while those of the last one are in transit.
+    void set(stream& in, const batch_key& batch, std::span<const NodeId> seeds,
         std::span<const excluded_edge<NodeId>> excluded) {
         const auto count = [](std::size_t size) {
             return static_cast<std::uint32_t>(std::min<std::size_t>(size, std::numeric_limits<std::uint32_t>::max()));
         };
-        const auto stage = [&](auto& staging, auto to, auto from) { // limited to the capacity
-            const auto staged = staging.next().first(std::min(from.size(), to.size()));
-            std::copy_n(from.begin(), staged.size(), staged.begin());
-            copy_async(to, staged, in);
-            staging.used(in);
+        const auto put = [&](auto from, std::size_t most) {
+            asked_.put(from.first(std::min(from.size(), most)), most);
         };
-        const std::span<sample_request> request = requests_.next();
-        request[0] = {seed_, batch, count(seeds.size()), count(excluded.size())};
-        copy_async(request_.span(), request, in);
-        requests_.used(in);
-        stage(staged_seeds_, seeds_.span(), seeds);
-        if (!excluded.empty()) stage(staged_excluded_, excluded_.edges(), excluded);
+        const sample_request request{seed_, batch, count(seeds.size()), count(excluded.size())};
+        asked_.begin();
+        put(std::span(&request, 1), 1);
+        put(seeds, seed_room_);
+        put(excluded, excluded_.room());
+        asked_.copy_in(in);
     }
 
     /// Runs all kernels of a batch.
     void draw(cudaStream_t in) {
         constexpr unsigned threads = 256;
-        const number_table table{words_.data(), state_.data()};
+        const number_table table = numbers_.table(state_.data());
         hop_state* const hops = hops_.data();
         const dim3 seed_grid = strided_grid(seed_room_, threads);
-        launch(in, begin_batch<threads>, 1, threads, 0, request_.data(), state_.data(), hops,
-            static_cast<std::uint32_t>(lists_.size()), seed_room_, excluded_.room(), stamps_);
+        launch(in, begin_batch<threads>, 1, threads, 0, request_, table, hops,
+            static_cast<std::uint32_t>(lists_.size()), seed_room_, excluded_.room());
         launch(in, clear_numbers<threads>, strided_grid(static_cast<std::size_t>(graph_.nodes), threads, 1024), threads,
             0, table, graph_.nodes);
-        launch(in, claim_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_.data(), hops, table, graph_.nodes,
-            nodes_.data());
-        launch(in, check_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_.data(), hops, table, graph_.nodes);
-        launch(in, judge_seeds<1, NodeId>, 1, 1, 0, request_.data(), seeds_.data(), hops, state_.data());
-        excluded_.find(in, request_.data(), state_.data());
+        launch(
+            in, claim_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_, hops, table, graph_.nodes, nodes_.data());
+        launch(in, check_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_, hops, table, graph_.nodes);
+        launch(in, judge_seeds<1, NodeId>, 1, 1, 0, request_, seeds_, hops, state_.data());
+        excluded_.find(in, request_, state_.data(), excluded_edges_);
         for (std::uint32_t h = 0; h < lists_.size(); ++h) {
             hop_lists_of& of = lists_[h];
             hop_state* const hop = hops + h;
             const hop_task<NodeId> task{hop_lists_at(h), nodes_.data(), hop, of.offsets.data(), table,
                 {of.ids.data(), of.targets.data(), of.relations.data(), of.edge_ids.data()}};
             prefix_sums(in, {&hop->targets}, room_[h].targets, drawn_count<NodeId>{task}, of.offsets.data(),
-                sums_.data(), then_edges{state_.data(), hop, request_.data(), room_[h].edges, h});
+                sums_.data(), then_edges{state_.data(), hop, request_, room_[h].edges, h});
             unsigned copied = 0;
             for (unsigned which = 0; which < (task.lists.split ? 2U : 1U); ++which)
                 if (fanout(h, which) == all_neighbors)
@@ -168,7 +166,7 @@ public:
                     in, copy_lists<NodeId>, strided_grid(room_[h].edges, draw_threads), draw_threads, 0, task, copied);
             prefix_sums(in, {&hop->edges}, room_[h].edges,
                 first_of_node<NodeId>{of.ids.data(), of.numbers.data(), table, hop}, ranks_.data(), sums_.data(),
-                then_nodes{state_.data(), hop, request_.data(), room_[h + 1].known, h, settings_});
+                then_nodes{state_.data(), hop, request_, room_[h + 1].known, h, settings_});
             launch(in, number_nodes<threads, NodeId>, strided_grid(room_[h].edges, threads), threads, 0, of.ids.data(),
                 ranks_.data(), table, hop, of.numbers.data(), nodes_.data());
         }
@@ -297,23 +295,22 @@ private:
         }
     }
 
+    node_numbers& numbers_;
     graph_view<NodeId> graph_;
     neighbor_options options_;
     std::uint64_t seed_;
     std::uint32_t seed_room_;
     draws settings_;
-    std::uint32_t stamps_;
     std::uint64_t most_shared_;  ///< maximum shared memory of a table of draws [bytes]
     std::vector<hop_room> room_; ///< [hops + 1]
-    device_buffer<unsigned long long> words_;
     device_buffer<batch_state> state_;
-    device_buffer<sample_request> request_;
     device_buffer<hop_state> hops_;
-    device_buffer<NodeId> seeds_, nodes_;
-    pinned_ring<sample_request> requests_;
-    pinned_ring<NodeId> staged_seeds_;
+    device_buffer<NodeId> nodes_;
     excluded_edges<NodeId> excluded_;
-    pinned_ring<excluded_edge<NodeId>> staged_excluded_;
+    transfer_slot asked_; ///< request, seed nodes and excluded edges, at these addresses:
+    sample_request* request_;
+    NodeId* seeds_;
+    excluded_edge<NodeId>* excluded_edges_;
     pinned_buffer<hop_state> looked_at_;
     pinned_buffer<failed_batch> failed_;
     std::vector<hop_lists_of> lists_;
