@@ -183,6 +183,7 @@
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor.hpp>
+#include <gneiss/sample/neighbor_drawer.hpp>
 #include <gneiss/sample/neighbor_options.hpp>
 #include <gneiss/sample/node_batches.hpp>
 #include <gneiss/sample/seed_set.hpp>

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/concepts.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
+#include <gneiss/sample/detail/dense_arrays.hpp>
 #include <gneiss/sample/detail/hop.hpp>
-#include <gneiss/sample/detail/node_numbering.hpp>
+#include <gneiss/sample/detail/sample_writer.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 
@@ -122,7 +122,6 @@ public:
     /// Throws `invalid_argument` for a fan-out without hops or an invalid one.
     dense_sampler(neighbor_options options, std::uint64_t seed) : options_(std::move(options)), seed_(seed) {
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
-        hops_.resize(options_.fanout.size());
     }
 
     [[nodiscard]] const neighbor_options& options() const noexcept { return options_; }
@@ -141,30 +140,22 @@ public:
     template <neighbor_source G, executor E, class Weight = equal_weights>
     void draw(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& executor,
         std::span<const excluded_edge<NodeId>> excluded = {}, const Weight& weight = {}) {
-        detail::number_seeds(numbering_, graph, seeds);
-        starts_.assign(1, 0);
+        sample_.begin(graph, seeds);
         const random_key key = detail::neighbor_key(seed_, batch);
-        for (std::size_t hop = 0; hop < hops_.size(); ++hop) {
-            const std::size_t delta = starts_.back();
-            starts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
+        for (std::size_t hop = 0; hop < options_.fanout.size(); ++hop) {
             const neighbor_direction direction = options_.fanout[hop].direction();
             if (hop == 0 || direction != options_.fanout[hop - 1].direction())
                 excluded_.find(graph, excluded, direction);
-            sampler_.sample(graph, delta, options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor,
-                numbering_, hops_[hop]);
+            sampler_.sample(graph, sample_.first_target(), options_.fanout[hop], key.with(hop), options_, excluded_,
+                weight, executor, sample_.numbering(), sample_.next_hop());
+            sample_.end_hop();
         }
-        starts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
     }
 
     /// Number of bytes that `write` adds to a mini-batch. Throws errc::invalid_argument if no sample was drawn.
     [[nodiscard]] std::size_t bytes_needed() const {
         check_drawn();
-        const std::size_t nodes = starts_.back(), edges = edge_count();
-        const auto bytes = [](std::size_t count, std::size_t width) { return mini_batch::array_bytes(count, width); };
-        return bytes(starts_.size(), 4) + bytes(nodes, sizeof(NodeId)) +
-            bytes(starts_[hops_.size()] + std::size_t{1}, 4) + bytes(edges, sizeof(NodeId)) + bytes(edges, 4) +
-            bytes(options_.relations ? edges : 0, sizeof(relation_id)) +
-            bytes(options_.edge_ids ? edges : 0, sizeof(edge_index));
+        return sample_.bytes_needed(options_.relations, options_.edge_ids);
     }
 
     /// Adds the drawn sample's arrays to a mini-batch, named like the members of `dense_sample`, with relations as
@@ -172,84 +163,27 @@ public:
     template <executor E>
     dense_sample<NodeId> write(mini_batch& to, const E& executor) const {
         check_drawn();
-        const std::size_t hops = hops_.size(), edges = edge_count();
-        const std::uint32_t nodes = starts_.back();
-        if (edges >> 32 != 0) throw error(errc::out_of_range, "a sample has 2^32 edges or more");
-        const auto node_id_offsets = to.add<std::uint32_t>("node_id_offsets", hops + 2);
-        const auto node_ids = to.add<NodeId>("node_ids", nodes);
-        const auto nbr_offsets = to.add<std::uint32_t>("nbr_offsets", starts_[hops] + std::size_t{1});
-        const auto nbrs = to.add<NodeId>("nbrs", edges);
-        const auto repr_map = to.add<std::uint32_t>("repr_map", edges);
-        const auto relations = to.add<relation_id>("edge_relations", options_.relations ? edges : 0);
-        const auto edge_ids = to.add<edge_index>("edge_ids", options_.edge_ids ? edges : 0);
-        // Deltas are numbered from the seeds on and stored in the opposite order, each unchanged.
-        for (std::size_t d = 0; d <= hops; ++d) { // the d-th from the seeds is Δ_{hops − d}
-            const std::uint32_t begin = nodes - starts_[d + 1];
-            node_id_offsets[hops - d] = begin;
-            std::ranges::copy(
-                numbering_.nodes().subspan(starts_[d], starts_[d + 1] - starts_[d]), node_ids.begin() + begin);
-        }
-        node_id_offsets[hops + 1] = nodes;
-        std::size_t first = 0;
-        auto offset = nbr_offsets.begin();
-        for (std::size_t hop = hops; hop-- > 0;) {
-            const auto& from = hops_[hop];
-            for (std::size_t v = 0; v + 1 < from.offsets.size(); ++v)
-                *offset++ = static_cast<std::uint32_t>(first) + from.offsets[v];
-            parallel_for(executor, from.neighbors.size(), 65536, [&](std::size_t begin, std::size_t end) {
-                const auto copy = [&](const auto& source, auto target) {
-                    if (!source.empty())
-                        std::copy(source.begin() + static_cast<std::ptrdiff_t>(begin),
-                            source.begin() + static_cast<std::ptrdiff_t>(end),
-                            target.begin() + static_cast<std::ptrdiff_t>(first + begin));
-                };
-                copy(from.neighbors, nbrs);
-                copy(from.relations, relations);
-                copy(from.edge_ids, edge_ids);
-                stack(std::span<const std::uint32_t>(from.numbers).subspan(begin, end - begin),
-                    repr_map.subspan(first + begin));
-            });
-            first += from.neighbors.size();
-        }
-        *offset = static_cast<std::uint32_t>(first);
+        sample_.write(to, options_.relations, options_.edge_ids, executor);
         return dense_sample<NodeId>::of(to);
     }
 
 private:
     /// Throws unless `draw` ended well.
     void check_drawn() const {
-        if (starts_.size() != hops_.size() + 2)
+        if (sample_.hops() != options_.fanout.size())
             throw error(errc::invalid_argument, "a DENSE sampler writes a sample before it drew one");
-    }
-    [[nodiscard]] std::size_t edge_count() const noexcept {
-        std::size_t edges = 0;
-        for (const auto& hop : hops_) edges += hop.neighbors.size();
-        return edges;
-    }
-
-    /// Maps numbers to rows of the stored deltas: delta d, numbered from starts[d] on, begins at U − starts[d + 1].
-    void stack(std::span<const std::uint32_t> numbers, std::span<std::uint32_t> rows) const noexcept {
-        constexpr std::size_t block = 1024; // a pass per delta, in the nearest cache
-        // numbers are below 2³¹; any vector unit compares them
-        const auto as_signed = [](std::uint32_t number) { return static_cast<std::int32_t>(number); };
-        for (std::size_t count; !numbers.empty(); numbers = numbers.subspan(count), rows = rows.subspan(count)) {
-            count = std::min(block, numbers.size());
-            for (std::size_t e = 0; e < count; ++e) rows[e] = numbers[e] + (starts_.back() - starts_[1]);
-            for (std::size_t d = 1; d + 1 < starts_.size(); ++d) {
-                const std::int32_t start = as_signed(starts_[d]);
-                const std::uint32_t shift = starts_[d + 1] - starts_[d - 1];
-                for (std::size_t e = 0; e < count; ++e) rows[e] -= as_signed(numbers[e]) >= start ? shift : 0U;
-            }
-        }
     }
 
     neighbor_options options_;
     std::uint64_t seed_;
-    detail::node_numbering<NodeId> numbering_;
+    detail::dense_arrays<NodeId> sample_;
     detail::hop_sampler<NodeId> sampler_;
     detail::excluded_positions<NodeId> excluded_;
-    std::vector<detail::hop_edges<NodeId>> hops_;
-    std::vector<std::uint32_t> starts_; // first number of each delta from the seeds on, then the count
 };
+
+/// Builds a `dense_sample` from the choices of a user-defined sampler, as `neighbor_sample_writer` does a
+/// `neighbor_sample`; but nodes() are those that appeared last, at first the seeds: each node lists its neighbors once.
+template <node_id_type NodeId = node_id>
+class dense_sample_writer : public detail::sample_writer<NodeId, detail::dense_arrays<NodeId>, dense_sample<NodeId>> {};
 
 } // namespace gneiss

@@ -10,7 +10,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/concepts.hpp>
 #include <gneiss/core/types.hpp>
-#include <gneiss/sample/detail/hop.hpp>
+#include <gneiss/sample/detail/hop_draw.hpp>
 #include <gneiss/sample/detail/node_numbering.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 

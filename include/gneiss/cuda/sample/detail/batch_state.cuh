@@ -10,7 +10,7 @@
 #include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/sample/batch.cuh>
-#include <gneiss/sample/detail/hop.hpp>
+#include <gneiss/sample/detail/hop_draw.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 
 namespace gneiss::cuda::detail {

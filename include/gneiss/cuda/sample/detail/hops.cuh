@@ -27,7 +27,7 @@
 #include <gneiss/cuda/sample/graph.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/sample/node_numbers.cuh>
-#include <gneiss/sample/detail/hop.hpp>
+#include <gneiss/sample/detail/hop_draw.hpp>
 
 namespace gneiss::cuda::detail {
 
