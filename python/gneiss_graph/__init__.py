@@ -17,10 +17,12 @@ from ._errors import Corrupt, Error, NotFinite, NotFound, OverBudget
 from ._features import Features, GatherStatistics
 from ._run import Run, train
 from ._sample import Layer, Sample, Sampler, samples_xxh3
+from ._staging import stage
 
 
 __all__ = ["Corrupt", "Dataset", "Error", "Features", "GatherStatistics", "Layer", "NotFinite", "NotFound", "OverBudget",
-           "Run", "Sample", "Sampler", "SparseFeatures", "get", "import_edges", "import_nodes", "samples_xxh3", "train"]
+           "Run", "Sample", "Sampler", "SparseFeatures", "get", "import_edges", "import_nodes", "samples_xxh3", "stage",
+           "train"]
 
 
 def __getattr__(name):

@@ -19,9 +19,11 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 
 from . import _core
 from ._errors import Error, OverBudget
+from ._staging import source_of, stage
 
 __all__ = ["BatchWorker", "Cluster", "ComputeWorker", "check"]
 
@@ -57,12 +59,14 @@ class _Worker:
         """Returns the process's id and its host."""
         return os.getpid(), socket.gethostname()
 
-    def open(self, version, config, threads, dataset, run, *more):
+    def open(self, version, config, threads, dataset, run, source, *more):
         """Opens the dataset by the text of a config.toml, which has to be that of the driver, by its checksum and the
-        number of the run."""
+        number of the run. source: (URL, path) of a dataset that is staged where it is absent; None: of no other."""
         if version != _core.version:
             raise Error(f"has version {_core.version} of gneiss-graph, and the driver {version}: install the same on "
                         "every machine")
+        if source is not None and not os.path.exists(source[1]):
+            stage(source[0], to=source[1])
         with os.fdopen(os.memfd_create("config.toml"), "w", encoding="utf-8") as file: # a full disk does not matter
             file.write(config)
             file.flush()
@@ -189,7 +193,9 @@ class Cluster:
                  "to do, and are not started")
         processes = len(self._batch) + len(self._compute)
         self._threads = threads or (1 if address else max(1, len(os.sched_getaffinity(0)) // processes))
-        self._opening = (_core.version, config, self._threads, dataset, run)
+        path = os.path.abspath(tomllib.loads(config)["dataset"])
+        source = source_of(path)
+        self._opening = (_core.version, config, self._threads, dataset, run, source and (source, path))
         self._say, self._warn = say, warn
         self._batch_memory = (graph_bytes, feature_bytes)
         self._lock = threading.Lock()

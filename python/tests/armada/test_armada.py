@@ -12,6 +12,9 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+import fsspec # pylint: disable=wrong-import-position
+
+import gneiss_graph as gn # pylint: disable=wrong-import-position
 from support import Case, program # pylint: disable=wrong-import-position
 
 FLAGS = {"epochs": 3, "fanout": "5,5", "batch": 8, "early_stop": 0, "seed": 3, "memory": "256MiB", "batch_workers": 3,
@@ -168,6 +171,58 @@ armada.Cluster.__init__ = init
         finally:
             (self.at / "classes").rename(self.at / "replaced")
             (self.at / "kept").rename(self.at / "classes")
+
+    def test_a_dataset_from_elsewhere_is_staged_by_the_driver_and_by_workers(self):
+        expected = self.train()
+        copy = self.at / "staged"
+        gn.stage((self.at / "classes").as_uri(), to=copy)
+        # As on another machine: workers find nothing at the path.
+        main = 'if __name__ == "__main__":\n'
+        away = """
+start = armada.Cluster._start
+def start_elsewhere(self):
+    import shutil
+    shutil.rmtree(flags["dataset"])
+    start(self)
+armada.Cluster._start = start_elsewhere
+"""
+        text = TRAIN.replace(main, main + textwrap.indent(away, "    "))
+        flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(copy), "out": str(self.at / "run"), "local": "2x1"}
+        found = json.loads(self.run_python(text, "null", json.dumps(flags)).stdout)
+        for key in ("hash", "losses", "test"):
+            self.assertEqual(found[key], expected[key])
+
+    def test_staging_copies_once_checks_and_replaces_what_has_changed(self):
+        files, copy = fsspec.filesystem("memory"), self.at / "of-memory"
+        files.put(str(self.at / "classes"), "/bucket/classes", recursive=True)
+        url = "memory://bucket/classes"
+        with gn.stage(url, to=copy) as staged:
+            self.assertEqual(staged.path, str(copy))
+            self.assertEqual(staged.nodes, gn.Dataset(self.at / "classes").nodes)
+        inode = (copy / "manifest.json").stat().st_ino
+        gn.stage(url, to=copy).close()
+        self.assertEqual((copy / "manifest.json").stat().st_ino, inode) # the copy is opened
+        name = next(name for name in files.ls("/bucket/classes", detail=False) if name.endswith("features.npy"))
+        raw = bytearray(files.cat_file(name))
+        raw[len(raw) // 2] ^= 1
+        files.pipe_file(name, bytes(raw))
+        with self.assertRaisesRegex(gn.Corrupt, "features"):
+            gn.stage(url, to=self.at / "flipped")
+        self.assertFalse((self.at / "flipped").exists())
+        manifest = files.cat_file("/bucket/classes/manifest.json")
+        files.pipe_file("/bucket/classes/manifest.json", manifest.replace(b'"seed"', b'"sead"'))
+        with self.assertRaises(gn.Error):
+            gn.stage(url, to=copy) # the copy that is there stays
+        self.assertEqual((copy / "manifest.json").stat().st_ino, inode)
+        with self.assertRaisesRegex(gn.NotFound, "memory://bucket/none: there is no dataset"):
+            gn.stage("memory://bucket/none", to=copy)
+        with self.assertRaisesRegex(gn.Error, "nowhere"):
+            gn.stage("nowhere://bucket", to=copy)
+        (self.at / "mine").mkdir()
+        (self.at / "mine" / "thesis.txt").write_text("words")
+        with self.assertRaisesRegex(gn.Error, "mine: exists and is not a dataset"):
+            gn.stage((self.at / "classes").as_uri(), to=self.at / "mine")
+        self.assertEqual(sorted(path.name for path in (self.at / "mine").iterdir()), ["thesis.txt"])
 
     def test_wrong_frames_are_refused_by_the_worker_that_reads_them(self):
         for change, error in (
