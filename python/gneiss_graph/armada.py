@@ -622,6 +622,7 @@ class _Session:
         self._environment({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token(), "RAY_USAGE_STATS_ENABLED": "0",
                            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"})
         ray = self._import()
+        _check_disk(self.store)
         self._folder = tempfile.mkdtemp(prefix="gneiss-armada-", dir=_short_folder())
         before = _children()
         try:
@@ -742,6 +743,16 @@ def _short_folder():
     """Returns a folder whose name leaves room for the sockets below it, of at most 107 bytes."""
     folder = tempfile.gettempdir()
     return folder if len(folder) < 24 else "/tmp"
+
+
+def _check_disk(store):
+    """Raises OverBudget unless one of the places where Ray puts its object store has room for it: Ray only maps its
+    memory, and a worker that fills the last page is killed."""
+    free = {where: shutil.disk_usage(where).free for where in ("/dev/shm", _short_folder())}
+    if store > max(free.values()):
+        places = ", ".join(f"{where} has {_bytes(size)}" for where, size in free.items())
+        raise OverBudget(f"Ray's object store of {_bytes(store)} has no room: {places} free; less --memory, or a larger "
+                         "disk by TMPDIR", parts={"Ray's object store": store}, budget=max(free.values()))
 
 
 def _children():

@@ -259,6 +259,13 @@ armada.Cluster._start = start_small
                          r"no room for a step, which needs \S+: parameters, gradients and small objects \S+, 2 frames "
                          r"of a step \S+;")
 
+    def test_disks_without_room_for_the_object_store_end_the_run_before_it_begins(self):
+        full = 'shutil = armada.shutil\n' \
+               'shutil.disk_usage = lambda where: shutil._ntuple_diskusage(1 << 30, 1 << 30, 1 << 20)'
+        self.assertRegex(self.train_wrongly(full),
+                         r"OverBudget: Ray's object store of \d+\.\dMiB has no room: /dev/shm has 1\.0MiB, /\S+ has "
+                         r"1\.0MiB free; less memory, or a larger disk by TMPDIR")
+
     def test_nodes_that_join_and_leave_a_cluster_change_no_bit(self):
         meet = self.at / "meet"
         meet.mkdir()
