@@ -15,11 +15,14 @@ import sys
 import tempfile
 import time
 
+import machines
+
 GRAPHS = ("debian-packages", "coauthor-cs")
 LAYERS = {"SAGE": "sage:64,sage", "GCN": "gcn:64,gcn", "GAT": "gat:64,gat"}
-# A training with a fault of a worker before a step: (role, number of the worker, signal, step), or null.
+# A training with a fault before a step: of a worker, (role, number of the worker, signal, step); of a machine,
+# ("machine", number, what happens to it, step), by whoever waits for the file; or null.
 FAULTY = """
-import json, os, re, signal, sys, threading, time
+import json, os, pathlib, re, signal, sys, threading, time
 import gneiss_graph as gn
 import gneiss_graph._run as run
 import gneiss_graph.armada as armada
@@ -41,7 +44,9 @@ def resume(process):
 def step(self, number, batches):
     seen.setdefault("begin", time.monotonic())
     seen["steps"] += 1
-    if fault and number == fault[3]:
+    if fault and number == fault[3] and fault[0] == "machine":
+        pathlib.Path(sys.argv[3]).touch()
+    elif fault and number == fault[3]:
         process = processes[f"{fault[0]}-{fault[1]}"]
         os.kill(process, signal.Signals[fault[2]])
         if fault[2] == "SIGSTOP":
@@ -58,6 +63,42 @@ if __name__ == "__main__":
     done = gn.train(program="armada", **flags)
     print(json.dumps({"sha256": done.record["weights_sha256"], "seconds": seen["end"] - seen["begin"],
                       "steps": seen["steps"], "warnings": done.warnings}))
+"""
+TCP_TO = """
+import socket, time
+with socket.create_server(("10.77.0.1", 5000)) as server:
+    print("ready", flush=True)
+    peer, _ = server.accept()
+    count, size, room, begin = 0, 0, memoryview(bytearray(1 << 20)), time.monotonic()
+    while size := peer.recv_into(room):
+        count += size
+    print(count / (time.monotonic() - begin))
+"""
+TCP_FROM = """
+import socket
+with socket.create_connection(("10.77.0.1", 5000)) as peer:
+    piece = bytes(1 << 20)
+    for _ in range(512):
+        peer.sendall(piece)
+"""
+# Frames of an actor on machine 2, three of which are asked for at once.
+FRAMES = """
+import sys, time
+import numpy as np
+import ray
+size, count = int(sys.argv[1]), int(sys.argv[2])
+ray.init(address="10.77.0.1:6379", log_to_driver=False, logging_level="CRITICAL")
+class Source:
+    def make(self):
+        return np.ones(size, np.uint8)
+source = ray.remote(Source).options(resources={"machine2": 1}, num_cpus=1).remote()
+asked, begin = [source.make.remote() for _ in range(3)], None
+for i in range(count + 1):
+    ray.get(asked.pop(0))
+    begin = begin or time.monotonic()
+    if i + len(asked) < count:
+        asked.append(source.make.remote())
+print(count * size / (time.monotonic() - begin))
 """
 COMMAND = "import sys\nfrom gneiss_graph._programs import main\nsys.argv[0] = 'gneiss-armada'\nmain()\n"
 
@@ -143,45 +184,138 @@ def names(process, folder):
     return False
 
 
-def faulty(graph, fault, out):
-    """Trains with a fault, and returns hash, seconds from the first to the last step, and warnings."""
-    flags = {"dataset": str(graph), "local": "2x2", "batch_workers": 4, "replicas": 2, "layers": "sage:64,sage",
-             "fanout": "10,10", "batch": 100, "epochs": 24, "early_stop": 0, "seed": 1, "memory": "1GiB", "threads": 1,
-             "no_eval": True, "no_report": True, "out": str(out / "run"), "force": True, "quiet": True}
-    with own_folder() as folder:
-        text = run(sys.executable, "-W", "ignore", "-c", FAULTY, json.dumps(fault), json.dumps(flags),
-                   TMPDIR=str(folder))
-    return {**json.loads(text), "fault": fault}
+def flags_of_faults(graph, out, **more):
+    return {"dataset": str(graph), "local": "2x2", "batch_workers": 4, "replicas": 2, "layers": "sage:64,sage",
+            "fanout": "10,10", "batch": 100, "epochs": 24, "early_stop": 0, "seed": 1, "memory": "1GiB", "threads": 1,
+            "no_eval": True, "no_report": True, "out": str(out / "run"), "force": True, "quiet": True, **more}
 
 
-def faults(_data, out, programs):
-    """Ten trainings with one fault each, next to three without: all with one hash."""
-    log, graph = Log(out / "faults.jsonl"), out / "planted"
+def graph_of_faults(out, programs):
+    graph = out / "planted"
     if not graph.exists():
         run(programs / "gneiss-data", "generate", "planted", "--nodes", 60000, "--edges", 600000, "--classes", 8,
             "--communities", 64, "--mixing", ".2", "--undirected", "--seed", 5, "--task", "node", "--num-features", 32,
             "--train-fraction", ".3", "--partitions", 16, "--out", graph)
+    return graph
+
+
+def faulty(graph, fault, out):
+    """Trains with a fault, and returns hash, seconds from the first to the last step, and warnings."""
+    with own_folder() as folder:
+        text = run(sys.executable, "-W", "ignore", "-c", FAULTY, json.dumps(fault),
+                   json.dumps(flags_of_faults(graph, out)), TMPDIR=str(folder))
+    return {**json.loads(text), "fault": fault}
+
+
+def on_machines(graph, fault, out):
+    """Trains on machines 2 and 3 with a fault of one of them, and returns what `faulty` does."""
+    with machines.cluster(3) as switch:
+        begun = machines.FOLDER / "begun"
+        flags = flags_of_faults(graph, out, address=f"10.77.0.1:{machines.PORT}")
+        driver = switch[1].start(sys.executable, "-W", "ignore", "-c", FAULTY, json.dumps(fault), json.dumps(flags),
+                                 begun)
+        while fault and not begun.exists() and driver.poll() is None:
+            time.sleep(0.01)
+        if fault and fault[2] == "killed":
+            switch[fault[1]].kill()
+        elif fault:
+            switch[fault[1]].cut()
+            time.sleep(10)
+            switch[fault[1]].mend()
+        text, errors = driver.communicate()
+    if driver.returncode != 0:
+        sys.exit(f"error: {fault}: {errors}")
+    return {**json.loads(text.splitlines()[-1]), "fault": fault}
+
+
+def without_head(graph, out):
+    """Kills the head of a cluster while a run trains. Returns the seconds until its error, the error, and the hash of
+    the run that continues it."""
+    with machines.cluster(3) as switch:
+        begun = machines.FOLDER / "begun"
+        flags = flags_of_faults(graph, out, address=f"10.77.0.1:{machines.PORT}")
+        driver = switch[1].start(sys.executable, "-W", "ignore", "-c", FAULTY,
+                                 json.dumps(["machine", 1, "head", 1000]), json.dumps(flags), begun)
+        while not begun.exists() and driver.poll() is None:
+            time.sleep(0.01)
+        killed = time.monotonic()
+        switch[1].kill(but=[driver.pid])
+        errors = driver.communicate()[1]
+        seconds = time.monotonic() - killed
+    with own_folder() as folder:
+        text = run(sys.executable, "-W", "ignore", "-c", FAULTY, "null",
+                   json.dumps(flags_of_faults(graph, out, resume=True, force=None)), TMPDIR=str(folder))
+    return {"seconds": seconds, "error": (errors.splitlines() or [""])[-1], "code": driver.returncode,
+            "sha256": json.loads(text)["sha256"]}
+
+
+def faults(_data, out, programs):
+    """Ten trainings with a fault of a worker, and four with one of a machine, next to three without each: all with one
+    hash. One whose head is killed."""
+    log, graph = Log(out / "faults.jsonl"), graph_of_faults(out, programs)
     clean = [log.measure(f"clean {i}", functools.partial(faulty, graph, None, out)) for i in range(3)]
-    seconds, steps = statistics.median(of["seconds"] for of in clean), clean[0]["steps"]
-    equal = len({of["sha256"] for of in clean}) == 1
-    print(f"{steps} steps, {seconds:.1f} s from the first to the last without a fault "
-          f"({min(of['seconds'] for of in clean):.1f} to {max(of['seconds'] for of in clean):.1f})\n\n"
-          "| fault | worker | before step | seconds added | same SHA-256 |\n|---|---|---|---|---|", flush=True)
+    whole = [log.measure(f"machines {i}", functools.partial(on_machines, graph, None, out)) for i in range(3)]
+    steps, sha256 = clean[0]["steps"], clean[0]["sha256"]
+    equal = len({of["sha256"] for of in clean + whole}) == 1
+    usual = {}
+    for where, of in (("one machine", clean), ("machines", whole)):
+        seconds = [one["seconds"] for one in of]
+        usual[where] = statistics.median(seconds)
+        print(f"{steps} steps, {where}: {usual[where]:.1f} s from the first to the last without a fault "
+              f"({min(seconds):.1f} to {max(seconds):.1f})")
+    print("\n| fault | of | before step | seconds added | same SHA-256 |\n|---|---|---|---|---|", flush=True)
     kinds = [("batch", "SIGKILL"), ("compute", "SIGKILL"), ("batch", "SIGSTOP"), ("compute", "SIGSTOP")]
+    kinds = [kinds[i % len(kinds)] for i in range(10)] + [("machine", "killed"), ("machine", "cut for 10 s")] * 2
     draw, added = random.Random(7), {}
-    for i in range(10):
-        role, name = kinds[i % len(kinds)]
-        fault = role, draw.randrange(2), name, draw.randrange(steps // 10, steps * 9 // 10)
-        done = log.measure(f"fault {i}", functools.partial(faulty, graph, fault, out))
-        same = done["sha256"] == clean[0]["sha256"]
+    for i, (role, name) in enumerate(kinds):
+        first = 2 if role == "machine" else 0
+        fault = role, first + draw.randrange(2), name, draw.randrange(steps // 10, steps * 9 // 10)
+        done = log.measure(f"fault {i}",
+                           functools.partial(on_machines if role == "machine" else faulty, graph, fault, out))
+        same = done["sha256"] == sha256
         equal = equal and same and bool(done["warnings"])
-        added.setdefault(f"{name} of a {role} worker", []).append(done["seconds"] - seconds)
-        print(f"| {name} | {role}-{fault[1]} | {fault[3]} | {done['seconds'] - seconds:.1f} |",
-              "yes" if same else "**no**", "|", flush=True)
+        more = done["seconds"] - usual["machines" if role == "machine" else "one machine"]
+        added.setdefault(f"{name}, a {role if role == 'machine' else role + ' worker'}", []).append(more)
+        print(f"| {name} | {role}-{fault[1]} | {fault[3]} | {more:.1f} |", "yes" if same else "**no**", "|", flush=True)
     print()
     for kind, of in added.items():
         print(f"- {kind}: {min(of):.1f} to {max(of):.1f} s")
-    return equal
+    head = log.measure("head", functools.partial(without_head, graph, out))
+    print(f"- the head is killed: {head['seconds']:.1f} s until the error ({head['error']}), and the continued run has",
+          "the same SHA-256" if head["sha256"] == sha256 else "**another SHA-256**")
+    return equal and head["sha256"] == sha256
+
+
+def link(_data, out, _programs):
+    """Bytes that frames of Ray move over a link of 1 Gbit/s, next to one stream of TCP."""
+    log = Log(out / "link.jsonl")
+
+    def tcp(switch):
+        to = switch[1].start(sys.executable, "-c", TCP_TO)
+        to.stdout.readline()
+        switch[2].start(sys.executable, "-c", TCP_FROM).wait()
+        return float(to.communicate()[0])
+
+    def once():
+        with machines.cluster(2, store=800 << 20) as switch:
+            result = {"tcp": [tcp(switch)]}
+            for size in (16, 128):
+                text, errors = switch[1].start(sys.executable, "-c", FRAMES, size << 20, 1024 // size).communicate()
+                if not text:
+                    sys.exit(f"error: frames of {size} MiB: {errors}")
+                result[str(size)] = float(text)
+            result["tcp"].append(tcp(switch))
+        return result
+    runs = [log.measure(str(i), once) for i in range(3)]
+    print("| | Gbit/s | of TCP |\n|---|---|---|")
+    stream = statistics.median(speed for of in runs for speed in of["tcp"])
+    print(f"| one TCP stream | {stream * 8e-9:.3f} | |")
+    shares = {}
+    for size in ("16", "128"):
+        speeds = [of[size] for of in runs]
+        shares[size] = statistics.median(of[size] / statistics.mean(of["tcp"]) for of in runs)
+        print(f"| frames of {size} MiB | {statistics.median(speeds) * 8e-9:.3f} | {shares[size]:.3f} |")
+    return shares["16"] >= 0.80 and shares["128"] >= 0.90
 
 
 def hashes(data, out, programs):
@@ -205,12 +339,14 @@ def hashes(data, out, programs):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=["hashes", "faults"])
+    parser.add_argument("name", choices=["hashes", "faults", "link"])
     parser.add_argument("--data", type=pathlib.Path, default="data", help="directory with the graphs of the guides")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--programs", type=pathlib.Path, required=True)
     flags = parser.parse_args()
     flags.out.mkdir(parents=True, exist_ok=True)
+    if flags.name in ("faults", "link"):
+        machines.enter()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         sys.exit(0 if globals()[flags.name](flags.data, flags.out, flags.programs) else 1)

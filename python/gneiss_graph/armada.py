@@ -15,6 +15,7 @@ import shutil
 import signal
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -36,6 +37,7 @@ DUPLICATE_SECONDS = 1 # least deadline before another batch worker makes the sam
 REPLACE_SECONDS = 5   # least deadline before a worker is ended, and replaced
 LATE_SECONDS = 60     # a batch worker that is late for longer is replaced
 BYTES_A_SECOND = 50 << 20 # of parameters, in deadlines
+HEAD_SECONDS = 8      # a head that refuses connections for longer is gone
 
 
 def check():
@@ -549,7 +551,9 @@ class Cluster:
             try:
                 self._opened(slot)
             except self._session.Gone as gone:
-                raise Error(f"{slot.name} died before it had opened the dataset: {_first_line(gone)}") from None
+                if self._begun is None:
+                    raise Error(f"{slot.name} died before it had opened the dataset: {_first_line(gone)}") from None
+                self._replace(slot, "died before it had opened the dataset") # with its machine, perhaps
 
     def _opened(self, slot):
         slot.process, slot.host = self._get(slot, slot.found, "starting")
@@ -567,7 +571,8 @@ class _Session:
     def __init__(self, address, processes, least, threads, object_store):
         self._least = least # processes that have to have room
         self._ready, self._leave = threading.Event(), threading.Event()
-        self._failure = None
+        self._failure = self._mourner = None
+        self._head_seen = self._head_asked = time.monotonic()
         self._started = set()
         self._folder = None
         self._saved = {}
@@ -592,6 +597,7 @@ class _Session:
             self._stop()
             self._ready.set()
             return
+        self._mourner = _start_mourner(self._address)
         self._ready.set()
         self._leave.wait()
         self._stop()
@@ -650,6 +656,8 @@ class _Session:
                         "and --threads ask for less")
 
     def _stop(self):
+        if self._mourner is not None:
+            self._mourner.communicate(b"\n")
         ray = getattr(self, "_ray", None)
         if ray is not None and (self._folder is not None or getattr(self, "_joined", False)):
             ray.shutdown()
@@ -688,11 +696,27 @@ class _Session:
         """Returns `count` of the references that are there, or those after `seconds`: of time in which this process
         ran, too."""
         while True:
+            self._check_head()
             piece = min(seconds, 0.5)
             found = self._ray.wait(references, num_returns=count, timeout=piece, fetch_local=False)[0]
             seconds -= piece
             if len(found) >= count or seconds <= 0:
                 return found
+
+    def _check_head(self):
+        """Raises Error if the head of the cluster is gone: Ray itself waits for a minute, then ends the process."""
+        now = time.monotonic()
+        if not self._address or now < self._head_asked + 1:
+            return
+        self._head_asked = now
+        host, port = self._ray.get_runtime_context().gcs_address.rsplit(":", 1)
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+            self._head_seen = now
+        except OSError as error:
+            if now > self._head_seen + HEAD_SECONDS:
+                raise Error(f"the head of the Ray cluster at {host}:{port} does not answer ({error.strerror or error}): "
+                            "start the cluster again, and --resume continues from the last checkpoint") from None
 
     def get(self, reference, where):
         """Returns a value that is there. Raises `Gone` for a dead actor or a lost object, or what the actor raised,
@@ -718,6 +742,16 @@ class _Session:
         """Ends the connection and, if it is this session's, the cluster."""
         self._leave.set()
         self._thread.join()
+
+
+def _start_mourner(address):
+    """Starts a process that prints an error when this one ends without a line to it: Ray ends a driver whose machine
+    leaves the cluster, without a word."""
+    where = f"the Ray cluster at {address}" if address else "its Ray cluster"
+    text = (f"error: gneiss-armada has ended with its connection to {where}, which is gone, or was killed: --resume "
+            "continues from the last checkpoint")
+    return subprocess.Popen(["/bin/sh", "-c", 'read -r line || echo "$0" >&2', text], stdin=subprocess.PIPE,
+                            start_new_session=True)
 
 
 def _gone(failures):

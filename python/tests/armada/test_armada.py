@@ -327,6 +327,52 @@ if __name__ == "__main__":
         self.assertRegex(warnings, r"room for 3 of 4 processes: 1 batch workers join once there is more")
         self.assertRegex(warnings, r"batch-2 on \S+ (died|has not answered)")
 
+    def train_on_a_cluster_whose_head_ends(self, how):
+        """Trains, and calls a function of the head's node at step 5. Returns how the driver ended, and its errors."""
+        text = f"""
+import json, os, pathlib, shutil, subprocess, sys, time
+temporary = os.environ["TMPDIR"]
+os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="a" * 64, RAY_USAGE_STATS_ENABLED="0", RAY_TMPDIR=temporary)
+os.mkdir(temporary + "/ray")
+import ray
+from ray.cluster_utils import Cluster
+if __name__ == "__main__":
+    cluster = Cluster(initialize_head=True, head_node_args={{"num_cpus": 3, "temp_dir": temporary + "/r",
+                      "object_store_memory": 100 << 20, "include_dashboard": False}})
+    flags = json.dumps({{**json.loads(sys.argv[3]), "address": cluster.address}})
+    driver = subprocess.Popen([sys.executable, sys.argv[1], "null", flags], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE)
+    while driver.poll() is None and not os.path.exists(sys.argv[2]):
+        time.sleep(0.05)
+    cluster.head_node.{how}
+    errors = driver.communicate()[1].decode()
+    print(json.dumps([driver.returncode, errors]))
+    cluster.shutdown()
+    shutil.rmtree(temporary + "/ray")
+    shutil.rmtree(temporary + "/r")
+"""
+        other, begun = self.at / "headless.py", self.at / "begun"
+        begun.unlink(missing_ok=True)
+        other.write_text(TRAIN.replace("    if fault and number == fault[2]:\n", f"""
+    armada.HEAD_SECONDS = 1
+    if number == 5:
+        open({str(begun)!r}, "w").close()
+    if fault and number == fault[2]:
+"""))
+        flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "run"),
+                 "threads": 1, "local": "2x1", "epochs": 2000, "eval_every": 0}
+        return json.loads(self.run_python(text, other, begun, json.dumps(flags)).stdout)
+
+    def test_a_head_that_ends_ends_the_run_with_one_error(self):
+        code, errors = self.train_on_a_cluster_whose_head_ends("kill_gcs_server()")
+        self.assertEqual(code, 1, errors)
+        self.assertRegex(errors.splitlines()[-1], r"Error: the head of the Ray cluster at \S+ does not answer \(.+\): "
+                                                  r"start the cluster again, and resume continues")
+        code, errors = self.train_on_a_cluster_whose_head_ends("kill_raylet()")
+        self.assertNotEqual(code, 0, errors)
+        self.assertRegex(errors.splitlines()[-1], r"^error: gneiss-armada has ended with its connection to the Ray "
+                                                  r"cluster at \S+, which is gone, or was killed: --resume continues")
+
     def test_a_cluster_that_runs_takes_the_holder_of_its_token_alone(self):
         text = """
 import json, os, subprocess, sys
