@@ -9,6 +9,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/cuda/core/device.cuh>
 #include <gneiss/cuda/core/error.cuh>
+#include <gneiss/cuda/core/recorder.cuh>
 #include <gneiss/cuda/device_api.cuh>
 
 namespace gneiss::cuda {
@@ -44,10 +45,10 @@ inline void allow_shared_memory(const void* kernel, std::size_t bytes) {
 /// Arguments are converted to the kernel's parameters and copied before this returns; pointers must stay valid until
 /// the stream has passed the kernel. More than 48 KiB of shared memory is opted in to. An empty grid starts nothing;
 /// more than 65,535 blocks in y or z are refused by errc::out_of_range, as is more shared memory than a block can have.
-/// Asynchronous; allocates nothing, so it can be captured in a graph: then capacities are arguments, and values that
-/// change per step (counts, seed, learning rate) are read through device pointers.
-/// Throws `device_error` if the launch is refused. Under the emulator the kernel runs when the stream is waited for, or
-/// at once in the null stream, and its errors are thrown there.
+/// A `recorder` gets all of it. Asynchronous; allocates nothing, so it can be captured in a graph: then capacities are
+/// arguments, and values that change per step (counts, seed, learning rate) are read through device pointers. Throws
+/// `device_error` if the launch is refused. Under the emulator the kernel runs when the stream is waited for, or at
+/// once in the null stream, and its errors are thrown there.
 template <class... Parameters, class... Arguments>
 void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
     Arguments&&... arguments) {
@@ -61,6 +62,17 @@ void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 
     const void* function = reinterpret_cast<const void*>(kernel);
     detail::allow_shared_memory(function, shared_bytes);
     std::tuple<Parameters...> values{static_cast<Parameters>(std::forward<Arguments>(arguments))...};
+    detail::call_counter::of_process().add(device_call::launch, 0, [&] {
+        cudaFuncAttributes of{};
+        check(cudaFuncGetAttributes(&of, function), "attributes of a kernel");
+        recorded_call call{.kernel = function,
+            .grid = {grid.x, grid.y, grid.z},
+            .block = {block.x, block.y, block.z},
+            .static_bytes = of.sharedSizeBytes,
+            .dynamic_bytes = shared_bytes};
+        std::apply([&](const auto&... value) { (detail::call_counter::append(call.arguments, value), ...); }, values);
+        return call;
+    });
 #if defined(GNEISS_SIMT)
     check(simt::accepts(function, shared_bytes), "launch");
     simt::launch(stream, grid, block, shared_bytes, [kernel, values] { std::apply(kernel, values); });

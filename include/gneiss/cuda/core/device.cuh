@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <gneiss/cuda/core/error.cuh>
+#include <gneiss/cuda/core/recorder.cuh>
 
 namespace gneiss::cuda {
 
@@ -82,6 +83,9 @@ inline void use_device(int device) { check(cudaSetDevice(device), "choosing a GP
 }
 
 /// Waits for all work of this device. Throws `device_error`, also for errors of earlier kernels.
-inline void synchronize_device() { check(cudaDeviceSynchronize(), "waiting for the GPU"); }
+inline void synchronize_device() {
+    detail::note(device_call::wait);
+    check(cudaDeviceSynchronize(), "waiting for the GPU");
+}
 
 } // namespace gneiss::cuda

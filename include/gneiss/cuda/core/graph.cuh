@@ -47,7 +47,10 @@ public:
     }
 
     /// Launches the whole step in `in`.
-    void launch(cudaStream_t in) const { check(cudaGraphLaunch(graph_, in), "launching a graph"); }
+    void launch(cudaStream_t in) const {
+        detail::note(device_call::replay, 0, graph_);
+        check(cudaGraphLaunch(graph_, in), "launching a graph");
+    }
     /// Number of kernels, copies and similar.
     [[nodiscard]] std::size_t nodes() const noexcept { return nodes_; }
 

@@ -11,6 +11,7 @@
 
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/cuda/core/device.cuh>
+#include <gneiss/cuda/core/recorder.cuh>
 
 namespace gneiss::cuda {
 
@@ -35,6 +36,7 @@ inline void check_allocated(cudaError_t result, memory_kind kind, const std::str
 [[nodiscard]] inline void* allocate(memory_kind kind, const std::string& name, std::uint64_t bytes) {
     if (bytes == 0) return nullptr;
     void* pointer = nullptr;
+    note(device_call::allocation, bytes);
     check_allocated(kind == memory_kind::device ? cudaMalloc(&pointer, bytes)
                                                 : cudaHostAlloc(&pointer, bytes, cudaHostAllocDefault),
         kind, name, bytes);
@@ -67,6 +69,7 @@ public:
     /// Waits for the device if necessary: work that uses the memory completes before it is freed.
     ~buffer() {
         if (data_ == nullptr) return;
+        note(device_call::wait);
         if constexpr (Kind == memory_kind::device)
             static_cast<void>(cudaFree(data_));
         else
@@ -113,6 +116,7 @@ void copy_async(std::span<T> to, std::span<const std::type_identity_t<T>> from, 
         throw error(
             errc::out_of_range, "copies " + std::to_string(from.size()) + " elements to " + std::to_string(to.size()));
     if (from.empty()) return;
+    detail::note(device_call::copy, from.size_bytes(), to.data(), from.data());
     check(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), cudaMemcpyDefault, in), "copying");
 }
 
@@ -120,7 +124,9 @@ void copy_async(std::span<T> to, std::span<const std::type_identity_t<T>> from, 
 template <class T>
     requires std::is_trivially_copyable_v<T>
 void fill_bytes_async(std::span<T> to, unsigned char value, cudaStream_t in) {
-    if (!to.empty()) check(cudaMemsetAsync(to.data(), value, to.size_bytes(), in), "filling");
+    if (to.empty()) return;
+    detail::note(device_call::fill, to.size_bytes(), to.data());
+    check(cudaMemsetAsync(to.data(), value, to.size_bytes(), in), "filling");
 }
 
 } // namespace gneiss::cuda

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <gneiss/cuda/core/error.cuh>
+#include <gneiss/cuda/core/recorder.cuh>
 
 namespace gneiss::cuda {
 
@@ -33,7 +34,10 @@ public:
     /// Records the point after all current work of `in`.
     void record(cudaStream_t in) { check(cudaEventRecord(event_, in), "recording an event"); }
     /// Waits on the host; the thread sleeps, so that samplers and gathers have its core.
-    void synchronize() const { check(cudaEventSynchronize(event_), "waiting for an event"); }
+    void synchronize() const {
+        detail::note(device_call::wait);
+        check(cudaEventSynchronize(event_), "waiting for an event");
+    }
     /// True if the device has passed the event.
     [[nodiscard]] bool passed() const {
         const cudaError_t result = cudaEventQuery(event_);
@@ -74,7 +78,10 @@ public:
     } ///< for `launch` and the copies NOLINT(google-explicit-constructor)
 
     /// Waits on the host for all work. Throws `device_error`, also for errors of kernels.
-    void synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
+    void synchronize() const {
+        detail::note(device_call::wait);
+        check(cudaStreamSynchronize(stream_), "waiting for a stream");
+    }
     /// True if all work of the stream is done.
     [[nodiscard]] bool idle() const {
         const cudaError_t result = cudaStreamQuery(stream_);

@@ -38,6 +38,7 @@ public:
         const auto size = static_cast<std::uint64_t>(bytes);
         memory_charge charge = budget_.charge({name_, size, memory_kind::device});
         void* data = nullptr;
+        detail::note(device_call::allocation, size);
         detail::check_allocated(cudaMallocAsync(&data, size, in_.get()), memory_kind::device, name_, size);
         taken_.emplace(static_cast<char*>(data), std::move(charge));
         return static_cast<char*>(data);

@@ -1,4 +1,5 @@
 #include <gneiss/cuda/core/graph.cuh>
+#include <gneiss/cuda/core/recorder.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/model/step/link_step.cuh>
 #include <gneiss/model/any_link_model.hpp>
@@ -301,6 +302,19 @@ TEST_CASE("simt.model.link_step: a captured step handles batches of other counts
         step.launch(in.get());
         in.synchronize();
         check_against_host(of, batch->host(), "distmult", by);
+    }
+    // Launched one by one, batches of other counts make the same calls.
+    cuda::recorder calls;
+    std::vector<cuda::recorded_call> first;
+    for (const some_batch* batch : {&full, &small}) {
+        placed.put(batch->host());
+        static_cast<void>(calls.take());
+        (*run.step)(in.get(), placed.view(), std::as_const(of.values).view(), of.table(), of.results());
+        const auto made = calls.take();
+        in.synchronize();
+        CHECK(made.size() == step.nodes());
+        if (first.empty()) first = made;
+        CHECK((made == first));
     }
 }
 

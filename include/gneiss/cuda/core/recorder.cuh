@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <gneiss/cuda/device_api.cuh>
+
+namespace gneiss::cuda {
+
+namespace detail {
+struct call_counter;
+}
+
+/// A kind of call.
+enum class device_call : std::uint8_t {
+    launch,     ///< of a kernel
+    replay,     ///< of a recorded step
+    copy,       ///< between or within host and device
+    fill,       ///< of device memory by one byte
+    allocation, ///< of device or pinned memory
+    wait        ///< of the host for the device
+};
+
+/// A call, with what it was given: steps that make equal calls do the same, on other data in the same memory.
+struct recorded_call {
+    device_call what = device_call::launch;          ///< kind
+    const void* kernel = nullptr;                    ///< of a launch
+    std::array<unsigned, 3> grid{}, block{};         ///< of a launch: x, y, z
+    std::size_t static_bytes = 0, dynamic_bytes = 0; ///< shared memory of a block of a launch
+    std::uint64_t bytes = 0;                         ///< copied, filled or allocated
+    std::vector<std::byte> arguments{};              ///< values of a launch; addresses of a copy or a fill
+
+    friend bool operator==(const recorded_call&, const recorded_call&) = default;
+};
+
+/// Numbers of calls.
+struct device_calls {
+    std::uint64_t launches = 0;     ///< kernels, and recorded steps as one each
+    std::uint64_t copies = 0;       ///< copies
+    std::uint64_t copied_bytes = 0; ///< sum of their bytes
+    std::uint64_t allocations = 0;  ///< of device and pinned memory
+    std::uint64_t waits = 0;        ///< calls of the host that wait for a stream, an event or the device
+
+    friend bool operator==(const device_calls&, const device_calls&) = default;
+};
+/// Returns the calls after `before`.
+[[nodiscard]] constexpr device_calls operator-(const device_calls& now, const device_calls& before) noexcept {
+    return {now.launches - before.launches, now.copies - before.copies, now.copied_bytes - before.copied_bytes,
+        now.allocations - before.allocations, now.waits - before.waits};
+}
+
+/// Keeps the calls that all threads make from its construction on.
+///
+///     recorder calls;
+///     … a step …
+///     const std::vector<recorded_call> made = calls.take();
+///
+/// Records what `launch`, copies, fills, allocations, and waits of this library are given; not what CUDA's own
+/// libraries do. One at a time. Thread-safe.
+class recorder {
+public:
+    recorder();
+    recorder(const recorder&) = delete;
+    recorder& operator=(const recorder&) = delete;
+    ~recorder();
+
+    /// Returns the calls since the last take(), in their order.
+    [[nodiscard]] std::vector<recorded_call> take();
+
+private:
+    friend struct detail::call_counter;
+
+    std::vector<recorded_call> calls_;
+};
+
+namespace detail {
+
+/// Counts the calls of this process.
+struct call_counter {
+    std::array<std::atomic<std::uint64_t>, 6> made{}; ///< by kind
+    std::atomic<std::uint64_t> copied{0};             ///< bytes
+    std::atomic<bool> records{false};                 ///< a recorder is there
+    std::mutex lock{};                                ///< of the rest
+    recorder* by = nullptr;                           ///< the recorder
+
+    /// Returns the counter.
+    [[nodiscard]] static call_counter& of_process() {
+        static call_counter one;
+        return one;
+    }
+    /// Returns the numbers so far.
+    [[nodiscard]] device_calls calls() const noexcept {
+        const auto count = [&](device_call of) {
+            return made[static_cast<std::size_t>(of)].load(std::memory_order_relaxed);
+        };
+        return {count(device_call::launch) + count(device_call::replay), count(device_call::copy),
+            copied.load(std::memory_order_relaxed), count(device_call::allocation), count(device_call::wait)};
+    }
+    /// Counts a call. A recorder gets describe(), a `recorded_call`; without one, it is not called.
+    template <class Describe>
+    void add(device_call what, std::uint64_t bytes, Describe&& describe) {
+        made[static_cast<std::size_t>(what)].fetch_add(1, std::memory_order_relaxed);
+        if (what == device_call::copy) copied.fetch_add(bytes, std::memory_order_relaxed);
+        if (!records.load(std::memory_order_acquire)) return;
+        recorded_call call = describe();
+        call.what = what;
+        call.bytes = bytes;
+        const std::scoped_lock held(lock);
+        if (by != nullptr) by->calls_.push_back(std::move(call));
+    }
+    /// Counts a call between addresses, or of none.
+    template <class... Addresses>
+    void add_between(device_call what, std::uint64_t bytes, const Addresses*... addresses) {
+        add(what, bytes, [&] {
+            recorded_call call;
+            (append(call.arguments, static_cast<const void*>(addresses)), ...);
+            return call;
+        });
+    }
+    /// Appends a value, without what its padding holds if the compiler can clear it.
+    template <class T>
+    static void append(std::vector<std::byte>& to, T value) {
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+        __builtin_clear_padding(&value);
+#endif
+#endif
+        const std::size_t at = to.size();
+        to.resize(at + sizeof(T));
+        std::memcpy(to.data() + at, &value, sizeof(T));
+    }
+};
+
+/// Counts a call, with its addresses.
+template <class... Addresses>
+void note(device_call what, std::uint64_t bytes = 0, const Addresses*... addresses) {
+    call_counter::of_process().add_between(what, bytes, addresses...);
+}
+
+} // namespace detail
+
+/// Returns the calls of this process so far.
+[[nodiscard]] inline device_calls calls_so_far() noexcept { return detail::call_counter::of_process().calls(); }
+
+inline recorder::recorder() {
+    detail::call_counter& all = detail::call_counter::of_process();
+    const std::scoped_lock held(all.lock);
+    all.by = this;
+    all.records.store(true, std::memory_order_release);
+}
+inline recorder::~recorder() {
+    detail::call_counter& all = detail::call_counter::of_process();
+    const std::scoped_lock held(all.lock);
+    all.records.store(false, std::memory_order_release);
+    all.by = nullptr;
+}
+inline std::vector<recorded_call> recorder::take() {
+    const std::scoped_lock held(detail::call_counter::of_process().lock);
+    return std::exchange(calls_, {});
+}
+
+} // namespace gneiss::cuda
