@@ -8,6 +8,8 @@
 // Lines of SOURCE state required PTX: "// ptx KERNEL: INSTRUCTION", or "// ptx sm_90a KERNEL: INSTRUCTION" for one
 // architecture. Every kernel whose name matches the regular expression KERNEL must contain it, and at least one must
 // match. Local memory and spills fail. A line "// only KERNEL" excludes the kernels of others that SOURCE instantiates.
+// "// shared KERNEL: BYTES" is the most dynamic shared memory that a block is launched with, for the occupancy; the
+// tests on the emulator compare it with what `launch` records.
 #include <cuda_runtime_api.h>
 
 #include <cuda_occupancy.h>
@@ -33,7 +35,7 @@ namespace {
 
 struct kernel {
     std::string name{}, ptx{};
-    int registers = 0, shared = 0, stack = 0, spills = 0, threads = 0;
+    int registers = 0, shared = 0, dynamic = 0, stack = 0, spills = 0, threads = 0;
 };
 
 std::string read(const std::string& path) {
@@ -116,7 +118,7 @@ void read_log(const std::string& log, std::map<std::string, kernel>& kernels) {
     }
 }
 
-/// Returns the number of blocks of `one` that a multiprocessor holds, without dynamic shared memory.
+/// Returns the number of blocks of `one` that a multiprocessor holds.
 int blocks_at_once(const kernel& one, int architecture) {
     cudaOccDeviceProp device;
     device.computeMajor = architecture / 10;
@@ -134,10 +136,12 @@ int blocks_at_once(const kernel& one, int architecture) {
     function.maxThreadsPerBlock = one.threads;
     function.numRegs = one.registers;
     function.sharedSizeBytes = static_cast<std::size_t>(one.shared);
+    function.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
+    function.maxDynamicSharedSizeBytes = device.sharedMemPerBlockOptin - function.sharedSizeBytes;
     const cudaOccDeviceState state;
     cudaOccResult result;
-    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &function, &state, one.threads, 0) !=
-        CUDA_OCC_SUCCESS)
+    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &function, &state, one.threads,
+            static_cast<std::size_t>(one.dynamic)) != CUDA_OCC_SUCCESS)
         return 0;
     return result.activeBlocksPerMultiprocessor;
 }
@@ -157,13 +161,21 @@ int check(const std::string& source, const std::string& architecture, const std:
         std::erase_if(kernels,
             [name = std::regex(ours[1].str())](const auto& one) { return !std::regex_search(one.second.name, name); });
     if (kernels.empty()) fail(source + " has no kernel");
+    static const std::regex dynamic("// shared ([^\n]+): ([0-9]+)");
+    for (std::sregex_iterator i(text.begin(), text.end(), dynamic), end; i != end; ++i) {
+        const std::regex named((*i)[1].str());
+        for (auto& [_, one] : kernels)
+            if (std::regex_search(one.name, named)) one.dynamic = std::stoi((*i)[2]);
+    }
     const int number = std::atoi(architecture.c_str() + architecture.find_first_of("0123456789"));
     std::ofstream to(hashes, std::ios::trunc);
-    std::printf("%-7s regs shared threads occupancy kernel\n", "");
+    std::printf("%-7s regs shared dynamic threads occupancy kernel\n", "");
     for (const auto& [_, one] : kernels) {
         const int warps = one.threads == 0 ? 0 : blocks_at_once(one, number) * ((one.threads + 31) / 32);
-        std::printf("%-7s %4d %6d %7d %8d%% %s\n", architecture.c_str(), one.registers, one.shared, one.threads,
-            warps * 100 / 64, one.name.c_str());
+        std::printf("%-7s %4d %6d %7d %7d %8d%% %s\n", architecture.c_str(), one.registers, one.shared, one.dynamic,
+            one.threads, warps * 100 / 64, one.name.c_str());
+        if (one.dynamic == 0 && one.ptx.find("gneiss_dynamic_shared") != one.ptx.npos)
+            fail(one.name + " has dynamic shared memory, and no line of " + source + " says how much");
         if (one.registers == 0) fail(one.name + " is not in what ptxas said");
         if (one.threads == 0) fail(one.name + " has no __launch_bounds__");
         if (one.stack != 0 || one.spills != 0)

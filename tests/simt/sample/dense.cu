@@ -1,4 +1,5 @@
 // ptx stack_edges<.*>: st.global.wb
+// shared draw_many<.*>: 131072
 #include <gneiss/cuda/sample/dense.cuh>
 #include <gneiss/cuda/sample/detail/stack.cuh>
 

@@ -1,12 +1,16 @@
 #include <gneiss/cuda/sample/neighbor.cuh>
 
 #include <gneiss/cuda/core/graph.cuh>
+#include <gneiss/cuda/core/recorder.cuh>
 
 #include <string>
 #include <utility>
 
 #include <simt/sample/support.hpp>
 #include <simt/support.hpp>
+#if defined(GNEISS_SIMT)
+#include <simt/shared_bytes.hpp>
+#endif
 
 namespace test_simt_sample_neighbor {
 
@@ -134,6 +138,18 @@ TEST_CASE("simt.sample.neighbor: one recorded graph samples any batch") {
         both.sampler.set(both.in, key, seeds);
         step.launch(both.in);
         check(both.in, both.sampler, both.expected(key, seeds));
+    }
+    // Launched one by one, batches of other sizes make the same calls.
+    cuda::recorder calls;
+    std::vector<cuda::recorded_call> first;
+    for (const std::size_t count : {12U, 1U}) {
+        both.sampler.set(both.in, {3, {0, 0, count}}, test::some_nodes(150, count, count));
+        static_cast<void>(calls.take());
+        both.sampler.run(both.in);
+        const auto made = calls.take();
+        CHECK(made.size() == step.nodes());
+        if (first.empty()) first = made;
+        CHECK((made == first));
     }
 }
 
@@ -269,6 +285,18 @@ TEST_CASE("simt.sample.neighbor: invalid options are refused at once") {
 }
 
 #if defined(GNEISS_SIMT)
+TEST_CASE("simt.sample.neighbor: tables of draws have the shared memory that the gate counts") {
+    cuda::recorder calls;
+    for (const char* fanout : {"33", "16000", "17000"}) { // the last one's are not in shared memory
+        const auto host = test::whole_graph<node_id>(300, edges_with_star(300, 0, 20'000, 5));
+        pair_of_samplers both(host, {parse_fanout(fanout)}, {.seeds = 1}, cuda::source_lists::none);
+        both.compare(1, std::vector<node_id>{1});
+    }
+    const std::vector<cuda::recorded_call> made = calls.take();
+    simt::check_shared_bytes(made, "sample/neighbor.cu");
+    simt::check_shared_bytes(made, "sample/dense.cu");
+}
+
 TEST_CASE("simt.sample.neighbor: neighbors are read once per edge, and in whole sectors if lists are taken whole") {
     std::vector<edge> edges; // 24 per node, from anywhere
     random_stream draw(random_key(10, random_domain::user));

@@ -2,6 +2,7 @@
 // ptx draw_few<.*, false>: match.any.sync.b32
 // ptx draw_few<.*>: atom.global.min.u64
 // ptx move_by_digit<.*>: match.any.sync.b32
+// shared draw_many<.*>: 131072
 #include <gneiss/cuda/core/prefix_sums.cuh>
 #include <gneiss/cuda/sample/detail/batch_state.cuh>
 #include <gneiss/cuda/sample/detail/draw.cuh>

@@ -7,6 +7,9 @@
 #include <gneiss/model/loss.hpp>
 
 #include <simt/model/support.hpp>
+#if defined(GNEISS_SIMT)
+#include <simt/shared_bytes.hpp>
+#endif
 
 #include <limits>
 
@@ -210,6 +213,15 @@ TEST_CASE_TEMPLATE("simt.model.link_model: losses and gradients equal a loop ove
 }
 
 #if defined(GNEISS_SIMT)
+TEST_CASE("simt.model.link_model: tiles have the shared memory that the gate counts") {
+    cuda::recorder calls;
+    for (const std::size_t dim : {64U, 128U, 256U}) {
+        check<dot_decoder, float>({1, 1, dim}, side::tail, {cuda::link_loss::softmax, softmax_loss{}}, true);
+        check<dot_decoder, bfloat16>({1, 1, dim}, side::tail, {cuda::link_loss::softmax, softmax_loss{}}, true);
+    }
+    simt::check_shared_bytes(calls.take(), "model/step/link_step.cu");
+}
+
 TEST_CASE("simt.model.link_model: tiles move a row of a negative for each 64 queries, and no scores") {
     const shape of{128, 192, 64};
     const rows<float> nodes(192, of.dim, layout::aligned, 1), table(1, of.dim, layout::aligned, 2);
