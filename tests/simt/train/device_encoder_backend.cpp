@@ -1,3 +1,4 @@
+#include <gneiss/cuda/core/recorder.cuh>
 #include <gneiss/cuda/train/device_encoder_backend.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
 
@@ -147,6 +148,33 @@ TEST_CASE("simt.train.device_encoder_backend: host threads copy a batch once: ro
     const std::uint64_t rows = got.epochs.front().input_nodes * with.dim * sizeof(float);
     CHECK(device->host_bytes() > 0);
     CHECK(device->host_bytes() < rows / 20); // besides the gather, which writes each row once
+}
+
+TEST_CASE(
+    "simt.train.device_encoder_backend: a step waits once for its results, and once for each part of a sample that "
+    "the device drew") {
+    const graph_data data = graph_data::planted(150, 3);
+    set_up with = small();
+    with.rows = false;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 3;
+    for (const bool sample : {false, true}) {
+        std::uint64_t batches = 0;
+        const auto calls_of = [&](std::uint32_t epochs) {
+            with.epochs = epochs;
+            memory_budget budget;
+            const cuda::device_calls before = cuda::calls_so_far();
+            const outcome got = train(data, with, 0, on_device(budget, false, sample));
+            batches = ceil_div(got.epochs.front().examples, std::uint64_t{with.training.batch});
+            return cuda::calls_so_far() - before;
+        };
+        const cuda::device_calls third = calls_of(3) - calls_of(2); // the last epoch of three
+        MESSAGE("batches ", batches, ", launches ", third.launches, ", copies ", third.copies, ", bytes ",
+            third.copied_bytes, ", allocations ", third.allocations, ", waits ", third.waits);
+        CHECK(third.waits == batches * (sample ? 3 : 1) + 2); // two when weights come and go
+        CHECK(third.launches % batches == 0);
+        CHECK(third.allocations == 0);
+    }
 }
 
 TEST_CASE(

@@ -40,9 +40,9 @@ struct transferred {
 ///     slot.done(compute);                               slot.wait(); // then gradients.host is there
 ///
 /// Streams wait for each other by events: the copy for the kernels that last used the slot, the kernels for the copy.
-/// The host waits in begin(), for the slot's last copy, and in wait(). Arrays requested in the same order with the same
-/// capacities have the same addresses each time, so that a step recorded as a graph finds them; ready() and done() are
-/// outside of it.
+/// The host waits for the slot's last copy, in wait(), and in begin() unless it is known to have passed. Arrays
+/// requested in the same order with the same capacities have the same addresses each time, so that a step recorded as a
+/// graph finds them; ready() and done() are outside of it.
 ///
 /// Cost: one copy, and one more after each gap of `gap` bytes or more that capacities leave. Allocates nothing after
 /// the constructor, except the list of such gaps. Errors: `over_budget` for arrays that do not fit; errc::out_of_range
@@ -82,7 +82,7 @@ public:
     [[nodiscard]] std::size_t put_bytes() const noexcept { return put_bytes_; }
     /// Removes the arrays; the host waits until the last copy is done.
     void begin() {
-        copied_.synchronize();
+        wait();
         used_ = put_bytes_ = 0;
         parts_.clear();
     }
@@ -144,8 +144,14 @@ public:
     void ready(stream& compute) const { compute.wait(copied_); }
     /// Marks the slot as in use until the current work of `compute` is done.
     void done(cudaStream_t compute) { used_until_.record(compute); }
-    /// Waits on the host for the last copy.
-    void wait() const { copied_.synchronize(); }
+    /// Waits on the host for the last copy, unless the host knows that it has passed.
+    void wait() {
+        if (!copying_) return;
+        copied_.synchronize();
+        copying_ = false;
+    }
+    /// Precondition: the host has waited for work that came after the last copy.
+    void passed() noexcept { copying_ = false; }
 
 private:
     struct part {
@@ -157,6 +163,7 @@ private:
             copy_async(
                 to.subspan(one.begin, one.end - one.begin), from.subspan(one.begin, one.end - one.begin), copies);
         copied_.record(copies);
+        copying_ = true;
     }
 
     std::string name_;
@@ -165,6 +172,7 @@ private:
     std::size_t used_ = 0, put_bytes_ = 0;
     std::vector<part> parts_; ///< ranges to copy, ascending
     event copied_, used_until_;
+    bool copying_ = false; ///< the last copy may be in progress
 };
 
 } // namespace gneiss::cuda

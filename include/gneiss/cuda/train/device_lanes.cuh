@@ -90,6 +90,8 @@ public:
     void copy_out(std::size_t batch) {
         back_[batch].copy_out(leaving_);
         back_[batch].wait();
+        in_[batch].passed(); // the kernels came after it
+        if (times_[batch].rows) rows_[batch].passed();
         busy_.fetch_add(static_cast<double>(times_[batch].over.milliseconds_since(times_[batch].begun)) / 1000,
             std::memory_order_relaxed);
     }

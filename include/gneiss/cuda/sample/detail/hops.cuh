@@ -116,7 +116,8 @@ public:
     };
     [[nodiscard]] const hop_lists_of& lists(std::size_t hop) const noexcept { return lists_[hop]; }
 
-    /// Copies a batch's key, seeds and excluded edges to the device. Waits while those of the last one are in transit.
+    /// Copies a batch's key, seeds and excluded edges to the device. Waits while those of a batch before are in
+    /// transit.
     void set(stream& in, const batch_key& batch, std::span<const NodeId> seeds,
         std::span<const excluded_edge<NodeId>> excluded) {
         const auto count = [](std::size_t size) {
@@ -186,6 +187,7 @@ public:
         copy_async(failed_.span(), std::span<const failed_batch>(&state_.data()->failed, 1), in);
         fill_bytes_async(std::span(&state_.data()->failed, 1), 0, in);
         in.synchronize();
+        asked_.passed();
         const failed_batch& failed = failed_.data()[0];
         if (failed.what != sample_failure::none)
             throw sample_error(failed.what, failed.batch, failed.hop, failed.needed, room_for(failed));
