@@ -100,7 +100,7 @@ void sums(bench& executor, const oracle& by, const device_layer& layer, std::siz
                         .add("row_bytes", row_bytes)
                         .add("rows", out_rows)
                         .add("edges", layer.counts.edges),
-        {edges * (bytes + (backward ? 8 : 4)) + out_rows * (bytes + 4), 0}, ours, theirs, "cuSPARSE");
+        {edges * (bytes + (backward ? 8 : 4)) + out_rows * (bytes + 4), 0, bytes}, ours, theirs, "cuSPARSE");
 }
 
 /// Bytes forward: a row, an index and a term per head for each edge. Backward: two rows of the gradient, two times
@@ -126,7 +126,7 @@ void attention(bench& executor, const device_layer& layer, std::uint32_t heads, 
                             .add("heads", heads)
                             .add("rows", targets)
                             .add("edges", edges),
-            {bytes, 0}, ms);
+            {bytes, 0, row}, ms);
     };
     report("forward", all * (row + 4 + per_head) + static_cast<double>(targets) * (row + 3 * per_head),
         executor.milliseconds([&](cudaStream_t stream) {
@@ -170,7 +170,7 @@ void gather(bench& executor, std::uint32_t rows, std::uint32_t table_rows, std::
     };
     const double of_rows = static_cast<double>(rows) * static_cast<double>(row_bytes);
     executor.report(record("gather").add("table", "device").add("row_bytes", row_bytes).add("rows", rows),
-        {2 * of_rows + 4.0 * rows, 0}, from(table.data()));
+        {2 * of_rows + 4.0 * rows, 0, static_cast<double>(row_bytes)}, from(table.data()));
     const double copied =
         executor.milliseconds([&](cudaStream_t stream) { cuda::copy_async(table.span(), there.span(), stream); });
     executor.report(record("gather")

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <cuda/model.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/cuda/core/device.cuh>
@@ -30,7 +31,8 @@ using namespace gneiss;
 /// One line of the result: fields in their order, as JSON.
 class record {
 public:
-    explicit record(const std::string& name) { add("case", name); }
+    explicit record(const std::string& name) : name_(name) { add("case", name); }
+    [[nodiscard]] const std::string& name() const { return name_; }
     record& add(const std::string& key, const std::string& value) { return raw(key, '"' + value + '"'); }
     record& add(const std::string& key, const char* value) { return add(key, std::string(value)); }
     record& add(const std::string& key, std::integral auto value) { return raw(key, std::to_string(value)); }
@@ -46,7 +48,7 @@ private:
         text_ += (text_.empty() ? "\"" : ", \"") + key + "\": " + value;
         return *this;
     }
-    std::string text_;
+    std::string name_, text_;
 };
 
 /// Reads [0, size) of `from`, zeros.
@@ -62,6 +64,8 @@ __global__ void __launch_bounds__(Threads) read_all(const uint4* from, std::size
 /// Minimum bytes and operations of a case, the basis of its rating.
 struct work {
     double bytes = 0, operations = 0;
+    double row_bytes = 0, queries = 0; ///< on which the model's expectation depends, see `gpu_model::kernel_case`
+    bool halves = false;               ///< operands are bfloat16
 };
 
 /// Runs cases on the GPU or, at tiny sizes, on the emulator, whose times are meaningless.
@@ -161,12 +165,18 @@ public:
         return std::ranges::any_of(names, [&](const char* name) { return wanted(name); });
     }
 
-    /// Reports a case: `ours` and `theirs` (of the library of that name) in milliseconds.
+    /// Reports a case: `ours` and `theirs` (of the library of that name) in milliseconds; beside its share of the
+    /// limit, the one that the model expects.
     void report(record of, const work& what, double ours, std::optional<double> theirs = {}, const char* library = "") {
         of.add("ms", ours);
         if (what.bytes > 0) of.add("bytes", what.bytes).add("gb_per_s", what.bytes / ours / 1e6);
         if (what.bytes > 0 && copy_bandwidth_ > 0)
             of.add("percent_of_copy", 100 * what.bytes / ours / 1e6 / copy_bandwidth_);
+        const gpu_model::expectation want =
+            gpu_model::expect({of.name(), what.bytes, what.operations, what.row_bytes, what.queries, what.halves},
+                copy_bandwidth_, gpu_model::find_device(cuda::devices().front().name));
+        if (want.share > 0 && want.limit_seconds > 0)
+            of.add("percent_of_limit", 1e5 * want.limit_seconds / ours).add("expected_percent", 100 * want.share);
         if (what.operations > 0) of.add("operations", what.operations).add("tera_per_s", what.operations / ours / 1e9);
         if (theirs) of.add("library", library).add("library_ms", *theirs).add("times_as_fast", *theirs / ours);
         std::fprintf(json_, "%s\n", of.json().c_str());
@@ -201,5 +211,6 @@ void graph_layers(bench& executor, const oracle& by);
 void products(bench& executor, const oracle& by);
 void training(bench& executor);
 void sampling(bench& executor);
+void primitives(bench& executor);
 
 } // namespace gpu_bench

@@ -32,7 +32,7 @@ void linear_layer(bench& executor, const oracle& by, std::uint32_t rows, std::ui
                             .add("rows", rows)
                             .add("k", k)
                             .add("n", n),
-            {bytes, operations}, ours, theirs, "cuBLASLt");
+            {bytes, operations, 0, 0, std::is_same_v<T, bfloat16>}, ours, theirs, "cuBLASLt");
     };
     const auto library = [&](auto&&... shape) -> std::optional<double> {
         if (by.products() == nullptr) return {};

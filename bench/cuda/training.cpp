@@ -78,7 +78,9 @@ void link(bench& executor, const char* decoder, cuda::link_path path, std::uint3
                         .add("questions", query_list)
                         .add("negatives", negatives)
                         .add("dim", dim),
-        {rows * static_cast<double>(dim) * 4, 6.0 * query_list * negatives * static_cast<double>(dim)}, ms);
+        {rows * static_cast<double>(dim) * 4, 6.0 * query_list * negatives * static_cast<double>(dim), 0,
+            static_cast<double>(query_list)},
+        ms);
 }
 
 /// Bytes: the scores in and out.

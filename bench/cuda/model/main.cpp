@@ -1,0 +1,6 @@
+// gneiss-gpu-model: prints docs/results/cuda-model.md.
+#include <cstdio>
+
+#include <cuda/model.hpp>
+
+int main() { return std::fputs(gpu_model::page().c_str(), stdout) < 0; }
