@@ -69,6 +69,7 @@ int main(int count, char** arguments) {
         products(executor, by);
         training(executor);
         sampling(executor);
+        primitives(executor);
         return 0;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "error: %s\n", error.what());

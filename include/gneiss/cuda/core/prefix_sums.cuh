@@ -10,7 +10,10 @@
 #include <gneiss/cuda/launch.cuh>
 
 // Prefix sums of a number of integers that only the device knows: sums of tiles, their prefix sums by one block, then
-// those within each tile. No block waits for another, and results do not depend on any order.
+// those within each tile. No block waits for another, and results do not depend on any order. CUB's scans, sorts and
+// selections take their counts from the host, so a recorded step cannot use them, and the emulator cannot run them: the
+// device's own (here and in sample/transpose.cuh) are for counts on the device, Thrust's for counts on the host
+// (cache/belady.cuh). gneiss-gpu-bench times both.
 namespace gneiss::cuda {
 
 /// Number of items, in device memory: each · ⌈*of / per⌉.
