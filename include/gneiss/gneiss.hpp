@@ -53,6 +53,7 @@
 #include <gneiss/dist/assignment.hpp>
 #include <gneiss/dist/cluster_model.hpp>
 #include <gneiss/dist/frame.hpp>
+#include <gneiss/dist/grouped_rows.hpp>
 #include <gneiss/eval/accuracy.hpp>
 #include <gneiss/eval/candidate_sets.hpp>
 #include <gneiss/eval/concepts.hpp>

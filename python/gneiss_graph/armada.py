@@ -85,11 +85,12 @@ class BatchWorker(_Worker):
 
     _make = staticmethod(_core.BatchActor)
 
-    def make(self, number):
-        """Returns [(requests, bytes) read so far, seconds that it took, bytes], and the frame of a batch."""
+    def make(self, group):
+        """Returns [(requests, bytes) read so far, seconds that it took, bytes], the frame of the rows that a group of
+        batches shares, and the frames of the batches."""
         begin = time.monotonic()
-        frame = self._actor.make(number)
-        return (self._actor.read_counts, time.monotonic() - begin, frame.nbytes), frame
+        frames = self._actor.make(group[:5])
+        return (self._actor.read_counts, time.monotonic() - begin, sum(of.nbytes for of in frames)), *frames
 
 
 class ComputeWorker(_Worker):
@@ -110,10 +111,10 @@ class ComputeWorker(_Worker):
         self._generation = generation
         return self._actor.steps if self._begun else -1
 
-    def differentiate(self, generation, step, number, frame):
+    def differentiate(self, generation, step, number, frame, rows):
         """Returns gradients and statistics of a batch of step `step`."""
         self._check(generation, step)
-        return self._actor.differentiate(frame, number)
+        return self._actor.differentiate(frame, rows, number)
 
     def step(self, generation, step, last, *gradients):
         """Makes a step by gradients in the order of replicas."""
@@ -171,25 +172,26 @@ class _Slot:
 
 
 class _Request:
-    """A batch that an actor was asked for."""
+    """A group of batches that an actor was asked for: (worker, epoch, state, pass, index of the first, number)."""
 
-    def __init__(self, slot, number):
+    def __init__(self, slot, group):
         self.slot, self.actor, self.name = slot, slot.actor, slot.name
-        worker, *state = number[:3]
+        self.done = False
+        worker, *state = group[:3]
         self.first = slot.states.get(worker) != state # of a state, whose partitions it loads
         slot.states[worker] = state
-        self.answer, self.frame = slot.actor.make.options(num_returns=2).remote(number)
+        self.answer, self.rows, *self.frames = slot.actor.make.options(num_returns=2 + group[5]).remote(group)
 
 
 class Cluster:
     """Batch and compute workers, as gneiss-armada's loop calls them. One driver; `request` by any thread."""
 
-    def __init__(self, *, local, address, config, dataset, run, batch_workers, replicas, threads, graph_bytes,
-                 feature_bytes, gradient_bytes, memory_bytes, say, warn):
+    def __init__(self, *, local, address, config, dataset, run, batch_workers, replicas, group_batches,
+                 compute_workers, threads, graph_bytes, feature_bytes, gradient_bytes, memory_bytes, say, warn):
         check()
         batch, compute = _core.parse_counts(local) if local else (batch_workers, replicas)
         self._batch = [_Slot("batch", i) for i in range(batch)]
-        self._compute = [_Slot("compute", i) for i in range(min(compute, replicas))]
+        self._compute = [_Slot("compute", i) for i in range(compute_workers)]
         if compute > replicas:
             warn(f"{compute} compute workers for {replicas} replicas: {compute - replicas} of them would have nothing "
                  "to do, and are not started")
@@ -199,11 +201,12 @@ class Cluster:
         source = source_of(path)
         self._opening = (_core.version, config, self._threads, dataset, run, source and (source, path))
         self._say, self._warn = say, warn
-        self._batch_memory = (graph_bytes, feature_bytes)
+        self._batch_options = (graph_bytes, feature_bytes, compute_workers)
         self._lock = threading.Lock()
-        self._frames = {}                  # number: requests of it
+        self._frames = {}                  # group: requests of it
         self._reads = {}                   # by actor
         self.frames = {}                   # made, by actor
+        self.frame_bytes = 0
         self._generation = 0
         self._begun = None                 # the parameters that replicas began with
         self._log = []                     # steps since: (step, numbers)
@@ -214,7 +217,9 @@ class Cluster:
         self.waited = (0.0, 0.0)           # seconds for frames, and for compute workers
         self._deferred = {}                # batches that are requested once there is room for them, a set in order
         self._replicas, self._gradient_bytes = replicas, gradient_bytes
-        self._largest = 0                  # frame so far [bytes]
+        # groups that have to have room: those of a step, or of all workers, until their last batches are used
+        self._least = replicas if group_batches == 1 else max(replicas, batch_workers * compute_workers)
+        self._largest = 0                  # group so far [bytes]
         self._pace = {"first": _Pace(), "batch": _Pace(), "step": _Pace()}
         self._transfer = 3 * gradient_bytes / BYTES_A_SECOND # seconds for parameters with their state
         self._own = not address
@@ -236,19 +241,19 @@ class Cluster:
         self._done = steps
         self._until_done(self._send_begun)
 
-    def request(self, number):
-        """Has a frame made that a later step needs."""
+    def request(self, group):
+        """Has the frames of a group made that a later step needs."""
         with self._lock:
-            if number in self._frames:
+            if group in self._frames:
                 return
             if self._deferred or len(self._frames) >= self._credits():
-                self._deferred[number] = None
+                self._deferred[group] = None
             else:
-                self._submit(number)
+                self._submit(group)
 
-    def step(self, step, numbers):
-        """Makes a step by the batches of these numbers, in the order of replicas. Returns their statistics."""
-        self._log.append((step, numbers))
+    def step(self, step, batches):
+        """Makes a step by batches, (number, group, place there) in the order of replicas. Returns their statistics."""
+        self._log.append((step, batches))
         result = self._until_done(lambda: self._advance(step))
         self._deaths = self._missed = 0
         with self._lock:
@@ -286,13 +291,15 @@ class Cluster:
                 self._once(number, batches)
         return self._results[1] if self._results[0] == step else None
 
-    def _once(self, step, numbers):
+    def _once(self, step, batches):
         asked = time.monotonic()
-        frames = [self._frame(number) for number in numbers]
+        numbers = [number for number, _, _ in batches]
+        made = [self._made(group) for _, group, _ in batches]
         begin = time.monotonic()
         workers = [self._compute[r % len(self._compute)] for r in range(len(numbers))]
-        results = [slot.actor.differentiate.options(num_returns=2).remote(self._generation, step, number, frame)
-                   for slot, number, frame in zip(workers, numbers, frames)]
+        results = [slot.actor.differentiate.options(num_returns=2).remote(self._generation, step, number,
+                                                                          of.frames[place], of.rows)
+                   for slot, (number, _, place), of in zip(workers, batches, made)]
         gradients = [values for values, _ in results]
         steps = [slot.actor.step.remote(self._generation, step, numbers[-1], *gradients) for slot in self._compute]
         self._results = step, self._answers([(slot, of) for slot, (_, of) in zip(workers, results)],
@@ -300,8 +307,9 @@ class Cluster:
         self._answers(list(zip(self._compute, steps)), f"step {step} after {_text(numbers[-1])}")
         self._done = step
         with self._lock:
-            for number in numbers:
-                self._frames.pop(number, None)
+            for _, group, place in batches:
+                if place + 1 == group[5]:
+                    self._frames.pop(group, None)
         took = time.monotonic() - begin
         self._pace["step"].add(took)
         self.waited = self.waited[0] + begin - asked, self.waited[1] + took
@@ -323,37 +331,41 @@ class Cluster:
 
     # Frames.
 
-    def _frame(self, number):
-        """Returns the reference of a frame that is made."""
+    def _made(self, group):
+        """Returns a request whose frames are made."""
         self._look_after_away()
         while True:
             with self._lock:
-                if not self._frames.get(number):
-                    self._submit(number)
-                asked = list(self._frames[number])
+                if not self._frames.get(group):
+                    self._submit(group)
+                asked = list(self._frames[group])
                 others = self._others(asked)
+            if any(of.done for of in asked):
+                return next(of for of in asked if of.done)
             seconds = self._seconds("first" if asked[-1].first else "batch",
                                     DUPLICATE_SECONDS if others else REPLACE_SECONDS)
             done = self._first_of(asked, seconds)
             if done is None:
-                self._miss(number, asked[-1], seconds)
+                self._miss(group, asked[-1], seconds)
                 continue
             try:
-                read, took, size = self._get(done.slot, done.answer, _text(number))
+                read, took, size = self._get(done.slot, done.answer, _text(group))
             except self._session.Gone:
                 with self._lock:
-                    self._frames[number].remove(done)
+                    self._frames[group].remove(done)
                 if done.slot.actor is done.actor:
-                    self._replace(done.slot, f"died at {_text(number)}")
+                    self._replace(done.slot, f"died at {_text(group)}")
                 continue
             with self._lock:
-                self.frames[done.name] = self.frames.get(done.name, 0) + 1
+                done.done = True
+                self.frames[done.name] = self.frames.get(done.name, 0) + group[5]
+                self.frame_bytes += size
                 self._reads[done.name] = read
                 larger, self._largest = size > self._largest, max(size, self._largest)
             if larger:
-                self._check_room(f"{done.slot}, {_text(number)}: ")
+                self._check_room(f"{done.slot}, {_text(group)}: ")
             self._pace["first" if done.first else "batch"].add(took)
-            return done.frame
+            return done
 
     def _first_of(self, asked, seconds):
         """Returns the request that is answered first. None: the worker asked last has made nothing for `seconds`."""
@@ -367,21 +379,21 @@ class Cluster:
             if len(self._session.there([of.answer for of in queue])) == before:
                 return None
 
-    def _submit(self, number):
-        """Asks for a batch: the worker of its logical worker, or the next one that is there and not yet asked."""
-        home = number[0] % len(self._batch)
-        asked = self._frames.setdefault(number, [])
+    def _submit(self, group):
+        """Asks for a group: the worker of its logical worker, or the next one that is there and not yet asked."""
+        home = group[0] % len(self._batch)
+        asked = self._frames.setdefault(group, [])
         slot = min(self._others(asked) or self._batch, key=lambda of: (of.index - home) % len(self._batch))
-        asked.append(_Request(slot, number))
-        self._deferred.pop(number, None)
+        asked.append(_Request(slot, group))
+        self._deferred.pop(group, None)
 
     def _others(self, asked):
         """Returns the batch workers that are there, and have not got these requests."""
         return [slot for slot in self._batch if slot.away is None and slot not in [of.slot for of in asked]]
 
-    def _miss(self, number, request, seconds):
+    def _miss(self, group, request, seconds):
         """Goes on without the answer of a batch worker: others make its batches, too. Without one, it is replaced."""
-        slot, what = request.slot, f"has not answered for {seconds:.3g} s ({_text(number)})"
+        slot, what = request.slot, f"has not answered for {seconds:.3g} s ({_text(group)})"
         self._missed += 1
         with self._lock:
             others = self._others([request])
@@ -395,9 +407,9 @@ class Cluster:
         """Has others make the batches of a worker, until a reference is there."""
         with self._lock:
             slot.away = time.monotonic(), until
-            for number, requests in self._frames.items():
+            for group, requests in self._frames.items():
                 if requests and all(of.slot.away is not None for of in requests):
-                    self._submit(number)
+                    self._submit(group)
 
     def _look_after_away(self):
         """Takes back batch workers that answer again, or have started, and replaces those that have not for long."""
@@ -427,15 +439,15 @@ class Cluster:
         return (64 << 20) + (self._replicas + 6) * self._gradient_bytes
 
     def _credits(self):
-        """Returns the number of frames that are requested at once."""
+        """Returns the number of groups that are requested at once."""
         if self._largest == 0:
             return sys.maxsize
-        return max(self._replicas, int((self._session.store - self._shared()) // self._largest))
+        return max(self._least, int((self._session.store - self._shared()) // self._largest))
 
     def _check_room(self, where=""):
         """Raises OverBudget unless the frames of a step have room."""
         parts = {"parameters, gradients and small objects": self._shared(),
-                 f"{self._replicas} frames of a step": self._replicas * self._largest}
+                 f"{self._least} frames of a step": self._least * self._largest}
         needed = sum(parts.values())
         if needed > self._session.store:
             listed = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items() if size)
@@ -534,7 +546,7 @@ class Cluster:
                        "workers join once there is more")
 
     def _launch(self, slot):
-        kind, more = (BatchWorker, self._batch_memory) if slot.role == "batch" else (ComputeWorker, ())
+        kind, more = (BatchWorker, self._batch_options) if slot.role == "batch" else (ComputeWorker, ())
         slot.lives += 1
         name = f"{slot.role}-{slot.index}" + (f".{slot.lives}" if slot.lives > 1 else "")
         actor = self._session.start(kind, 1 if self._own else self._threads)
@@ -853,7 +865,7 @@ def _end(processes, seconds=5):
 
 def _text(number):
     """Returns a batch as an error names it."""
-    _, epoch, state, turn, index = number
+    _, epoch, state, turn, index = number[:5]
     return f"epoch {epoch}, state {state}, pass {turn}, batch {index}"
 
 

@@ -54,6 +54,13 @@ using statistics_tuple = std::tuple<double, double, std::uint64_t, std::uint64_t
     const auto& [epoch, number] = batch.key;
     return {batch.worker, epoch, number.state, number.pass, number.index};
 }
+/// Worker, epoch, state, pass, index of the first batch, number of batches.
+using group_tuple =
+    std::tuple<std::uint32_t, std::uint64_t, std::uint32_t, std::uint32_t, std::uint64_t, std::uint32_t>;
+[[nodiscard]] group_tuple group_of(const armada::remote_batch& batch) {
+    const auto& [epoch, number] = batch.key;
+    return {batch.worker, epoch, number.state, number.pass, batch.first, batch.members};
+}
 [[nodiscard]] statistics_tuple tuple_of(const gneiss::training_statistics& s) {
     return {
         s.loss, s.penalty, s.examples, s.query_count, s.correct, s.negatives, s.masked, s.sampled_edges, s.input_nodes};
@@ -76,21 +83,31 @@ template <class T>
 
 // Batch actors.
 
-std::unique_ptr<armada::batch_actor> open_batch_actor(
-    const std::string& config, std::uint64_t threads, std::uint64_t graph_bytes, std::uint64_t feature_bytes) {
+std::unique_ptr<armada::batch_actor> open_batch_actor(const std::string& config, std::uint64_t threads,
+    std::uint64_t graph_bytes, std::uint64_t feature_bytes, std::uint32_t compute_workers) {
     refuse_forked_process();
     const nb::gil_scoped_release released;
-    return std::make_unique<armada::batch_actor>(config, threads, armada::worker_memory{graph_bytes, feature_bytes});
+    return std::make_unique<armada::batch_actor>(
+        config, threads, armada::worker_memory{graph_bytes, feature_bytes}, compute_workers);
 }
 
-nb::object make_frame(nb::handle_t<armada::batch_actor> self, const batch_tuple& batch) {
-    auto& actor = nb::cast<armada::batch_actor&>(self);
-    std::span<const std::byte> frame;
+/// Returns the frame of the rows that a group of batches shares, and those of the batches.
+nb::object make_frames(armada::batch_actor& self, const batch_tuple& batch) {
+    std::shared_ptr<const gneiss::group_frames> made;
     {
         const nb::gil_scoped_release released;
-        frame = actor.make(std::get<0>(batch), key_of(batch));
+        made = self.make(std::get<0>(batch), key_of(batch));
     }
-    return view_of(std::span(reinterpret_cast<const std::uint8_t*>(frame.data()), frame.size()), self);
+    auto* const memory = new std::shared_ptr<const gneiss::group_frames>(made);
+    const nb::capsule owner(
+        memory, [](void* p) noexcept { delete static_cast<std::shared_ptr<const gneiss::group_frames>*>(p); });
+    nb::list result;
+    const auto append = [&](std::span<const std::byte> frame) {
+        result.append(view_of(std::span(reinterpret_cast<const std::uint8_t*>(frame.data()), frame.size()), owner));
+    };
+    append(made->rows);
+    for (const std::span<const std::byte> frame : made->frames) append(frame);
+    return result;
 }
 
 // Compute actors.
@@ -107,20 +124,34 @@ void begin(armada::compute_actor& self, std::uint64_t epoch, double plateau, std
     self.begin(epoch, plateau, steps, span_of(values), span_of(state));
 }
 
-nb::object differentiate(armada::compute_actor& self, const bytes_array& frame, const batch_tuple& batch) {
+/// Bytes of an array, copied if it is not aligned as frames are.
+class aligned_bytes {
+public:
+    explicit aligned_bytes(const bytes_array& of) : bytes_(reinterpret_cast<const std::byte*>(of.data()), of.shape(0)) {
+        if (reinterpret_cast<std::uintptr_t>(bytes_.data()) % gneiss::mini_batch::alignment == 0) return;
+        copy_ = gneiss::aligned_buffer<std::byte, gneiss::mini_batch::alignment>(bytes_.size());
+        std::ranges::copy(bytes_, copy_.span().begin());
+        bytes_ = copy_.span();
+    }
+    aligned_bytes(const aligned_bytes&) = delete;
+    aligned_bytes& operator=(const aligned_bytes&) = delete;
+    ~aligned_bytes() = default;
+    [[nodiscard]] std::span<const std::byte> get() const noexcept { return bytes_; }
+
+private:
+    std::span<const std::byte> bytes_;
+    gneiss::aligned_buffer<std::byte, gneiss::mini_batch::alignment> copy_;
+};
+
+nb::object differentiate(
+    armada::compute_actor& self, const bytes_array& frame, const bytes_array& rows, const batch_tuple& batch) {
     auto gradients = std::make_unique<std::vector<float>>();
     gneiss::training_statistics result;
     {
         const nb::gil_scoped_release released;
         gradients->resize(self.gradients());
-        std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(frame.data()), frame.shape(0));
-        gneiss::aligned_buffer<std::byte, gneiss::mini_batch::alignment> aligned;
-        if (reinterpret_cast<std::uintptr_t>(bytes.data()) % gneiss::mini_batch::alignment != 0) {
-            aligned = gneiss::aligned_buffer<std::byte, gneiss::mini_batch::alignment>(bytes.size());
-            std::ranges::copy(bytes, aligned.span().begin());
-            bytes = aligned.span();
-        }
-        result = self.differentiate(bytes, key_of(batch), *gradients);
+        const aligned_bytes of_batch(frame), of_rows(rows);
+        result = self.differentiate(of_batch.get(), of_rows.get(), key_of(batch), *gradients);
     }
     std::vector<float>* const memory = gradients.release();
     const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
@@ -193,6 +224,8 @@ public:
             with["run"] = of.run;
             with["batch_workers"] = of.batch_workers;
             with["replicas"] = of.replicas;
+            with["group_batches"] = of.group_batches;
+            with["compute_workers"] = of.compute_workers;
             with["threads"] = of.threads;
             with["graph_bytes"] = of.graph_bytes;
             with["feature_bytes"] = of.feature_bytes;
@@ -222,13 +255,14 @@ public:
         in_python([&] { self_.attr("begin")(epoch, plateau, steps, copy_of(values), copy_of(state)); });
     }
     void request(const armada::remote_batch& batch) override {
-        in_python([&] { self_.attr("request")(tuple_of(batch)); });
+        in_python([&] { self_.attr("request")(group_of(batch)); });
     }
     std::vector<gneiss::training_statistics> step(
         std::uint64_t step, std::span<const armada::remote_batch> batches) override {
         return in_python([&] {
-            std::vector<batch_tuple> of;
-            for (const armada::remote_batch& batch : batches) of.push_back(tuple_of(batch));
+            std::vector<std::tuple<batch_tuple, group_tuple, std::uint32_t>> of;
+            for (const armada::remote_batch& batch : batches)
+                of.emplace_back(tuple_of(batch), group_of(batch), batch.member);
             std::vector<gneiss::training_statistics> result;
             for (const auto& s : nb::cast<std::vector<statistics_tuple>>(self_.attr("step")(step, of)))
                 result.push_back(statistics_of(s));
@@ -260,6 +294,9 @@ public:
             return seconds{frames, steps};
         });
     }
+    [[nodiscard]] std::uint64_t frame_bytes() const override {
+        return in_python([&] { return nb::cast<std::uint64_t>(self_.attr("frame_bytes")); });
+    }
     [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> frames() const override {
         return in_python([&] {
             std::vector<std::pair<std::string, std::uint64_t>> result;
@@ -278,10 +315,10 @@ private:
 void add_armada(nb::module_& to) {
     nb::class_<armada::batch_actor>(to, "BatchActor")
         .def(nb::new_(&open_batch_actor), nb::arg("config"), nb::arg("threads"), nb::arg("graph_bytes"),
-            nb::arg("feature_bytes"))
+            nb::arg("feature_bytes"), nb::arg("compute_workers"))
         .def_prop_ro("dataset", &armada::batch_actor::dataset)
         .def_prop_ro("run", &armada::batch_actor::run)
-        .def("make", make_frame, nb::arg("batch"))
+        .def("make", make_frames, nb::arg("batch"))
         .def_prop_ro("read_counts", [](const armada::batch_actor& self) {
             const gneiss::io_stats of = self.io();
             return std::tuple(of.reads, of.read_bytes);
@@ -292,7 +329,7 @@ void add_armada(nb::module_& to) {
             "begin", begin, nb::arg("epoch"), nb::arg("plateau"), nb::arg("steps"), nb::arg("values"), nb::arg("state"))
         .def_prop_ro("dataset", &armada::compute_actor::dataset)
         .def_prop_ro("run", &armada::compute_actor::run)
-        .def("differentiate", differentiate, nb::arg("frame"), nb::arg("batch"))
+        .def("differentiate", differentiate, nb::arg("frame"), nb::arg("rows"), nb::arg("batch"))
         .def("step", step, nb::arg("gradients"), nb::arg("last"))
         .def_prop_ro("steps", &armada::compute_actor::steps)
         .def("current", current);

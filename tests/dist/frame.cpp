@@ -115,6 +115,38 @@ TEST_CASE("a frame holds what was written, and reading it writes nothing") {
     }
 }
 
+TEST_CASE("a frame refers to rows of a group, whose frame it takes for no other") {
+    const auto rows_of = [](mini_batch_arena& to, const frame_id& of, std::uint64_t rows) {
+        frame_writer writer(to, of, {.sample_bytes = mini_batch::header_bytes(), .rows = rows, .columns = 2});
+        (void)mini_batch::format(writer.sample(), of.key);
+        for (std::size_t r = 0; r < rows; ++r) std::ranges::fill(writer.rows()[r], static_cast<float>(r));
+        return frame::attach(writer.seal(), {.run = of.run});
+    };
+    mini_batch_arena arena;
+    const frame_shape shape{.sample_bytes = mini_batch::header_bytes(), .labels = 1, .positions = 3, .group = 7};
+    frame_writer writer(arena, id, shape);
+    (void)mini_batch::format(writer.sample(), id.key);
+    writer.labels()[0] = 1;
+    std::ranges::copy(std::vector<std::uint32_t>{4, 0, 2}, writer.positions().begin());
+    const frame member = frame::attach(writer.seal(), {.run = 77, .key = id.key});
+    CHECK(std::ranges::equal(member.positions(), std::vector<std::uint32_t>{4, 0, 2}));
+    CHECK(member.group() == 7);
+    CHECK(member.rows() == 0);
+    CHECK(member.bytes() == frame_writer::bytes_of(shape));
+    frame_id of = id;
+    of.key.number.index = 7;
+    mini_batch_arena right, few, other, foreign;
+    CHECK(!test::code_of([&] { member.check_rows(rows_of(right, of, 5)); }));
+    CHECK(test::code_of([&] { member.check_rows(rows_of(few, of, 4)); }) == errc::corrupt);
+    of.key.number.state = 9;
+    CHECK(test::code_of([&] { member.check_rows(rows_of(other, of, 5)); }) == errc::corrupt);
+    of = id;
+    CHECK(test::code_of([&] { member.check_rows(rows_of(foreign, of, 5)); }) == errc::corrupt);
+    CHECK(test::code_of([&] {
+        (void)frame_writer(arena, id, {.sample_bytes = 0, .rows = 1, .columns = 2, .positions = 1});
+    }) == errc::invalid_argument);
+}
+
 TEST_CASE("the same batch gives the same bytes, but for the padding of its sample") {
     mini_batch_arena one, other;
     const frame a = frame::attach(written(one, false), {.run = 77}),
@@ -156,7 +188,7 @@ TEST_CASE("truncated, longer, oversized, misaligned, foreign and newer frames ha
     CHECK(refusal(bytes.subspan(1), {.run = 77}) == errc::invalid_argument);
     CHECK(refusal(bytes, {.run = 78}) == errc::config_mismatch);
     CHECK(refusal(bytes, {.run = 77, .key = batch_key{3, {1, 0, 8}}}) == errc::config_mismatch);
-    change(bytes, [](detail::frame_header& head) { head.version = 2; });
+    change(bytes, [](detail::frame_header& head) { head.version = 3; });
     CHECK(refusal(bytes, {.run = 77}) == errc::version_mismatch);
     std::vector<std::byte> zeros(4096);
     CHECK(refusal(block(zeros).bytes(), {.run = 77}) == errc::invalid_format);

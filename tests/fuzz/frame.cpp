@@ -16,8 +16,8 @@ using namespace gneiss;
 
 static constexpr frame_id id{1, {0, {0, 0, 2}}};
 
-/// Returns an intact frame of two seeds, by either sampler, with dense or sparse rows.
-static std::vector<std::byte> intact(bool dense_sampling, bool sparse) {
+/// Returns an intact frame of two seeds, by either sampler, with dense or sparse rows, or positions of them.
+static std::vector<std::byte> intact(bool dense_sampling, bool sparse, bool grouped) {
     std::vector<edge> edges;
     for (node_id v = 0; v < 12; ++v) edges.push_back({v, (v + 5) % 12, 0});
     const csr_graph<> graph(
@@ -32,15 +32,18 @@ static std::vector<std::byte> intact(bool dense_sampling, bool sparse) {
     frame_writer writer(to, id,
         {.sample_bytes = batch.bytes().size(),
             .labels = 2,
-            .rows = rows,
-            .columns = sparse ? 0U : 2U,
+            .rows = grouped ? 0 : rows,
+            .columns = sparse || grouped ? 0U : 2U,
             .entries = sparse ? rows : 0,
+            .positions = grouped ? rows : 0,
+            .group = 1,
             .sparse = sparse,
             .values = sparse});
     std::memcpy(writer.sample().data(), batch.bytes().data(), batch.bytes().size());
     for (std::size_t i = 0; i < writer.offsets().size(); ++i) writer.offsets()[i] = i;
     for (std::size_t r = 0; r < writer.rows().rows(); ++r) std::ranges::fill(writer.rows()[r], 1.0F);
     std::ranges::fill(writer.labels(), class_id{0});
+    std::ranges::fill(writer.positions(), 0U);
     std::ranges::fill(writer.columns(), 0U);
     std::ranges::fill(writer.values(), 1.0F);
     const auto bytes = writer.seal();
@@ -74,7 +77,8 @@ static void read(std::span<const std::byte> bytes) {
 GNEISS_FUZZ_TARGET("frame", bytes) {
     read(bytes);
     const auto which = fuzz::take<std::uint8_t>(bytes);
-    std::vector<std::byte> changed = intact((which & 1U) != 0, (which & 2U) != 0);
+    std::vector<std::byte> changed =
+        intact((which & 1U) != 0, (which & 2U) != 0 && (which & 4U) == 0, (which & 4U) != 0);
     const std::size_t header = sizeof(detail::frame_header);
     while (!bytes.empty()) {
         const auto at = fuzz::take<std::uint16_t>(bytes);

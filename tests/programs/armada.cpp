@@ -147,6 +147,31 @@ TEST_CASE("logical workers and replicas decide the bits; threads, engines and th
     CHECK(shop.bits(two + "--seed 4") != shop.bits(two));
 }
 
+TEST_CASE("batches of a step share rows: fewer rows and bytes, the same bits, whatever else changes none") {
+    const armada_workshop shop;
+    const auto sums = [&](const nlohmann::json& run, const char* key) {
+        std::uint64_t sum = 0;
+        for (const auto& epoch : run["epochs"]) sum += epoch[key].get<std::uint64_t>();
+        return sum;
+    };
+    const std::string flags = "data" + task + "--batch-workers 2 --replicas 4 --buffer 2 --out run ";
+    const auto single = shop.train(flags);
+    CHECK(sums(single, "frame_rows") > 0);
+    std::uint64_t rows = sums(single, "frame_rows"), bytes = sums(single, "frame_bytes");
+    for (const std::string group : {"2", "4"}) {
+        const auto grouped = shop.train(flags + "--group-batches " + group);
+        CHECK(armada_workshop::bits_of(grouped) == armada_workshop::bits_of(single));
+        CHECK(sums(grouped, "frames") == sums(single, "frames"));
+        CHECK(sums(grouped, "frame_rows") < rows);
+        CHECK(sums(grouped, "frame_bytes") < bytes);
+        CHECK(grouped["plan"]["parts"].contains("grouped batches"));
+        rows = sums(grouped, "frame_rows");
+        bytes = sums(grouped, "frame_bytes");
+        CHECK(shop.bits(flags + "--threads 3 --group-batches " + group) == armada_workshop::bits_of(single));
+    }
+    CHECK(shop.run("train data --out a --group-batches 0").code == 2);
+}
+
 TEST_CASE("an interrupted or killed run resumes to the bits of an uninterrupted one, inside an epoch of replicas too") {
     const armada_workshop shop(3000, "--partitions 8");
     const std::string base =

@@ -73,7 +73,7 @@ may_include() {
     model:graph/* | model:sample/link_batch.hpp | model:sample/layer_view.hpp | model:sample/layer_view.cuh | model:sample/link_batch.cuh) return 0 ;;
     superbatch:*/concepts.hpp | train:*/concepts.hpp | inference:*/concepts.hpp | eval:*/concepts.hpp) return 0 ;;
     superbatch:sample/* | train:sample/* | train:superbatch/* | train:dist/* | train:model/*) return 0 ;; # the base of the top level
-    dist:sample/mini_batch.hpp | dist:order/plan.hpp | dist:order/node_plan.hpp) return 0 ;;
+    dist:sample/mini_batch.hpp | dist:order/plan.hpp | dist:order/node_plan.hpp | dist:cache/*) return 0 ;;
     superbatch:* | train:* | inference:* | eval:*) # values
         case "$to" in
         graph/coo.hpp | order/plan.hpp | order/batches.hpp) return 0 ;;

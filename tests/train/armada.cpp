@@ -42,7 +42,7 @@ set_up with_features(bool sparse = false) {
 struct workers {
     const graph_data& data;
     gnn_harness all;
-    std::uint32_t count, resident;
+    std::uint32_t count, resident, group;
     tbb_executor on;
     memory_budget budget{};
     node_task task;
@@ -50,11 +50,13 @@ struct workers {
     remote_batches<worker_batches> batches;
     std::optional<armada_trainer> training{};
 
-    workers(const graph_data& of, const set_up& with, std::uint32_t of_workers, std::uint32_t held)
+    workers(const graph_data& of, const set_up& with, std::uint32_t of_workers, std::uint32_t held,
+        std::uint32_t batches_of_a_group = 1)
         : data(of),
           all(of, with),
           count(of_workers),
           resident(held),
+          group(batches_of_a_group),
           on(with.threads),
           task({}, of.labels, all.encode->outputs(), of.rows, {}),
           source(options(), task, buffers(), on),
@@ -68,6 +70,8 @@ struct workers {
         return {.batch = all.with.training.batch,
             .seed = all.with.training.seed,
             .run = run_id,
+            .group = group,
+            .replicas = all.with.training.replicas.count,
             .sampler = all.with.training.sampler,
             .neighbors = all.with.training.neighbors,
             .plans = [this](std::uint64_t epoch) { return plans(epoch); },
@@ -100,8 +104,8 @@ struct workers {
 };
 
 outcome train_by(const graph_data& data, const set_up& with, std::uint32_t count, std::uint32_t resident,
-    std::uint64_t stop_every = 0) {
-    workers now(data, with, count, resident);
+    std::uint64_t stop_every = 0, std::uint32_t group = 1) {
+    workers now(data, with, count, resident, group);
     std::vector<training_statistics> epochs;
     resume_position at{};
     while (at.epoch < with.epochs) {
@@ -180,6 +184,70 @@ TEST_CASE("batches above the bound of a sample are made again, alone, and train 
     const outcome expected = train_by(data, with, 2, 2);
     with.training.sample_memory = 9000; // some of the frames
     CHECK(train_by(data, with, 2, 2) == expected);
+}
+
+TEST_CASE("batches that share rows train the bits of those that do not, resumed within a group too") {
+    const graph_data data = graph_data::planted(400, 8);
+    for (const bool sparse : {false, true})
+        for (const sampler_kind kind : {sampler_kind::neighbor, sampler_kind::dense}) {
+            set_up with = with_features(sparse);
+            with.training.sampler = kind;
+            with.training.replicas.count = 2;
+            const outcome expected = train_by(data, with, 2, 2);
+            for (const std::uint32_t group : {2U, 3U, 64U}) {
+                CAPTURE(group);
+                CHECK(train_by(data, with, 2, 2, 0, group) == expected);
+                CHECK(train_by(data, with, 2, 2, 3, group).weights == expected.weights);
+                with.threads = 4;
+                with.training.pipeline.sample_workers = 3;
+                CHECK(train_by(data, with, 2, 2, 0, group) == expected);
+                with.training.sample_memory = 4000; // some batches are made again
+                CHECK(train_by(data, with, 2, 2, 0, group) == expected);
+                with.training.sample_memory = 0;
+                with.threads = 1;
+                with.training.pipeline.sample_workers = 1;
+            }
+        }
+}
+
+TEST_CASE("a group's frames hold each row of its batches once, and are made again the same") {
+    const graph_data data = graph_data::planted(400, 8);
+    const set_up with = with_features();
+    workers now(data, with, 2, 2, 3);
+    const epoch_plan rounds = now.rounds(0);
+    const epoch_start start{rounds, 0};
+    now.source.begin_epoch(start, {});
+    const state_work work = now.source.acquire(start, 0);
+    const batch_groups& groups = worker_batches::groups(work);
+    REQUIRE(groups.size() > 2);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+        const auto made = now.source.make_group(work, {0, {0, 0, groups[g].back()}});
+        REQUIRE(made->frames.size() == groups[g].size());
+        if (groups[g].size() == 1) {
+            CHECK(made->rows.empty());
+            continue;
+        }
+        const frame rows = frame::attach(made->rows, {.run = run_id, .key = batch_key{0, {0, 0, groups[g].front()}}});
+        std::set<node_id> distinct;
+        for (std::size_t m = 0; m < groups[g].size(); ++m) {
+            const batch_key key{0, {0, 0, groups[g][m]}};
+            const frame of = frame::attach(made->frames[m], {.run = run_id, .key = key});
+            of.check_rows(rows);
+            const auto sample = neighbor_sample<>::of(of.sample());
+            REQUIRE(of.positions().size() == sample.nodes.size());
+            distinct.insert(sample.nodes.begin(), sample.nodes.end());
+            for (std::size_t i = 0; i < sample.nodes.size(); ++i)
+                for (std::size_t c = 0; c < graph_data::columns; ++c)
+                    CHECK(
+                        rows.dense()(of.positions()[i], c) == data.features[sample.nodes[i] * graph_data::columns + c]);
+            mini_batch_arena arena;
+            const received_frame got = now.source.make(work, key, arena, {});
+            CHECK(
+                std::ranges::equal(frame::attach(got.bytes, {.run = run_id, .key = key}).positions(), of.positions()));
+            CHECK(frame::attach(got.rows, {.run = run_id}).rows() == rows.rows());
+        }
+        CHECK(rows.rows() == distinct.size());
+    }
 }
 
 TEST_CASE("a worker samples within its own partitions, and each training node is a seed once an epoch") {

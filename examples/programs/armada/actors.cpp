@@ -43,6 +43,9 @@ gneiss::worker_options worker_options_of(const options& how, const gneiss::datas
     return {.batch = *how.batch,
         .seed = how.seed,
         .run = how.frame_run(data),
+        .group = how.group_batches,
+        .replicas = how.replicas,
+        .compute_workers = how.compute_workers,
         .sampler = how.sampling(),
         .neighbors = how.neighbor_options(),
         .plans = [&how, &rows](std::uint64_t epoch) { return how.assignment(rows.partitions, epoch); },
@@ -71,14 +74,17 @@ actor::actor(const options& given)
       executor_(flags_.threads),
       task_(classes_.truth.task({}, flags_.class_weights, data_, classes_.train)) {}
 
-batch_actor::batch_actor(const std::filesystem::path& config, std::uint64_t threads, const worker_memory& memory)
+batch_actor::batch_actor(const std::filesystem::path& config, std::uint64_t threads, const worker_memory& memory,
+    std::uint32_t compute_workers)
     : actor(config, threads),
       memory_(memory),
       engine_(trainers::choose_engine(flags_)),
       buckets_(data_.buckets()),
       store_(features_.files(), buckets_.rows()),
       budget_(flags_.batch_workers * (memory.graph + memory.features)),
-      cutter_(gneiss::make_worker_task(task_, net_.encode.outputs(), buckets_.rows())) {}
+      cutter_(gneiss::make_worker_task(task_, net_.encode.outputs(), buckets_.rows())) {
+    flags_.compute_workers = compute_workers;
+}
 
 batch_actor::logical_worker& batch_actor::at(std::uint32_t worker) {
     if (worker >= flags_.batch_workers)
@@ -117,12 +123,12 @@ void batch_actor::enter(logical_worker& of, const gneiss::batch_key& key) const 
     }
 }
 
-std::span<const std::byte> batch_actor::make(std::uint32_t worker, const gneiss::batch_key& key) {
+std::shared_ptr<const gneiss::group_frames> batch_actor::make(std::uint32_t worker, const gneiss::batch_key& key) {
     logical_worker& of = at(worker);
     enter(of, key);
     if (key.number.index >= of.work->batches)
         throw gneiss::error(gneiss::errc::out_of_range, "there is no " + to_string(key));
-    return of.batches.make(*of.work, key, arena_, {}).bytes;
+    return of.batches.make_group(*of.work, key);
 }
 
 gneiss::io_stats batch_actor::io() const {
@@ -151,9 +157,9 @@ void compute_actor::begin(std::uint64_t epoch, double plateau, std::uint64_t ste
     steps_ = steps;
 }
 
-gneiss::training_statistics compute_actor::differentiate(
-    std::span<const std::byte> frame, const gneiss::batch_key& key, std::span<float> gradients) {
-    return replica_->differentiate(frame, key, steps_ + 1, gradients);
+gneiss::training_statistics compute_actor::differentiate(std::span<const std::byte> frame,
+    std::span<const std::byte> rows, const gneiss::batch_key& key, std::span<float> gradients) {
+    return replica_->differentiate(frame, key, steps_ + 1, gradients, rows);
 }
 
 void compute_actor::step(std::span<const std::span<const float>> replicas, const gneiss::batch_key& last) {

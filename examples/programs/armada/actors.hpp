@@ -73,10 +73,12 @@ private:
 /// one worker fastest in that of their numbers.
 class batch_actor : public actor {
 public:
-    batch_actor(const std::filesystem::path& config, std::uint64_t threads, const worker_memory& memory);
+    /// \param compute_workers  processes with replicas
+    batch_actor(const std::filesystem::path& config, std::uint64_t threads, const worker_memory& memory,
+        std::uint32_t compute_workers);
 
-    /// Returns the frame of a batch, in memory that the next call overwrites.
-    [[nodiscard]] std::span<const std::byte> make(std::uint32_t worker, const gneiss::batch_key& key);
+    /// Returns the frames of the group of a batch.
+    [[nodiscard]] std::shared_ptr<const gneiss::group_frames> make(std::uint32_t worker, const gneiss::batch_key& key);
     [[nodiscard]] gneiss::io_stats io() const;
 
 private:
@@ -98,7 +100,6 @@ private:
     gneiss::memory_budget budget_;
     gneiss::node_task cutter_;
     std::map<std::uint32_t, std::unique_ptr<logical_worker>> workers_;
-    gneiss::mini_batch_arena arena_;
 };
 
 /// Holds the model for any number of logical replicas, whose parameters are equal.
@@ -112,9 +113,10 @@ public:
         std::span<const float> state);
     /// Returns the number of gradients.
     [[nodiscard]] std::size_t gradients() { return replica_->size(); }
-    /// Computes a batch of the next step. Writes gradients [gradients()].
-    [[nodiscard]] gneiss::training_statistics differentiate(
-        std::span<const std::byte> frame, const gneiss::batch_key& key, std::span<float> gradients);
+    /// Computes a batch of the next step. `rows`: the frame of its group's rows, if any. Writes gradients
+    /// [gradients()].
+    [[nodiscard]] gneiss::training_statistics differentiate(std::span<const std::byte> frame,
+        std::span<const std::byte> rows, const gneiss::batch_key& key, std::span<float> gradients);
     /// Makes the next step.
     void step(std::span<const std::span<const float>> replicas, const gneiss::batch_key& last);
     /// Returns the number of steps made.

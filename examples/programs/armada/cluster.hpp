@@ -18,6 +18,8 @@ namespace armada {
 struct remote_batch {
     gneiss::batch_key key{};
     std::uint32_t worker = 0;
+    std::uint64_t first = 0;               ///< index of the first batch of its group
+    std::uint32_t member = 0, members = 1; ///< place in the group, and batches there
 };
 
 /// Batch workers and replicas in other processes, as the driver uses them. What they compute are functions of their
@@ -32,7 +34,7 @@ public:
     /// Replicas continue with these parameters after step `steps`, by the optimizer of an epoch.
     virtual void begin(std::uint64_t epoch, double plateau, std::uint64_t steps, std::span<const float> values,
         std::span<const float> state) = 0;
-    /// Has the frame of a batch made that a later step needs. By any thread; does not wait.
+    /// Has the frames of a batch's group made, which a later step needs. By any thread; does not wait.
     virtual void request(const remote_batch& batch) = 0;
     /// Makes a step by the batches, of replica 0 first, and returns the statistics of each. Waits.
     [[nodiscard]] virtual std::vector<gneiss::training_statistics> step(
@@ -47,6 +49,8 @@ public:
         double steps = 0;  ///< waiting for compute workers
     };
     [[nodiscard]] virtual seconds waited() const = 0;
+    /// Returns the bytes of all frames that steps used.
+    [[nodiscard]] virtual std::uint64_t frame_bytes() const = 0;
     /// Returns the number of frames that each batch actor made, by its name.
     [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> frames() const = 0;
 };
@@ -57,12 +61,13 @@ struct cluster_request {
     std::string config;         ///< resolved flags, as a file for --config
     std::uint64_t dataset = 0;  ///< `dataset_sum`, which that of every worker has to equal
     std::uint64_t run = 0;      ///< in the frames; the same
-    std::uint32_t batch_workers = 1, replicas = 1;
-    std::uint64_t threads = 0;        ///< of a process; 0: as many as fit
-    std::uint64_t graph_bytes = 0;    ///< of a logical worker's partitions
-    std::uint64_t feature_bytes = 0;  ///< the same
-    std::uint64_t gradient_bytes = 0; ///< of a replica
-    std::uint64_t memory_bytes = 0;   ///< --memory
+    std::uint32_t batch_workers = 1, replicas = 1, group_batches = 1;
+    std::uint32_t compute_workers = 1; ///< processes with replicas
+    std::uint64_t threads = 0;         ///< of a process; 0: as many as fit
+    std::uint64_t graph_bytes = 0;     ///< of a logical worker's partitions
+    std::uint64_t feature_bytes = 0;   ///< the same
+    std::uint64_t gradient_bytes = 0;  ///< of a replica
+    std::uint64_t memory_bytes = 0;    ///< --memory
     std::function<void(const std::string&)> say{}, warn{};
 };
 

@@ -64,7 +64,14 @@ public:
 private:
     [[nodiscard]] remote_batch at(const gneiss::batch_key& key) {
         const std::scoped_lock lock(mutex_);
-        return {key, gneiss::worker_batches::place(rounds_.at(key.number.state), key.number.index).worker};
+        const gneiss::state_work& work = rounds_.at(key.number.state);
+        const gneiss::batch_groups& groups = gneiss::worker_batches::groups(work);
+        const gneiss::grouped_batch at = groups.of(key.number.index);
+        return {.key = key,
+            .worker = gneiss::worker_batches::place(work, key.number.index).worker,
+            .first = groups[at.group].front(),
+            .member = static_cast<std::uint32_t>(at.member),
+            .members = static_cast<std::uint32_t>(groups[at.group].size())};
     }
     [[nodiscard]] std::uint64_t size(std::uint32_t state) {
         const std::scoped_lock lock(mutex_);
@@ -143,6 +150,11 @@ public:
         result.wait_seconds[compute] = waited.frames;
         result.busy_seconds[compute] = waited.steps;
         return result;
+    }
+    [[nodiscard]] programs::named<std::uint64_t> moved() const override {
+        std::uint64_t frames = 0;
+        for (const auto& [actor, made] : on_->frames()) frames += made;
+        return {{"frames", frames}, {"frame_bytes", on_->frame_bytes()}};
     }
     [[nodiscard]] gneiss::io_stats io() const override { return on_->io(); }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <gneiss/core/checksum.hpp>
@@ -25,6 +27,10 @@ void options::add_to(programs::command& to) {
           "logical batch workers: each holds its share of the partitions, and samples within those in memory")
         .range(1, 16384);
     to.option("replicas", replicas, "logical replicas of the model: that many batches share a step").range(1, 1024);
+    to.option("group-batches", group_batches,
+          "consecutive batches of a worker that share the feature rows of their nodes on the way; changes no bit")
+        .range(1, 1024)
+        .neutral();
     to.option("buffer", buffer, "partitions that a batch worker holds at once")
         .range(1, 16384)
         .default_text("what fits");
@@ -41,7 +47,7 @@ void options::add_to(programs::command& to) {
 
 options resolve(const options& given, const gneiss::dataset& data) {
     options o = given;
-    if (o.local) (void)parse_counts(*o.local);
+    if (o.elsewhere()) o.compute_workers = std::min(o.local ? parse_counts(*o.local).compute : o.replicas, o.replicas);
     o.resolve_node_classification(data);
     const gneiss::dataset_manifest& graph = data.manifest();
     if (graph.pinned != 0)

@@ -18,6 +18,8 @@ struct options : trainers::node_classification_options {
     std::string role = "all";                  ///< work of this process: all of it
     std::uint32_t batch_workers = 1;           ///< logical ones: they decide the bits
     std::uint32_t replicas = 1;                ///< of the model; batches that share a step
+    std::uint32_t group_batches = 1;           ///< batches that share the rows of their nodes
+    std::uint32_t compute_workers = 1;         ///< processes with replicas: no flag
     std::optional<std::string> local, address; ///< processes that do the work, of a cluster of its own or of another
 
     void add_to(programs::command& to);

@@ -44,6 +44,12 @@ gneiss::epoch_plan loaded(const options& o, std::uint32_t partitions, std::uint6
     return states;
 }
 
+/// Returns the memory of grouped frames by the bounds of a batch.
+gneiss::memory_need group_need(const options& o, const gneiss::gnn_memory& bound) {
+    return gneiss::worker_batches::group_need(
+        {.group = o.group_batches, .compute_workers = o.compute_workers}, o.batch_workers, bound.batch.sample);
+}
+
 /// Plans the memory of a run by the number of partitions that a worker holds.
 class planner {
 public:
@@ -95,6 +101,7 @@ public:
         plan.memory.add(gneiss::graph_buffer::need(plan.graph_bytes));
         plan.memory.reserve(trainers::label_need(graph_, !o.no_eval));
         if (!o.no_eval) plan.memory.reserve(trainers::node_metrics::need(graph_));
+        if (o.group_batches > 1) plan.memory.add(group_need(o, bound));
         plan.memory.add(bound.samplers(training.pipeline.sample_workers));
         plan.memory.reserve(net_.need());
         if (o.replicas > 1) {
@@ -159,7 +166,9 @@ public:
           task_(of.classes->truth.task({}, settings.class_weights, of.data, of.classes->train)),
           cutter_(gneiss::make_worker_task(task_, of.net.encode.outputs(), of.plan.partitioning)),
           source_(worker_options_of(settings, of.data, of.plan.partitioning, of.classes->train), cutter_, buffers(),
-              executor_, of.budget.charge(samplers())),
+              executor_, of.budget.charge(bound().samplers(loop_.pipeline.sample_workers))),
+          groups_(
+              settings.group_batches > 1 ? of.budget.charge(group_need(settings, bound())) : gneiss::memory_charge{}),
           batches_(source_, {.run = settings.frame_run(of.data), .sampler = settings.sampling()}, executor_),
           training_(gneiss::make_armada(loop_,
               gneiss::armada_parts{.batches = gneiss::any_batches(std::ref(batches_)),
@@ -177,7 +186,7 @@ public:
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_.statistics(); }
     [[nodiscard]] programs::named<std::uint64_t> moved() const override {
         const gneiss::frame_statistics read = batches_.statistics();
-        return {{"frames", read.frames}, {"frame_bytes", read.bytes},
+        return {{"frames", read.frames}, {"frame_bytes", read.bytes}, {"frame_rows", read.rows},
             {"gradient_bytes", read.frames * of_.net.weights.values().size_bytes()}};
     }
     [[nodiscard]] gneiss::io_stats io() const override {
@@ -199,13 +208,12 @@ private:
         loop.pipeline.trace = of.run.recorder();
         return loop;
     }
-    [[nodiscard]] gneiss::memory_need samplers() const {
+    [[nodiscard]] gneiss::gnn_memory bound() const {
         gneiss::gnn_shape shape = shape_;
         shape.columns = of_.net.encode.inputs();
         if (const auto* targets = std::get_if<gneiss::targeted_nodes>(&task_))
             shape.targets = targets->task.targets.columns;
-        return gneiss::bound_armada_memory(loop_, shape, trainers::layers_of(of_.net.encode))
-            .samplers(loop_.pipeline.sample_workers);
+        return gneiss::bound_armada_memory(loop_, shape, trainers::layers_of(of_.net.encode));
     }
     [[nodiscard]] std::vector<gneiss::worker_buffers> buffers() {
         std::vector<gneiss::worker_buffers> result;
@@ -240,6 +248,7 @@ private:
     gneiss::gnn_task task_;
     gneiss::node_task cutter_;
     gneiss::worker_batches source_;
+    gneiss::memory_charge groups_;
     gneiss::remote_batches<gneiss::worker_batches> batches_;
     gneiss::armada_trainer training_;
 };
@@ -294,6 +303,8 @@ private:
             .run = o.frame_run(*data_),
             .batch_workers = o.batch_workers,
             .replicas = o.replicas,
+            .group_batches = o.group_batches,
+            .compute_workers = o.compute_workers,
             .threads = threads_,
             .graph_bytes = plan_.graph_bytes / o.batch_workers,
             .feature_bytes = plan_.feature_bytes / o.batch_workers,

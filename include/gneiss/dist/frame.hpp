@@ -36,6 +36,8 @@ struct frame_shape {
     std::uint64_t rows = 0;         ///< one per input node
     std::uint64_t columns = 0;      ///< values of a dense row; 0: rows are sparse, or absent
     std::uint64_t entries = 0;      ///< of all sparse rows
+    std::uint64_t positions = 0;    ///< of its nodes' rows in a frame of rows, in place of rows of its own
+    std::uint64_t group = 0;        ///< index of the batch whose key the frame of rows has
     bool sparse = false;            ///< rows are sparse
     bool values = false;            ///< sparse rows have values; else all are 1
 };
@@ -51,15 +53,15 @@ namespace detail {
 
 struct frame_header {
     static constexpr std::uint64_t magic_number = 0x31656d6172667367ULL; // "gsframe1"
-    static constexpr std::uint32_t current_version = 1;
+    static constexpr std::uint32_t current_version = 2;
 
     std::uint64_t magic = 0;
     std::uint32_t version = 0;
     std::uint32_t flags = 0; ///< 1: sparse rows
     std::uint64_t bytes = 0; ///< of the frame
     frame_id id{};
-    std::uint64_t rows = 0, columns = 0;
-    std::uint64_t reserved[6] = {};
+    std::uint64_t rows = 0, columns = 0, group = 0;
+    std::uint64_t reserved[5] = {};
     std::uint64_t sum = 0; ///< XXH3 of the bytes after the header, seeded with that of the header before this field
 
     [[nodiscard]] std::uint64_t sum_of(std::span<const std::byte> body) const noexcept {
@@ -74,7 +76,8 @@ static_assert(sizeof(frame_header) % mini_batch::alignment == 0 &&
 } // namespace detail
 
 /// Writes a frame, a batch as bytes for another process: the sample, labels or targets of its seeds, and the rows of
-/// its input nodes.
+/// its input nodes, or their positions among the rows of a group of batches. The latter are in a frame of their own,
+/// without labels, whose sample has no arrays.
 ///
 /// The spans are filled by the caller, in any order, before `seal`. Memory: `bytes_of(shape)` in the arena. One thread.
 class frame_writer {
@@ -91,6 +94,7 @@ public:
         add(shape.sample_bytes, 1);
         add(shape.labels, sizeof(class_id));
         add(shape.targets, sizeof(float));
+        if (shape.positions != 0) add(shape.positions, sizeof(std::uint32_t));
         if (shape.columns > most / sizeof(float))
             throw error(errc::invalid_argument, "a frame of more than 2^48 bytes");
         if (shape.columns != 0) add(shape.rows, shape.columns * sizeof(float));
@@ -108,17 +112,21 @@ public:
         : bytes_(arena.reserve(bytes_of(shape)).first(bytes_of(shape))) {
         if (shape.sparse ? shape.columns != 0 : shape.columns == 0 && shape.rows != 0)
             throw error(errc::invalid_argument, "the rows of a frame are either dense or sparse");
+        if (shape.positions != 0 && (shape.sparse || shape.rows != 0))
+            throw error(errc::invalid_argument, "a frame has rows, or their positions");
         head_ = {.magic = detail::frame_header::magic_number,
             .version = detail::frame_header::current_version,
             .flags = shape.sparse ? 1U : 0U,
             .bytes = bytes_.size(),
             .id = id,
             .rows = shape.rows,
-            .columns = shape.columns};
+            .columns = shape.columns,
+            .group = shape.group};
         arrays_ = mini_batch::format(bytes_.subspan(sizeof head_), id.key);
         sample_ = add<std::byte>("sample", shape.sample_bytes);
         labels_ = add<class_id>("labels", shape.labels);
         targets_ = add<float>("targets", shape.targets);
+        if (shape.positions != 0) positions_ = add<std::uint32_t>("positions", shape.positions);
         if (shape.columns != 0) {
             const std::span<float> all = add<float>("rows", shape.rows * shape.columns);
             rows_ = {all.data(), static_cast<std::size_t>(shape.rows), static_cast<std::size_t>(shape.columns)};
@@ -129,13 +137,14 @@ public:
         if (shape.values) values_ = add<float>("row_values", shape.entries);
     }
 
-    [[nodiscard]] std::span<std::byte> sample() const noexcept { return sample_; }       ///< [sample_bytes]
-    [[nodiscard]] std::span<class_id> labels() const noexcept { return labels_; }        ///< [labels]
-    [[nodiscard]] std::span<float> targets() const noexcept { return targets_; }         ///< [targets]
-    [[nodiscard]] matrix_view<float> rows() const noexcept { return rows_; }             ///< [rows, columns]
-    [[nodiscard]] std::span<std::uint64_t> offsets() const noexcept { return offsets_; } ///< [rows + 1]
-    [[nodiscard]] std::span<std::uint32_t> columns() const noexcept { return columns_; } ///< [entries]
-    [[nodiscard]] std::span<float> values() const noexcept { return values_; }           ///< [entries], or empty
+    [[nodiscard]] std::span<std::byte> sample() const noexcept { return sample_; }           ///< [sample_bytes]
+    [[nodiscard]] std::span<class_id> labels() const noexcept { return labels_; }            ///< [labels]
+    [[nodiscard]] std::span<float> targets() const noexcept { return targets_; }             ///< [targets]
+    [[nodiscard]] matrix_view<float> rows() const noexcept { return rows_; }                 ///< [rows, columns]
+    [[nodiscard]] std::span<std::uint32_t> positions() const noexcept { return positions_; } ///< [positions]
+    [[nodiscard]] std::span<std::uint64_t> offsets() const noexcept { return offsets_; }     ///< [rows + 1]
+    [[nodiscard]] std::span<std::uint32_t> columns() const noexcept { return columns_; }     ///< [entries]
+    [[nodiscard]] std::span<float> values() const noexcept { return values_; }               ///< [entries], or empty
 
     /// Writes header and checksum, and returns the frame. O(bytes).
     [[nodiscard]] std::span<const std::byte> seal() {
@@ -159,6 +168,7 @@ private:
     std::span<std::byte> sample_;
     std::span<class_id> labels_;
     std::span<float> targets_;
+    std::span<std::uint32_t> positions_;
     matrix_view<float> rows_;
     std::span<std::uint64_t> offsets_;
     std::span<std::uint32_t> columns_;
@@ -228,9 +238,27 @@ public:
     [[nodiscard]] matrix_view<const float> dense() const noexcept { return dense_; }
     /// Returns the sparse rows; none if they are dense or absent.
     [[nodiscard]] const std::optional<frame_sparse_rows>& sparse() const noexcept { return sparse_; }
+    /// Returns the positions of the input nodes' rows in a frame of rows; none if the rows are in this one.
+    [[nodiscard]] std::span<const std::uint32_t> positions() const noexcept { return positions_; }
+    /// Returns the index of the batch whose key the frame of rows has. Undefined without positions.
+    [[nodiscard]] std::uint64_t group() const noexcept { return group_; }
+    /// Returns the bytes of the frame.
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+    /// Throws errc::corrupt unless `rows` is the frame of rows to which the positions refer. O(positions).
+    void check_rows(const frame& rows) const {
+        batch_key of = id_.key;
+        of.number.index = group_;
+        if (rows.id() != frame_id{id_.run, of} ||
+            std::ranges::any_of(positions_, [&](std::uint32_t at) { return at >= rows.rows(); }))
+            throw error(errc::corrupt, "the frame of " + to_string(id_.key) + " came with the rows of other batches");
+    }
 
 private:
-    frame(const detail::frame_header& head, std::span<const std::byte> body) : id_(head.id) {
+    frame(const detail::frame_header& head, std::span<const std::byte> body)
+        : id_(head.id),
+          group_(head.group),
+          bytes_(static_cast<std::size_t>(head.bytes)) {
         const auto need = [&](bool holds, const char* what) {
             if (!holds) throw error(errc::corrupt, "the frame of " + to_string(id_.key) + ": " + what);
         };
@@ -241,6 +269,10 @@ private:
             need(sample_.key() == id_.key, "its sample is of another batch");
             labels_ = arrays.get<const class_id>("labels");
             targets_ = arrays.get<const float>("targets");
+            if (has(arrays, "positions")) {
+                positions_ = arrays.get<const std::uint32_t>("positions");
+                need(head.rows == 0 && head.flags == 0, "rows, and positions of others");
+            }
             constexpr std::uint64_t most = std::uint64_t{1} << 48;
             need(head.rows <= most && head.columns <= most && (head.flags & ~1U) == 0, "impossible sizes");
             rows_ = static_cast<std::size_t>(head.rows);
@@ -261,14 +293,19 @@ private:
         }
     }
 
+    [[nodiscard]] static bool has(const mini_batch& arrays, std::string_view wanted) {
+        bool found = false;
+        arrays.for_each_array([&](std::string_view name, std::size_t /*bytes*/, std::span<const std::byte> /*of*/) {
+            found = found || name == wanted;
+        });
+        return found;
+    }
+
     template <class Need>
     void read_sparse(const mini_batch& arrays, const Need& need) {
         frame_sparse_rows all{
             arrays.get<const std::uint64_t>("row_offsets"), arrays.get<const std::uint32_t>("row_columns"), {}};
-        bool values = false;
-        arrays.for_each_array([&](std::string_view name, std::size_t /*bytes*/, std::span<const std::byte> /*of*/) {
-            values = values || name == "row_values";
-        });
+        const bool values = has(arrays, "row_values");
         if (values) all.values = arrays.get<const float>("row_values");
         need(all.offsets.size() == rows_ + 1 && all.offsets.front() == 0 && all.offsets.back() == all.columns.size() &&
                 std::ranges::is_sorted(all.offsets),
@@ -281,7 +318,9 @@ private:
     mini_batch sample_;
     std::span<const class_id> labels_;
     std::span<const float> targets_;
-    std::size_t rows_ = 0;
+    std::span<const std::uint32_t> positions_;
+    std::uint64_t group_ = 0;
+    std::size_t bytes_ = 0, rows_ = 0;
     matrix_view<const float> dense_;
     std::optional<frame_sparse_rows> sparse_;
 };

@@ -24,8 +24,11 @@ namespace gneiss {
 /// A source of frames that others have made: of the one that was given last.
 class given_frame {
 public:
-    /// Sets the frame, which outlives the batch.
-    void give(std::span<const std::byte> bytes) noexcept { bytes_ = bytes; }
+    /// Sets the frame, and that of the rows it shares with others, if any, which outlive the batch.
+    void give(std::span<const std::byte> bytes, std::span<const std::byte> rows = {}) noexcept {
+        bytes_ = bytes;
+        rows_ = rows;
+    }
 
     void begin_epoch(const epoch_start& /*start*/, const std::stop_token& /*stop*/) noexcept {}
     /// Returns no batches: the giver numbers them.
@@ -34,12 +37,12 @@ public:
     /// Returns the given frame.
     [[nodiscard]] received_frame make(const state_work& /*work*/, const batch_key& /*key*/, mini_batch_arena& /*arena*/,
         const std::stop_token& /*stop*/) const {
-        return {.bytes = bytes_};
+        return {.bytes = bytes_, .owner = {}, .rows = rows_};
     }
     void enter(phase /*next*/) noexcept {}
 
 private:
-    std::span<const std::byte> bytes_;
+    std::span<const std::byte> bytes_, rows_;
 };
 static_assert(frame_source<given_frame>);
 
@@ -83,14 +86,15 @@ public:
     /// \param key        of the frame
     /// \param step       t of the step that the batch belongs to, from 1
     /// \param gradients  [size()]
-    training_statistics differentiate(
-        std::span<const std::byte> bytes, const batch_key& key, std::uint64_t step, std::span<float> gradients) {
+    /// \param rows       frame of the rows that the batch shares with others; empty: it has its own
+    training_statistics differentiate(std::span<const std::byte> bytes, const batch_key& key, std::uint64_t step,
+        std::span<float> gradients, std::span<const std::byte> rows = {}) {
         check(gradients.size());
         training_batch& b = batch_;
         b.key = key;
         b.step = step;
         b.statistics = {};
-        source_.give(bytes);
+        source_.give(bytes, rows);
         batches_.produce(b, {});
         b.statistics.input_nodes = b.nodes.size();
         const input_columns fixed = features_.columns();

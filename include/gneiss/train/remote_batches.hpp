@@ -24,6 +24,8 @@ namespace gneiss {
 struct received_frame {
     std::span<const std::byte> bytes; ///< aligned to `mini_batch::alignment`; only read
     lease owner{};                    ///< keeps the bytes; null: they are in the arena of the batch
+    /// Frame of the rows that the batch shares with others, aligned as well; empty: the frame has its own rows.
+    std::span<const std::byte> rows{};
 };
 
 /// Makes batches as frames, in this process or in others.
@@ -45,13 +47,14 @@ concept frame_source = requires(S& s, const S& c, const epoch_start& start, std:
 
 /// The frame that a batch was read from, for `frame_features`.
 struct batch_frame {
-    std::optional<frame> of{}; ///< none: the batch has not been produced
-    lease owner{};             ///< keeps its bytes
+    std::optional<frame> of{};   ///< none: the batch has not been produced
+    std::optional<frame> rows{}; ///< of the group; none: the frame has its own rows
+    lease owner{};               ///< keeps their bytes
 };
 
-/// Frames that batches were read from.
+/// Frames that batches were read from, and their rows; those that a group shares are counted once.
 struct frame_statistics {
-    std::uint64_t frames = 0, bytes = 0;
+    std::uint64_t frames = 0, bytes = 0, rows = 0;
 };
 
 /// Options of `remote_batches`.
@@ -106,15 +109,20 @@ public:
             const auto sample = neighbor_sample<>::of(of.sample());
             take(b, lay_out(sample, b.layers, executor_), sample.nodes.first(sample.seeds()));
         }
-        const bool rows = of.sparse() || of.dense().columns() != 0;
-        if ((rows && of.rows() != b.nodes.size()) || (!of.labels().empty() && of.labels().size() != b.seeds.size()) ||
+        if (!of.positions().empty()) {
+            of.check_rows(held.rows.emplace(frame::attach(got.rows, {options_.run, {}, options_.most_bytes})));
+            if (of.id() == held.rows->id()) count(*held.rows);
+        }
+        const bool rows = of.sparse() || of.dense().columns() != 0 || held.rows;
+        if ((rows && (held.rows ? of.positions().size() : of.rows()) != b.nodes.size()) ||
+            (!of.labels().empty() && of.labels().size() != b.seeds.size()) ||
             (!of.targets().empty() && (b.seeds.empty() || of.targets().size() % b.seeds.size() != 0)))
             throw error(errc::corrupt, "the frame of " + to_string(b.key) + " has labels or rows of other nodes");
         b.labels.assign(of.labels().begin(), of.labels().end());
         b.targets.assign(of.targets().begin(), of.targets().end());
         b.coverage.clear();
         frames_.fetch_add(1, std::memory_order_relaxed);
-        bytes_.fetch_add(got.bytes.size(), std::memory_order_relaxed);
+        count(of);
     }
     void gathered(training_batch& /*batch*/) noexcept {}
     [[nodiscard]] static bool in_order() noexcept { return false; }
@@ -122,10 +130,15 @@ public:
     void enter(phase next) { source_.enter(next); }
     /// Returns the frames read so far. By any thread.
     [[nodiscard]] frame_statistics statistics() const noexcept {
-        return {frames_.load(std::memory_order_relaxed), bytes_.load(std::memory_order_relaxed)};
+        return {frames_.load(std::memory_order_relaxed), bytes_.load(std::memory_order_relaxed),
+            rows_.load(std::memory_order_relaxed)};
     }
 
 private:
+    void count(const frame& of) noexcept {
+        bytes_.fetch_add(of.bytes(), std::memory_order_relaxed);
+        rows_.fetch_add(of.rows(), std::memory_order_relaxed);
+    }
     static void take(training_batch& b, const drawn_sample& drawn, std::span<const node_id> seeds) {
         b.nodes = drawn.nodes;
         b.statistics.sampled_edges = drawn.edges;
@@ -135,7 +148,7 @@ private:
     Source& source_;
     remote_options options_;
     executor_ref executor_;
-    std::atomic<std::uint64_t> frames_ = 0, bytes_ = 0;
+    std::atomic<std::uint64_t> frames_ = 0, bytes_ = 0, rows_ = 0;
 };
 
 /// Deduces the source.
@@ -152,24 +165,39 @@ public:
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
     [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
-    /// Copies the rows of the batch's frame. Throws errc::config_mismatch for other columns, errc::invalid_argument for
-    /// a batch without a frame.
+    /// Copies the rows of the batch's frame, or those of its group. Throws errc::config_mismatch for other columns,
+    /// errc::invalid_argument for a batch without a frame.
     void gather(training_batch& b, matrix_view<float> dense) const {
-        const std::optional<frame>& of = b.payload<batch_frame>().of;
-        if (!of) throw error(errc::invalid_argument, "features of frames need batches of frames, see remote_batches");
-        if (of->dense().columns() != columns_.dense || of->sparse().has_value() != (columns_.sparse != 0))
+        const batch_frame& held = b.payload<batch_frame>();
+        if (!held.of)
+            throw error(errc::invalid_argument, "features of frames need batches of frames, see remote_batches");
+        const frame& of = held.rows ? *held.rows : *held.of;
+        if (of.dense().columns() != columns_.dense || of.sparse().has_value() != (columns_.sparse != 0))
             throw error(errc::config_mismatch,
-                "the frame of " + to_string(b.key) + " has rows of " + std::to_string(of->dense().columns()) +
+                "the frame of " + to_string(b.key) + " has rows of " + std::to_string(of.dense().columns()) +
                     " dense columns, the model takes " + std::to_string(columns_.dense));
-        for (std::size_t i = 0; i < of->dense().rows(); ++i) std::ranges::copy(of->dense()[i], dense[i].begin());
-        if (!of->sparse()) return;
-        const frame_sparse_rows& rows = *of->sparse();
+        const std::span<const std::uint32_t> shared = held.of->positions();
+        const auto at = [&](std::size_t i) { return held.rows ? std::size_t{shared[i]} : i; };
+        if (columns_.dense != 0)
+            for (std::size_t i = 0; i < b.nodes.size(); ++i) std::ranges::copy(of.dense()[at(i)], dense[i].begin());
+        if (!of.sparse()) return;
+        const frame_sparse_rows& rows = *of.sparse();
         if (std::ranges::any_of(rows.columns, [&](std::uint32_t c) { return c >= columns_.sparse; }))
             throw error(errc::config_mismatch,
                 "the frame of " + to_string(b.key) + " has a column beyond " + std::to_string(columns_.sparse));
-        b.sparse.offsets.assign(rows.offsets.begin(), rows.offsets.end());
-        b.sparse.columns.assign(rows.columns.begin(), rows.columns.end());
-        b.sparse.values.assign(rows.values.begin(), rows.values.end());
+        b.sparse.offsets.assign(1, 0);
+        b.sparse.columns.clear();
+        b.sparse.values.clear();
+        for (std::size_t i = 0; i < b.nodes.size(); ++i) {
+            const std::uint64_t begin = rows.offsets[at(i)], count = rows.offsets[at(i) + 1] - begin;
+            const auto append = [&](auto& to, const auto& from) {
+                const auto part = from.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+                to.insert(to.end(), part.begin(), part.end());
+            };
+            append(b.sparse.columns, rows.columns);
+            if (!rows.values.empty()) append(b.sparse.values, rows.values);
+            b.sparse.offsets.push_back(b.sparse.columns.size());
+        }
     }
     void enter(phase /*next*/) noexcept {}
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -20,6 +21,7 @@
 #include <gneiss/core/object_pool.hpp>
 #include <gneiss/dist/assignment.hpp>
 #include <gneiss/dist/frame.hpp>
+#include <gneiss/dist/grouped_rows.hpp>
 #include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/node_batches.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
@@ -41,6 +43,8 @@ struct worker_options {
     std::uint64_t batch = 1000; ///< nodes
     std::uint64_t seed = 0;     ///< of the order of nodes and of samples
     std::uint64_t run = 0;      ///< of `frame_id`
+    /// Arguments of `batch_groups`: most batches that share rows, replicas, and the compute workers that they are on.
+    std::uint32_t group = 1, replicas = 1, compute_workers = 1;
     sampler_kind sampler = sampler_kind::neighbor;
     neighbor_options neighbors{};
     /// Returns the plans of an epoch, one for each worker: `assign_partitions`.
@@ -49,12 +53,22 @@ struct worker_options {
     std::function<void(const node_plan& plan, std::uint32_t state, std::vector<node_id>& out)> nodes{};
 };
 
+/// Frames of a group's batches, and of the rows that they share.
+struct group_frames {
+    std::vector<std::span<const std::byte>> frames; ///< in the order of the batches' numbers
+    std::span<const std::byte> rows;                ///< empty: the group's only frame has its own
+    std::vector<mini_batch_arena> memory;           ///< of the spans
+};
+
 /// Logical batch workers in one process, as a `frame_source`: each holds its own partitions, and samples within them
 /// (local construction). State t of the loop's plan is the round of state t of every worker, `rounds_of`;
 /// `round_batches` numbers its batches. Workers without buffers are elsewhere: their batches are numbered, not made.
 ///
+/// With `worker_options::group` above 1, batches of a group share the distinct rows of their nodes: the first one that
+/// is requested makes the frames of all, which live until each was requested, and as long as a batch uses them.
+///
 /// A batch is a pure function of (dataset, options, key), whoever makes it. Memory: that of the buffers, and a sampler
-/// with a batch's sample for each producing thread, charged by `samplers`.
+/// with a batch's sample for each producing thread, charged by `samplers`; grouped frames, see `group_need`.
 /// Errors: errc::invalid_argument for another plan than that of the workers, as many buffers as there are no workers
 /// for, or a batch of a worker that is elsewhere; errc::out_of_range for a training node that is not resident; those of
 /// buffers and samplers. Source: Armada, sections 3 and 5.
@@ -111,6 +125,8 @@ public:
             batches.push_back(of.seeds->size());
         }
         result->numbers = round_batches(std::move(batches));
+        result->groups = batch_groups(result->numbers, options_.group, options_.replicas, options_.compute_workers);
+        result->made = std::vector<open_group>(result->groups.size());
         const std::uint64_t count = result->numbers.size();
         return {.view = std::move(result), .features = {}, .batches = count};
     }
@@ -123,31 +139,68 @@ public:
     }
     /// Returns the worker of batch `number` of a round that `acquire` returned, and the batch's place there.
     [[nodiscard]] static worker_batch place(const state_work& work, std::uint64_t number) {
-        return static_cast<const round*>(work.view.get())->numbers[number];
+        return of(work).numbers[number];
     }
-    /// Makes the frame of a batch in `arena`.
+    /// Returns the groups of a round that `acquire` returned.
+    [[nodiscard]] static const batch_groups& groups(const state_work& work) { return of(work).groups; }
+    /// Makes the frame of a batch: in `arena`, or with those of its group.
     [[nodiscard]] received_frame make(
         const state_work& work, const batch_key& key, mini_batch_arena& arena, const std::stop_token& /*stop*/) {
-        const round& all = *static_cast<const round*>(work.view.get());
-        const worker_batch at = all.numbers[key.number.index];
-        const worker& of = all.workers[at.worker];
-        if (of.graph == nullptr)
-            throw error(errc::invalid_argument,
-                to_string(key) + " is of batch worker " + std::to_string(at.worker) + ", which is elsewhere");
-        received_frame result;
-        makers_.with([this] { return std::make_unique<maker>(task_.cutter(), options_); },
-            [&](std::unique_ptr<maker>& mine) {
-                mine->cut.key = key;
-                mine->cut.key.number.index = at.index;
-                (void)mine->cutter.cut(mine->cut, *of.seeds);
-                const std::span<const node_id> nodes = std::visit(
-                    [&](auto& by) {
-                        return input_nodes(by.sample(key, *of.graph, mine->cut.seeds, executor_, mine->sample));
-                    },
-                    mine->sampler);
-                result.bytes = write(*mine, {options_.run, key}, nodes, *of.features, arena);
-            });
+        if (options_.group == 1) return {.bytes = make_one(work, key, arena)};
+        const round& all = of(work);
+        const grouped_batch at = all.groups.of(key.number.index);
+        const std::size_t members = all.groups[at.group].size();
+        open_group& open = all.made[at.group];
+        const std::scoped_lock lock(open.mutex);
+        if (!open.frames) {
+            open.frames = make_group(work, key);
+            open.given.assign(members, false);
+        }
+        open.given[at.member] = true;
+        std::shared_ptr<const group_frames> frames = open.frames;
+        if (std::ranges::count(open.given, true) == static_cast<std::ptrdiff_t>(members)) open.frames.reset();
+        return {.bytes = frames->frames[at.member], .owner = frames, .rows = frames->rows};
+    }
+    /// Makes the frames of the group of a batch. A pure function as well. By any thread.
+    [[nodiscard]] std::shared_ptr<const group_frames> make_group(const state_work& work, const batch_key& key) {
+        const round& all = of(work);
+        const std::span<const std::uint64_t> numbers = all.groups[all.groups.of(key.number.index).group];
+        auto result = std::make_shared<group_frames>();
+        result->memory.resize(numbers.size() + 1);
+        const auto at = [&](std::size_t i) {
+            batch_key one = key;
+            one.number.index = numbers[i];
+            return one;
+        };
+        if (numbers.size() == 1) {
+            result->frames.push_back(make_one(work, at(0), result->memory[0]));
+            return result;
+        }
+        const worker& owner = worker_of(all, key);
+        with_maker([&](maker& mine) {
+            mine.shared.clear();
+            for (std::size_t i = 0; i < numbers.size(); ++i) {
+                const std::span<const node_id> nodes = draw(mine, all, at(i));
+                frame_writer to(result->memory[i], {options_.run, at(i)},
+                    {.sample_bytes = sample_of(mine).size(),
+                        .labels = mine.cut.labels.size(),
+                        .targets = mine.cut.targets.size(),
+                        .positions = nodes.size(),
+                        .group = numbers.front()});
+                mine.shared.add(nodes, to.positions());
+                result->frames.push_back(seal(mine, to));
+            }
+            result->rows = write_rows(mine, {options_.run, at(0)}, *owner.features, result->memory.back());
+        });
         return result;
+    }
+    /// Returns the memory of grouped frames beyond that of the batches in flight: those of a worker that were used
+    /// before others of their group, and those that are made and not yet requested.
+    ///
+    /// \param frame  bound of a frame [bytes]
+    [[nodiscard]] static memory_need group_need(
+        const worker_options& options, std::uint64_t workers, std::uint64_t frame) {
+        return {"grouped batches", 2 * workers * options.compute_workers * (options.group - 1) * frame};
     }
     void enter(phase next) {
         if (next != phase::evaluate) return;
@@ -168,9 +221,17 @@ private:
         std::shared_ptr<const resident_graph> graph;
         std::shared_ptr<const resident_features> features;
     };
+    /// Frames of a group that not all of its batches have got.
+    struct open_group {
+        std::mutex mutex;
+        std::shared_ptr<const group_frames> frames;
+        std::vector<bool> given;
+    };
     struct round {
         std::vector<worker> workers;
         round_batches numbers;
+        batch_groups groups;
+        mutable std::vector<open_group> made;
     };
     /// Makes batches; one per thread.
     struct maker {
@@ -185,34 +246,92 @@ private:
         training_batch cut; ///< seeds, labels and targets
         mini_batch_arena sample;
         sparse_feature_rows rows;
+        grouped_rows shared;
     };
+
+    [[nodiscard]] static const round& of(const state_work& work) { return *static_cast<const round*>(work.view.get()); }
+    [[nodiscard]] static const worker& worker_of(const round& all, const batch_key& key) {
+        const std::uint32_t number = all.numbers[key.number.index].worker;
+        if (all.workers[number].graph == nullptr)
+            throw error(errc::invalid_argument,
+                to_string(key) + " is of batch worker " + std::to_string(number) + ", which is elsewhere");
+        return all.workers[number];
+    }
+    template <class Use>
+    void with_maker(const Use& use) {
+        makers_.with([this] { return std::make_unique<maker>(task_.cutter(), options_); },
+            [&](std::unique_ptr<maker>& mine) { use(*mine); });
+    }
+    /// Cuts and samples a batch. Returns its input nodes, in memory of the maker.
+    [[nodiscard]] std::span<const node_id> draw(maker& by, const round& all, const batch_key& key) const {
+        const worker& owner = worker_of(all, key);
+        by.cut.key = key;
+        by.cut.key.number.index = all.numbers[key.number.index].index;
+        (void)by.cutter.cut(by.cut, *owner.seeds);
+        return std::visit(
+            [&](auto& sampler) {
+                return input_nodes(sampler.sample(key, *owner.graph, by.cut.seeds, executor_, by.sample));
+            },
+            by.sampler);
+    }
+    [[nodiscard]] std::span<const std::byte> make_one(
+        const state_work& work, const batch_key& key, mini_batch_arena& arena) {
+        std::span<const std::byte> result;
+        const round& all = of(work);
+        with_maker([&](maker& mine) {
+            const std::span<const node_id> nodes = draw(mine, all, key);
+            result = write(mine, {options_.run, key}, nodes, *worker_of(all, key).features, arena);
+        });
+        return result;
+    }
+    [[nodiscard]] static std::span<const std::byte> sample_of(maker& by) {
+        return mini_batch::attach(by.sample.reserve(by.sample.reserved())).bytes();
+    }
+    /// Writes sample, labels and targets.
+    [[nodiscard]] static std::span<const std::byte> seal(maker& by, frame_writer& to) {
+        std::ranges::copy(sample_of(by), to.sample().begin());
+        std::ranges::copy(by.cut.labels, to.labels().begin());
+        std::ranges::copy(by.cut.targets, to.targets().begin());
+        return to.seal();
+    }
 
     [[nodiscard]] std::span<const std::byte> write(maker& by, const frame_id& id, std::span<const node_id> nodes,
         const resident_features& features, mini_batch_arena& arena) const {
-        const auto sample = mini_batch::attach(by.sample.reserve(by.sample.reserved())).bytes();
-        frame_shape shape{.sample_bytes = sample.size(),
-            .labels = by.cut.labels.size(),
-            .targets = by.cut.targets.size(),
-            .rows = nodes.size(),
-            .columns = features.sparse() ? 0 : features.columns(),
-            .sparse = features.sparse()};
-        if (features.sparse()) {
-            features.gather(executor_, nodes, by.rows);
-            shape.entries = by.rows.columns.size();
-            shape.values = !by.rows.values.empty();
-        }
-        frame_writer to(arena, id, shape);
-        std::ranges::copy(sample, to.sample().begin());
-        std::ranges::copy(by.cut.labels, to.labels().begin());
-        std::ranges::copy(by.cut.targets, to.targets().begin());
-        if (features.sparse()) {
-            std::ranges::copy(by.rows.offsets, to.offsets().begin());
-            std::ranges::copy(by.rows.columns, to.columns().begin());
-            std::ranges::copy(by.rows.values, to.values().begin());
-        } else {
-            features.gather(executor_, nodes, to.rows());
-        }
+        frame_writer to(arena, id,
+            shape_with_rows(by, nodes, features,
+                {.sample_bytes = sample_of(by).size(),
+                    .labels = by.cut.labels.size(),
+                    .targets = by.cut.targets.size()}));
+        copy_rows(by, nodes, features, to);
+        return seal(by, to);
+    }
+    /// Writes the frame of the rows that a group shares.
+    [[nodiscard]] std::span<const std::byte> write_rows(
+        maker& by, const frame_id& id, const resident_features& features, mini_batch_arena& arena) const {
+        const std::span<const node_id> nodes = by.shared.ids();
+        frame_writer to(arena, id, shape_with_rows(by, nodes, features, {.sample_bytes = mini_batch::header_bytes()}));
+        (void)mini_batch::format(to.sample(), id.key);
+        copy_rows(by, nodes, features, to);
         return to.seal();
+    }
+    /// Returns `shape` with the rows of nodes; gathers them if they are sparse.
+    [[nodiscard]] frame_shape shape_with_rows(
+        maker& by, std::span<const node_id> nodes, const resident_features& features, frame_shape shape) const {
+        shape.rows = nodes.size();
+        shape.columns = features.sparse() ? 0 : features.columns();
+        shape.sparse = features.sparse();
+        if (!features.sparse()) return shape;
+        features.gather(executor_, nodes, by.rows);
+        shape.entries = by.rows.columns.size();
+        shape.values = !by.rows.values.empty();
+        return shape;
+    }
+    void copy_rows(
+        maker& by, std::span<const node_id> nodes, const resident_features& features, frame_writer& to) const {
+        if (!features.sparse()) return features.gather(executor_, nodes, to.rows());
+        std::ranges::copy(by.rows.offsets, to.offsets().begin());
+        std::ranges::copy(by.rows.columns, to.columns().begin());
+        std::ranges::copy(by.rows.values, to.values().begin());
     }
 
     worker_options options_;

@@ -51,7 +51,8 @@ if __name__ == "__main__":
     done = gn.train(program="armada", on_epoch=on_epoch, **flags)
     record = done.record
     print(json.dumps({"hash": record["weights_sha256"], "losses": [epoch["loss"] for epoch in record["epochs"]],
-                      "frames": record.get("frames"), "warnings": done.warnings, "processes": processes,
+                      "frames": record.get("frames"), "bytes": [epoch["frame_bytes"] for epoch in record["epochs"]],
+                      "warnings": done.warnings, "processes": processes,
                       "test": record["metrics"]["test"], "me": os.getpid()}))
 """
 
@@ -113,6 +114,20 @@ class Armada(Case):
                     # Every batch is a frame of an actor: 90 nodes in 3 partitions, 8 in a batch, 3 epochs.
                     self.assertEqual(len(found["frames"]), {"1x1": 1, "4x2": 3}[local])
                     self.assertGreaterEqual(sum(found["frames"].values()), 3 * 90 // 8)
+
+    def test_batches_that_share_rows_change_no_bit_and_come_in_as_many_bytes_as_in_one_process(self):
+        single, grouped = self.train(replicas=4), self.train(replicas=4, group_batches=3)
+        for few, many in zip(grouped["bytes"], single["bytes"]):
+            self.assertLess(few, many)
+        for local, fault in (("1x1", None), ("4x2", None), ("2x1", ("batch", "SIGKILL", 5)),
+                             ("2x1", ("compute", "SIGKILL", 5))):
+            with self.subTest(local=local, fault=fault):
+                found = self.train(fault, replicas=4, group_batches=3, local=local)
+                for key in ("hash", "losses", "test"):
+                    self.assertEqual(found[key], single[key])
+                self.assertGreaterEqual(sum(found["frames"].values()), 3 * 90 // 8)
+                if local == "1x1":
+                    self.assertEqual(found["bytes"], grouped["bytes"])
 
     def check_faults(self, signal_name, places, expected):
         for role, local in places:
@@ -233,14 +248,16 @@ armada.Cluster._start = start_elsewhere
                 ("frame = frames[0]", r"ValueError: .*a frame of epoch 0, .* came in the place of")):
             with self.subTest(change=change):
                 wrong = f"""
-take, frames = armada.Cluster._frame, []
-def take_wrong(self, number):
-    frame = self._session._ray.get(take(self, number)).copy()
+take, frames = armada.Cluster._made, []
+def take_wrong(self, group):
+    made = take(self, group)
+    frame = self._session._ray.get(made.frames[0]).copy()
     frames.append(frame)
     if len(frames) == 5:
         {change}
-    return self._session.put(frame)
-armada.Cluster._frame = take_wrong
+    made.frames = [self._session.put(frame)]
+    return made
+armada.Cluster._made = take_wrong
 """
                 line = self.train_wrongly(wrong)
                 self.assertRegex(line, error)
