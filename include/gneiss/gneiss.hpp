@@ -52,8 +52,10 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/dist/assignment.hpp>
 #include <gneiss/dist/cluster_model.hpp>
+#include <gneiss/dist/feature_cache.hpp>
 #include <gneiss/dist/frame.hpp>
 #include <gneiss/dist/grouped_rows.hpp>
+#include <gneiss/dist/row_delivery.hpp>
 #include <gneiss/eval/accuracy.hpp>
 #include <gneiss/eval/candidate_sets.hpp>
 #include <gneiss/eval/concepts.hpp>

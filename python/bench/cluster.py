@@ -337,9 +337,45 @@ def hashes(data, out, programs):
     return equal
 
 
+def grouped(graph, size, programs, out):
+    """Trains two epochs in one process, and returns sums over them and the hash."""
+    record = json.loads(run(programs / "gneiss-armada", "train", graph, "--layers", "sage:16,sage", "--fanout", "10,10",
+                            "--batch", 100, "--epochs", 2, "--early-stop", 0, "--direction", "in", "--sampler",
+                            "neighbor", "--replicas", 8, "--group-batches", size, "--seed", 1, "--memory", "3GiB",
+                            "--no-eval", "--no-report", "--out", out / "run", "--force", "--quiet", "--json"))
+    return {**{key: sum(epoch[key] for epoch in record["epochs"]) for key in ("frames", "frame_bytes", "frame_rows")},
+            "sha256": record["weights_sha256"], "losses": [epoch["loss"] for epoch in record["epochs"]]}
+
+
+def fewer_bytes(_data, out, programs):
+    """Rows and bytes of a step by groups of batches: all with one hash."""
+    log, graph, features, replicas = Log(out / "bytes.jsonl"), out / "planted", 64, 8
+    if not graph.exists():
+        run(programs / "gneiss-data", "generate", "planted", "--nodes", 40000, "--edges", 400000, "--classes", 8,
+            "--communities", 256, "--mixing", ".2", "--undirected", "--seed", 5, "--task", "node", "--num-features",
+            features, "--train-fraction", ".1", "--partitions", 4, "--out", graph, "--quiet")
+    sizes = (1, 2, 4, 8)
+    results = [log.measure(f"groups of {n}", functools.partial(grouped, graph, n, programs, out)) for n in sizes]
+    first = results[0]
+    steps, row, equal = first["frames"] / replicas, 4 * features, True
+    print(f"{first['frames']} batches\n\n| batches of a group | rows a step | of none | MB a step | of none | of it "
+          "without rows | same SHA-256 |\n|---|---|---|---|---|---|---|")
+    for size, found in zip(sizes, results):
+        same = all(found[key] == first[key] for key in ("sha256", "losses", "frames"))
+        equal = equal and same
+        rest = found["frame_bytes"] - row * found["frame_rows"]
+        print(f"| {size} | {found['frame_rows'] / steps:,.0f} | {found['frame_rows'] / first['frame_rows']:.2f} | "
+              f"{found['frame_bytes'] / steps / 1e6:.2f} | {found['frame_bytes'] / first['frame_bytes']:.2f} | "
+              f"{rest / steps / 1e6:.2f} |", "yes" if same else "**no**", "|")
+    return equal
+
+
+MEASUREMENTS = {"hashes": hashes, "faults": faults, "link": link, "bytes": fewer_bytes}
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=["hashes", "faults", "link"])
+    parser.add_argument("name", choices=list(MEASUREMENTS))
     parser.add_argument("--data", type=pathlib.Path, default="data", help="directory with the graphs of the guides")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--programs", type=pathlib.Path, required=True)
@@ -349,7 +385,7 @@ def main():
         machines.enter()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        sys.exit(0 if globals()[flags.name](flags.data, flags.out, flags.programs) else 1)
+        sys.exit(0 if MEASUREMENTS[flags.name](flags.data, flags.out, flags.programs) else 1)
     except KeyboardInterrupt:
         sys.exit("error: interrupted; the same command goes on")
 
