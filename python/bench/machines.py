@@ -14,14 +14,14 @@ import subprocess
 import sys
 import time
 
-ENTERED = "GNEISS_MACHINES_OF"
 FOLDER = pathlib.Path("/mnt") # of all machines; sockets need a short name
 PORT = 6379
 
 
 def enter():
     """Starts the calling program again in namespaces of its own, unless it is there."""
-    if os.environ.get(ENTERED) == str(os.getppid()) or os.getpid() == 1:
+    if os.getpid() == 1:
+        call("ip", "link", "set", "lo", "up")
         return
     if os.geteuid() != 0:
         sys.exit("error: machines are network namespaces, which need root")
@@ -39,7 +39,6 @@ class Switch:
     def __init__(self, machines, rate="1gbit"):
         for where in (FOLDER, "/dev/shm"):
             call("mount", "-t", "tmpfs", "none", where)
-        call("ip", "link", "set", "lo", "up")
         call("ip", "link", "add", "switch", "type", "bridge")
         call("ip", "link", "set", "switch", "up")
         self.machines = [Machine(number, rate) for number in range(1, machines + 1)]
