@@ -55,6 +55,8 @@
 #include <gneiss/dist/feature_cache.hpp>
 #include <gneiss/dist/frame.hpp>
 #include <gneiss/dist/grouped_rows.hpp>
+#include <gneiss/dist/hop_messages.hpp>
+#include <gneiss/dist/hop_owner.hpp>
 #include <gneiss/dist/row_delivery.hpp>
 #include <gneiss/eval/accuracy.hpp>
 #include <gneiss/eval/candidate_sets.hpp>

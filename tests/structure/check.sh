@@ -71,9 +71,9 @@ may_include() {
     storage:graph/* | storage:order/plan.hpp | storage:cache/*) return 0 ;;
     io:graph/* | io:partition/* | io:storage/*) return 0 ;;
     model:graph/* | model:sample/link_batch.hpp | model:sample/layer_view.hpp | model:sample/layer_view.cuh | model:sample/link_batch.cuh) return 0 ;;
-    superbatch:*/concepts.hpp | train:*/concepts.hpp | inference:*/concepts.hpp | eval:*/concepts.hpp) return 0 ;;
-    superbatch:sample/* | train:sample/* | train:superbatch/* | train:dist/* | train:model/*) return 0 ;; # the base of the top level
-    dist:sample/mini_batch.hpp | dist:order/plan.hpp | dist:order/node_plan.hpp | dist:cache/*) return 0 ;;
+    superbatch:*/concepts.hpp | dist:*/concepts.hpp | train:*/concepts.hpp | inference:*/concepts.hpp | eval:*/concepts.hpp) return 0 ;;
+    superbatch:sample/* | dist:sample/* | train:sample/* | train:superbatch/* | train:dist/* | train:model/*) return 0 ;; # the base of the top level
+    dist:order/plan.hpp | dist:order/node_plan.hpp | dist:cache/*) return 0 ;;
     superbatch:* | train:* | inference:* | eval:*) # values
         case "$to" in
         graph/coo.hpp | order/plan.hpp | order/batches.hpp) return 0 ;;
