@@ -54,6 +54,7 @@
 #include <gneiss/dist/cluster_model.hpp>
 #include <gneiss/dist/feature_cache.hpp>
 #include <gneiss/dist/frame.hpp>
+#include <gneiss/dist/group_sampler.hpp>
 #include <gneiss/dist/grouped_rows.hpp>
 #include <gneiss/dist/hop_messages.hpp>
 #include <gneiss/dist/hop_owner.hpp>

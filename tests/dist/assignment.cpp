@@ -109,6 +109,26 @@ TEST_CASE("rounds hold the partitions of the workers' states") {
     CHECK(rounds_of(std::vector<node_plan>{}).empty());
 }
 
+TEST_CASE("an owner's rounds hold all partitions, and the buckets that begin in its own") {
+    const auto plans = assign_partitions(7, 3, 2, 4, 2);
+    const epoch_plan rounds = rounds_of(plans);
+    for (std::uint32_t w = 0; w < 3; ++w) {
+        const epoch_plan owned = owned_rounds(plans, w);
+        REQUIRE(owned.size() == plans[w].states.size());
+        for (std::size_t t = 0; t < owned.size(); ++t) {
+            CHECK(owned[t].resident == rounds[t].resident);
+            std::vector<edge_bucket> expected;
+            for (partition_id i = 0; i < 7; ++i)
+                for (partition_id j = 0; j < 7; ++j)
+                    if (std::ranges::count(plans[w].states[t].resident, i) +
+                            std::ranges::count(rounds[t].resident, j) ==
+                        2)
+                        expected.emplace_back(i, j);
+            CHECK(owned[t].edge_buckets == expected);
+        }
+    }
+}
+
 TEST_CASE("batches of a round are numbered one of each worker in turn: brute force") {
     for (const std::vector<std::uint64_t>& counts : std::vector<std::vector<std::uint64_t>>{
              {}, {0}, {3}, {1, 1, 1}, {0, 4, 0, 1}, {5, 2, 7, 2}, {0, 0}, {1, 0, 9}}) {

@@ -78,20 +78,6 @@ void put_together(Writer& writer, const csr_graph<>& graph, std::uint32_t owners
     }
 }
 
-void check_equal(const mini_batch& found, const mini_batch& expected) {
-    const auto contents = [](const mini_batch& of) {
-        std::vector<std::pair<std::string, std::vector<std::byte>>> result;
-        of.for_each_array([&](std::string_view name, std::size_t, std::span<const std::byte> bytes) {
-            result.emplace_back(name, std::vector<std::byte>(bytes.begin(), bytes.end()));
-        });
-        return result;
-    };
-    CHECK(found.key() == expected.key());
-    CHECK(contents(found) == contents(expected));
-}
-
-mini_batch last(mini_batch_arena& arena) { return mini_batch::attach(arena.reserve(arena.reserved())); }
-
 } // namespace
 
 TEST_CASE("draws of several owners, put together, are the samples of one process, array by array") {
@@ -112,11 +98,11 @@ TEST_CASE("draws of several owners, put together, are the samples of one process
                         (void)neighbor_sampler<>(options, 3).sample(key, graph, std::span(seeds), serial, theirs);
                         put_together(layered, graph, owners, seeds, drawer);
                         (void)layered.write(key, ours);
-                        check_equal(last(ours), last(theirs));
+                        CHECK((test::contents(ours) == test::contents(theirs)));
                         (void)dense_sampler<>(options, 3).sample(key, graph, std::span(seeds), serial, theirs);
                         put_together(dense, graph, owners, seeds, drawer);
                         (void)dense.write(key, ours);
-                        check_equal(last(ours), last(theirs));
+                        CHECK((test::contents(ours) == test::contents(theirs)));
                     }
     }
 }

@@ -80,6 +80,19 @@ namespace gneiss {
     return result;
 }
 
+/// Returns the rounds in which a worker has a state, as the owner of its partitions: all partitions of the round are
+/// resident, and the edge buckets are those that begin in its own, for `graph_buffer_options::owned_lists`.
+/// O(own · resident) per round.
+[[nodiscard]] inline epoch_plan owned_rounds(std::span<const node_plan> workers, std::uint32_t worker) {
+    epoch_plan result = rounds_of(workers);
+    const epoch_plan& own = workers[worker].states;
+    result.resize(own.size());
+    for (std::size_t t = 0; t < own.size(); ++t)
+        for (const partition_id i : own[t].resident)
+            for (const partition_id j : result[t].resident) result[t].edge_buckets.emplace_back(i, j);
+    return result;
+}
+
 /// Place of a batch among those of the workers in a round.
 struct worker_batch {
     std::uint32_t worker = 0; ///< below the number of workers
