@@ -38,7 +38,7 @@ inline void check_shared_bytes(const std::vector<gneiss::cuda::recorded_call>& c
         bytes = std::max(bytes, one.dynamic_bytes);
     }
     REQUIRE_FALSE(most.empty());
-    std::ifstream file(std::filesystem::path(__FILE__).parent_path() / gate);
+    std::ifstream file(std::filesystem::path(GNEISS_TEST_DATA).parent_path() / "simt" / gate);
     REQUIRE(file.good());
     std::map<std::string, std::size_t> counted;
     static const std::regex shared("// shared (.+): ([0-9]+)");
