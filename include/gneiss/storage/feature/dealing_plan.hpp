@@ -191,7 +191,7 @@ struct coming_profile {
 /// \param own  rows that are gathered before the first batch
 [[nodiscard]] inline coming_profile profile_coming(const coming_rows& coming, std::span<const node_id> own,
     std::uint64_t rows, std::size_t row_bytes, const gather_options& reads) {
-    constexpr std::uint64_t profiled_batches = 16;
+    constexpr std::uint64_t most_batches = 16;
     coming_profile result;
     result.counts.assign(static_cast<std::size_t>(coming.batches), 0);
     result.digests = result.counts;
@@ -203,7 +203,7 @@ struct coming_profile {
     };
     for (const node_id id : own) asked.set(id);
     result.random = cost_of_asked();
-    const std::uint64_t stride = ceil_div(std::max<std::uint64_t>(coming.batches, 1), profiled_batches);
+    const std::uint64_t stride = ceil_div(std::max<std::uint64_t>(coming.batches, 1), most_batches);
     std::vector<node_id> sorted;
     gather_cost profiled;
     std::uint64_t profiled_rows = 0;
