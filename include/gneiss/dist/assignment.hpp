@@ -81,8 +81,7 @@ namespace gneiss {
 }
 
 /// Returns the rounds in which a worker has a state, as the owner of its partitions: all partitions of the round are
-/// resident, and the edge buckets are those that begin in its own, for `graph_buffer_options::owned_lists`.
-/// O(own · resident) per round.
+/// resident, and the edge buckets are those that begin in its own. O(own · resident) per round.
 [[nodiscard]] inline epoch_plan owned_rounds(std::span<const node_plan> workers, std::uint32_t worker) {
     epoch_plan result = rounds_of(workers);
     const epoch_plan& own = workers[worker].states;
