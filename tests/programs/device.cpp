@@ -48,6 +48,11 @@ void check_same_course(const json& device, const json& cpu) {
         CHECK(device["epochs"][e]["examples"] == cpu["epochs"][e]["examples"]);
         CHECK(device["epochs"][e]["stage_seconds"]["device"] > 0);
         CHECK_FALSE(cpu["epochs"][e]["stage_seconds"].contains("device"));
+        CHECK(device["epochs"][e]["launches_per_step"] > 5);
+        CHECK(device["epochs"][e]["waits_per_step"] >= 1);
+        CHECK(device["epochs"][e]["copied_bytes"] > 0);
+        for (const char* key : {"launches_per_step", "waits_per_step", "copied_bytes"})
+            CHECK_FALSE(cpu["epochs"][e].contains(key));
     }
 }
 

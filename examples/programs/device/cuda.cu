@@ -7,6 +7,7 @@
 #include <gneiss/cuda/cache/belady.cuh>
 #endif
 #include <gneiss/cuda/core/device.cuh>
+#include <gneiss/cuda/core/recorder.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/core/stream_allocator.cuh>
 
@@ -77,6 +78,11 @@ private:
 };
 
 } // namespace
+
+device_counts device_counts_so_far() {
+    const gneiss::cuda::device_calls calls = gneiss::cuda::calls_so_far();
+    return {calls.launches, calls.waits, calls.copied_bytes};
+}
 
 std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> memory, std::uint64_t pinned) {
     const gneiss::cuda::device_info first = gneiss::cuda::devices().front();

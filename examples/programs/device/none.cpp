@@ -9,4 +9,6 @@ std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> /*
     throw gneiss::error(gneiss::errc::unsupported, "this build has no CUDA backend");
 }
 
+device_counts device_counts_so_far() { return {}; }
+
 } // namespace trainers

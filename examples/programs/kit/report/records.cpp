@@ -170,6 +170,9 @@ json to_json(const epoch_record& record) {
     put(object, "sampled_edges", record.sampled_edges);
     put(object, "staleness_p50", record.staleness_p50);
     put(object, "staleness_max", record.staleness_max);
+    put(object, "launches_per_step", record.launches_per_step);
+    put(object, "waits_per_step", record.waits_per_step);
+    put(object, "copied_bytes", record.copied_bytes);
     if (!record.passes.empty()) object["passes"] = record.passes;
     put(object, "train", record.train);
     put(object, "valid", record.valid);
@@ -232,6 +235,9 @@ epoch_record epoch_from_json(const json& object) {
     get(object, "sampled_edges", record.sampled_edges);
     get(object, "staleness_p50", record.staleness_p50);
     get(object, "staleness_max", record.staleness_max);
+    get(object, "launches_per_step", record.launches_per_step);
+    get(object, "waits_per_step", record.waits_per_step);
+    get(object, "copied_bytes", record.copied_bytes);
     get(object, "passes", record.passes);
     get(object, "train", record.train);
     get(object, "valid", record.valid);

@@ -77,6 +77,8 @@ struct epoch_record {
     named<std::uint64_t> moved{}; ///< by purpose, of `moved_kinds`; a member of its own for each in JSON
     std::optional<std::uint64_t> sampled_edges{};
     std::optional<double> staleness_p50{}, staleness_max{};
+    std::optional<double> launches_per_step{}, waits_per_step{}; ///< of a device; the same for its copies:
+    std::optional<std::uint64_t> copied_bytes{};
     std::vector<std::uint32_t> passes{}; ///< over each macro-batch; 0: it had no training nodes
     metric_values train{};               ///< of the examples as they were trained
     metric_values valid{};

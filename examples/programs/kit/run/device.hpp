@@ -67,6 +67,15 @@ public:
 /// batches, which land in pinned memory instead, and the encoder.
 void limit_pinned(compute_device& device, const gneiss::training_plan& plan);
 
+/// Calls of this process to a device so far.
+struct device_counts {
+    std::uint64_t launches = 0;     ///< of kernels
+    std::uint64_t waits = 0;        ///< of host threads for the device
+    std::uint64_t copied_bytes = 0; ///< to, from and within it
+};
+/// Returns the counts; zeros in a build without CUDA (programs/device/).
+[[nodiscard]] device_counts device_counts_so_far();
+
 /// Opens the device that `--device` names, within `--device-memory`, and `--memory` for pinned memory; null: the CPU.
 /// Throws errc::unsupported with the reason if this machine or build has no such device.
 [[nodiscard]] std::unique_ptr<compute_device> open_device(const run_options& options);

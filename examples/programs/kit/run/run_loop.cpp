@@ -251,7 +251,15 @@ programs::epoch_record run_loop::record_of(const trainer& of, std::uint64_t epoc
     for (const auto& [name, seconds] : sum.stage_seconds)
         if (seconds > 0) record.stage_seconds.emplace_back(name, seconds);
     record.moved = sum.moved;
-    gneiss::staleness_histogram this_epoch = of.pipeline().staleness;
+    const gneiss::pipeline_statistics pipeline = of.pipeline();
+    if (const device_counts device = device_counts_so_far(); device.launches != device_at_start_.launches) {
+        const auto steps =
+            static_cast<double>(std::max<std::uint64_t>(1, pipeline.batches - pipeline_at_start_.batches));
+        record.launches_per_step = static_cast<double>(device.launches - device_at_start_.launches) / steps;
+        record.waits_per_step = static_cast<double>(device.waits - device_at_start_.waits) / steps;
+        record.copied_bytes = device.copied_bytes - device_at_start_.copied_bytes;
+    }
+    gneiss::staleness_histogram this_epoch = pipeline.staleness;
     for (std::size_t i = 0; i < gneiss::staleness_histogram::bins; ++i)
         this_epoch.count[i] -= pipeline_at_start_.staleness.count[i];
     record.staleness_p50 = static_cast<double>(this_epoch.quantile(0.5));
@@ -560,6 +568,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         stages_at_start_ = all_stages(of);
         cache_at_start_ = of.cache();
         moved_at_start_ = of.moved();
+        device_at_start_ = device_counts_so_far();
         epoch_began_ = clock::now();
         {
             const std::scoped_lock lock(live_mutex_);

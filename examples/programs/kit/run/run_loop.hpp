@@ -23,6 +23,7 @@
 #include "kit/report/records.hpp"
 #include "kit/report/report.hpp"
 #include "kit/report/run_directory.hpp"
+#include "kit/run/device.hpp"
 #include "kit/run/open_run.hpp"
 #include "kit/run/options.hpp"
 #include "kit/run/plan.hpp"
@@ -295,6 +296,7 @@ private:
     programs::named<double> stages_at_start_;           // the same
     programs::named<std::uint64_t> moved_at_start_;     // the same
     cache_counts cache_at_start_;                       // the same
+    device_counts device_at_start_;                     // the same
     clock::time_point epoch_began_ = clock::now();
     std::atomic<double> loss_{0};
     std::atomic<std::uint64_t> examples_{0}, first_examples_{0},
