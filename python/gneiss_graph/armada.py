@@ -85,12 +85,13 @@ class BatchWorker(_Worker):
 
     _make = staticmethod(_core.BatchActor)
 
-    def make(self, group):
+    def make(self, group, delivery):
         """Returns [(requests, bytes) read so far, seconds that it took, bytes], the frame of the rows that a group of
-        batches shares, and the frames of the batches."""
+        batches shares, and the frames of the batches; of a group of 0, the ids of its nodes instead. delivery: which
+        rows the cache of the compute worker has, and takes; None: it has no cache."""
         begin = time.monotonic()
-        frames = self._actor.make(group[:5])
-        return (self._actor.read_counts, time.monotonic() - begin, sum(of.nbytes for of in frames)), *frames
+        made = self._actor.make(group[:5], delivery) if group[5] else (self._actor.nodes(group[:5]),)
+        return (self._actor.read_counts, time.monotonic() - begin, sum(of.nbytes for of in made)), *made
 
 
 class ComputeWorker(_Worker):
@@ -109,6 +110,7 @@ class ComputeWorker(_Worker):
     def join(self, generation):
         """Enters a generation, and returns the number of steps made; -1 without parameters."""
         self._generation = generation
+        self._actor.empty_cache()
         return self._actor.steps if self._begun else -1
 
     def differentiate(self, generation, step, number, frame, rows):
@@ -172,22 +174,91 @@ class _Slot:
 
 
 class _Request:
-    """A group of batches that an actor was asked for: (worker, epoch, state, pass, index of the first, number)."""
+    """A group of batches that an actor was asked for: (worker, epoch, state, pass, index of the first, number). With a
+    number of 0, it was asked for the ids of the group's nodes."""
 
-    def __init__(self, slot, group):
+    def __init__(self, slot, group, delivery):
         self.slot, self.actor, self.name = slot, slot.actor, slot.name
         self.done = False
         worker, *state = group[:3]
         self.first = slot.states.get(worker) != state # of a state, whose partitions it loads
         slot.states[worker] = state
-        self.answer, self.rows, *self.frames = slot.actor.make.options(num_returns=2 + group[5]).remote(group)
+        self.answer, self.rows, *self.frames = slot.actor.make.options(num_returns=2 + group[5]).remote(group, delivery)
+
+
+class _Deliveries:
+    """What is left out of frames for the caches of compute workers. For each of them, a planner is given the ids of a
+    superbatch of groups to come; all of that it decides is a value, for as often as a frame is made. After a death, all
+    caches begin empty."""
+
+    def __init__(self, make, superbatch, replicas, workers):
+        self._make, self._superbatch, self._replicas, self._workers = make, superbatch, replicas, workers
+        self._epoch = None
+        self._rounds = []  # of the epoch: (state, index of the first batch, groups of the batches)
+        self._coming = []  # of each worker: the groups of each round that are not planned
+        self._planners = []
+        self.planned = {}  # deliveries of groups that are not yet used
+        self._empty()
+
+    def expect(self, first, groups):
+        """Takes the groups of the batches of a round, from one on."""
+        if not groups:
+            return
+        epoch, state = groups[0][1:3]
+        if epoch != self._epoch or state <= self._rounds[-1][0]:
+            self._epoch, self._rounds = epoch, []
+            if any(self._coming) or self.planned: # it was not trained to its end
+                self._empty()
+        self._rounds.append((state, first, groups))
+        self._add(groups)
+
+    def restart(self, state, index):
+        """Begins with empty caches at a batch of the epoch."""
+        self._empty()
+        for of_round, first, groups in self._rounds:
+            if of_round >= state:
+                self._add(groups[max(0, index - first):] if of_round == state else groups)
+
+    def superbatch(self, group):
+        """Returns the groups that are planned next for the cache that a group is for."""
+        coming = self._coming[self._worker(group)]
+        if not coming:
+            raise Error(f"{_text(group)} was not expected")
+        return coming[0][:self._superbatch]
+
+    def plan(self, groups, ids):
+        """Plans a superbatch by the ids of its groups' nodes. Returns the bytes of its deliveries."""
+        worker = self._worker(groups[0])
+        planner, coming = self._planners[worker], self._coming[worker]
+        if planner.needs_window:
+            planner.begin_window(ids)
+        made = [planner.next(of) for of in ids]
+        del coming[0][:len(groups)]
+        if not coming[0]:
+            coming.pop(0)
+        self.planned.update(zip(groups, made))
+        return sum(part.nbytes for delivery in made for part in delivery[1:])
+
+    def _worker(self, group):
+        return group[4] % self._replicas % self._workers
+
+    def _empty(self):
+        self._planners = [self._make() for _ in range(self._workers)]
+        self._coming = [[] for _ in range(self._workers)]
+        self.planned = {}
+
+    def _add(self, groups):
+        for worker, coming in enumerate(self._coming):
+            of_worker = [group for group in dict.fromkeys(groups) if self._worker(group) == worker]
+            if of_worker:
+                coming.append(of_worker)
 
 
 class Cluster:
     """Batch and compute workers, as gneiss-armada's loop calls them. One driver; `request` by any thread."""
 
     def __init__(self, *, local, address, config, dataset, run, batch_workers, replicas, group_batches,
-                 compute_workers, threads, graph_bytes, feature_bytes, gradient_bytes, memory_bytes, say, warn):
+                 compute_workers, threads, graph_bytes, feature_bytes, gradient_bytes, memory_bytes, superbatch, cache, say, warn):
         check()
         batch, compute = _core.parse_counts(local) if local else (batch_workers, replicas)
         self._batch = [_Slot("batch", i) for i in range(batch)]
@@ -207,6 +278,8 @@ class Cluster:
         self._reads = {}                   # by actor
         self.frames = {}                   # made, by actor
         self.frame_bytes = 0
+        self.id_bytes = 0                  # of ids for the cache, and of what is planned by them
+        self._deliveries = cache and _Deliveries(cache, superbatch, replicas, len(self._compute))
         self._generation = 0
         self._begun = None                 # the parameters that replicas began with
         self._log = []                     # steps since: (step, numbers)
@@ -241,15 +314,17 @@ class Cluster:
         self._done = steps
         self._until_done(self._send_begun)
 
+    def expect(self, first, groups):
+        """Takes the groups of the batches of a round, from one on: those that the cache has to expect."""
+        with self._lock:
+            self._deliveries.expect(first, groups)
+
     def request(self, group):
         """Has the frames of a group made that a later step needs."""
         with self._lock:
-            if group in self._frames:
-                return
-            if self._deferred or len(self._frames) >= self._credits():
+            if group not in self._frames:
                 self._deferred[group] = None
-            else:
-                self._submit(group)
+                self._submit_deferred()
 
     def step(self, step, batches):
         """Makes a step by batches, (number, group, place there) in the order of replicas. Returns their statistics."""
@@ -257,8 +332,7 @@ class Cluster:
         result = self._until_done(lambda: self._advance(step))
         self._deaths = self._missed = 0
         with self._lock:
-            while self._deferred and len(self._frames) < self._credits():
-                self._submit(next(iter(self._deferred)))
+            self._submit_deferred()
         return result
 
     def end(self):
@@ -310,6 +384,8 @@ class Cluster:
             for _, group, place in batches:
                 if place + 1 == group[5]:
                     self._frames.pop(group, None)
+                    if self._deliveries:
+                        self._deliveries.planned.pop(group, None)
         took = time.monotonic() - begin
         self._pace["step"].add(took)
         self.waited = self.waited[0] + begin - asked, self.waited[1] + took
@@ -333,6 +409,8 @@ class Cluster:
 
     def _made(self, group):
         """Returns a request whose frames are made."""
+        if self._deliveries and group[5]:
+            self._plan(group)
         self._look_after_away()
         while True:
             with self._lock:
@@ -358,14 +436,35 @@ class Cluster:
                 continue
             with self._lock:
                 done.done = True
+                self._reads[done.name] = read
+                if not group[5]:
+                    return done
                 self.frames[done.name] = self.frames.get(done.name, 0) + group[5]
                 self.frame_bytes += size
-                self._reads[done.name] = read
                 larger, self._largest = size > self._largest, max(size, self._largest)
             if larger:
                 self._check_room(f"{done.slot}, {_text(group)}: ")
             self._pace["first" if done.first else "batch"].add(took)
             return done
+
+    def _plan(self, group):
+        """Plans superbatches until the delivery of a group is known."""
+        while group not in self._deliveries.planned:
+            with self._lock:
+                groups = list(self._deliveries.superbatch(group))
+                asked = [(*of[:5], 0) for of in groups]
+                for of in asked:
+                    if not self._frames.get(of):
+                        self._submit(of)
+            ids = []
+            for of in asked:
+                done = self._made(of)
+                ids.append(self._get(done.slot, done.rows, f"the nodes of {_text(of)}"))
+            with self._lock:
+                self.id_bytes += sum(of.nbytes for of in ids) + self._deliveries.plan(groups, ids)
+                for of in asked:
+                    del self._frames[of]
+                self._submit_deferred()
 
     def _first_of(self, asked, seconds):
         """Returns the request that is answered first. None: the worker asked last has made nothing for `seconds`."""
@@ -384,8 +483,18 @@ class Cluster:
         home = group[0] % len(self._batch)
         asked = self._frames.setdefault(group, [])
         slot = min(self._others(asked) or self._batch, key=lambda of: (of.index - home) % len(self._batch))
-        asked.append(_Request(slot, group))
+        asked.append(_Request(slot, group, self._deliveries and self._deliveries.planned.get(group)))
         self._deferred.pop(group, None)
+
+    def _submit_deferred(self):
+        """Asks for the groups that have room, and whose deliveries are known."""
+        room = self._credits() - sum(1 for group in self._frames if group[5])
+        while self._deferred and room > 0:
+            group = next(iter(self._deferred))
+            if self._deliveries and group not in self._deliveries.planned:
+                return
+            self._submit(group)
+            room -= 1
 
     def _others(self, asked):
         """Returns the batch workers that are there, and have not got these requests."""
@@ -489,14 +598,20 @@ class Cluster:
                 self._replace(slot, f"died after step {self._done}")
             except _Late as missed:
                 self._replace(slot, f"has not answered for {missed.seconds:.3g} s ({missed.doing})")
-        if len(steps) == len(self._compute): # frames are lost, with the node that held them
-            with self._lock:
-                self._frames.clear()
+        lost = len(steps) == len(self._compute) # frames, with the node that held them
+        if lost:
             self._count_death("a frame was lost")
+        with self._lock:
+            if self._deliveries: # the caches are lost, too
+                self._deferred = dict.fromkeys([group for group in self._frames if group[5]] + list(self._deferred))
+                self._deliveries.planned.clear()
+            if lost or self._deliveries:
+                self._frames.clear()
         at = max(steps.values(), default=-1)
         if at < self._begun[2]:
             self._done = self._begun[2]
             self._send_begun()
+            self._empty_caches()
             return
         furthest = max(steps, key=steps.get)
         values, state = self._answers([(furthest, furthest.actor.current.remote())], "its parameters",
@@ -504,6 +619,17 @@ class Cluster:
         epoch, plateau = self._begun[:2]
         self._send((epoch, plateau, at, values, state), [s for s in self._compute if steps.get(s) != at])
         self._done = at
+        self._empty_caches()
+
+    def _empty_caches(self):
+        """Has deliveries begin with empty caches, at the first batch of the next step."""
+        if not self._deliveries:
+            return
+        with self._lock:
+            made = [(batches[-1][0], 1) for step, batches in self._log if step <= self._done]
+            coming = [(batches[0][0], 0) for step, batches in self._log if step > self._done]
+            number, more = coming[0] if coming else made[-1] if made else ((0, 0, 0, 0, 0), 0)
+            self._deliveries.restart(number[2], number[4] + more)
 
     def _send_begun(self):
         self._send(self._begun, self._compute)

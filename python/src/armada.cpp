@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -15,14 +16,17 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <gneiss/cache/trace.hpp>
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/dist/feature_cache.hpp>
 
 #include "armada/actors.hpp"
 #include "armada/cluster.hpp"
@@ -71,6 +75,18 @@ using group_tuple =
         s.input_nodes) = from;
     return s;
 }
+/// Sequence, slots of the distinct rows, positions and slots of those that enter.
+using delivery_tuple = std::tuple<std::uint64_t, id_array, id_array, id_array>;
+[[nodiscard]] std::optional<gneiss::row_delivery> delivery_of(const std::optional<delivery_tuple>& from) {
+    if (!from) return {};
+    const auto& [sequence, slots, positions, entered] = *from;
+    gneiss::row_delivery result{.sequence = sequence, .from = {}, .enter = {}};
+    result.from.assign(ids_of(slots).begin(), ids_of(slots).end());
+    if (positions.shape(0) != entered.shape(0)) throw programs::usage_error("a delivery of two lengths");
+    for (std::size_t i = 0; i < positions.shape(0); ++i)
+        result.enter.push_back({ids_of(positions)[i], ids_of(entered)[i]});
+    return result;
+}
 [[nodiscard]] std::span<const float> span_of(const floats_array& from) { return {from.data(), from.shape(0)}; }
 
 /// Returns a copy as an array of NumPy, which owns it.
@@ -92,11 +108,13 @@ std::unique_ptr<armada::batch_actor> open_batch_actor(const std::string& config,
 }
 
 /// Returns the frame of the rows that a group of batches shares, and those of the batches.
-nb::object make_frames(armada::batch_actor& self, const batch_tuple& batch) {
+nb::object make_frames(
+    armada::batch_actor& self, const batch_tuple& batch, const std::optional<delivery_tuple>& delivery) {
     std::shared_ptr<const gneiss::group_frames> made;
     {
         const nb::gil_scoped_release released;
-        made = self.make(std::get<0>(batch), key_of(batch));
+        const std::optional<gneiss::row_delivery> given = delivery_of(delivery);
+        made = self.make(std::get<0>(batch), key_of(batch), given ? &*given : nullptr);
     }
     auto* const memory = new std::shared_ptr<const gneiss::group_frames>(made);
     const nb::capsule owner(
@@ -108,6 +126,36 @@ nb::object make_frames(armada::batch_actor& self, const batch_tuple& batch) {
     append(made->rows);
     for (const std::span<const std::byte> frame : made->frames) append(frame);
     return result;
+}
+
+nb::object nodes_of(armada::batch_actor& self, const batch_tuple& batch) {
+    std::vector<gneiss::node_id> ids;
+    {
+        const nb::gil_scoped_release released;
+        ids = self.nodes(std::get<0>(batch), key_of(batch));
+    }
+    return copy_of(std::span<const gneiss::node_id>(ids));
+}
+
+// Deliveries, planned by the driver.
+
+void begin_window(gneiss::delivery_planner& self, const std::vector<id_array>& groups) {
+    const nb::gil_scoped_release released;
+    gneiss::memory_trace trace;
+    for (const id_array& of : groups) trace.append(ids_of(of));
+    self.begin_window(trace);
+}
+
+nb::object next_delivery(gneiss::delivery_planner& self, const id_array& ids) {
+    const gneiss::row_delivery of = self.next(ids_of(ids));
+    std::vector<std::uint32_t> positions;
+    std::vector<gneiss::cache_slot> slots;
+    for (const gneiss::entering_row& row : of.enter) {
+        positions.push_back(row.position);
+        slots.push_back(row.slot);
+    }
+    return nb::make_tuple(of.sequence, copy_of(std::span<const gneiss::cache_slot>(of.from)),
+        copy_of(std::span<const std::uint32_t>(positions)), copy_of(std::span<const gneiss::cache_slot>(slots)));
 }
 
 // Compute actors.
@@ -231,6 +279,10 @@ public:
             with["feature_bytes"] = of.feature_bytes;
             with["gradient_bytes"] = of.gradient_bytes;
             with["memory_bytes"] = of.memory_bytes;
+            with["superbatch"] = of.superbatch;
+            with["cache"] = of.cache
+                ? nb::cpp_function([make = of.cache] { return std::make_unique<gneiss::delivery_planner>(make()); })
+                : nb::object(nb::none());
             with["say"] = nb::cpp_function(
                 [say = of.say](const std::string& text) { say(text); }, nb::call_guard<nb::gil_scoped_release>());
             with["warn"] = nb::cpp_function(
@@ -253,6 +305,14 @@ public:
     void begin(std::uint64_t epoch, double plateau, std::uint64_t steps, std::span<const float> values,
         std::span<const float> state) override {
         in_python([&] { self_.attr("begin")(epoch, plateau, steps, copy_of(values), copy_of(state)); });
+    }
+    void expect(std::span<const armada::remote_batch> batches) override {
+        in_python([&] {
+            std::vector<group_tuple> groups;
+            for (const armada::remote_batch& batch : batches) groups.push_back(group_of(batch));
+            const std::uint64_t first = batches.empty() ? 0 : batches.front().key.number.index;
+            self_.attr("expect")(first, groups);
+        });
     }
     void request(const armada::remote_batch& batch) override {
         in_python([&] { self_.attr("request")(group_of(batch)); });
@@ -297,6 +357,9 @@ public:
     [[nodiscard]] std::uint64_t frame_bytes() const override {
         return in_python([&] { return nb::cast<std::uint64_t>(self_.attr("frame_bytes")); });
     }
+    [[nodiscard]] std::uint64_t id_bytes() const override {
+        return in_python([&] { return nb::cast<std::uint64_t>(self_.attr("id_bytes")); });
+    }
     [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> frames() const override {
         return in_python([&] {
             std::vector<std::pair<std::string, std::uint64_t>> result;
@@ -318,11 +381,16 @@ void add_armada(nb::module_& to) {
             nb::arg("feature_bytes"), nb::arg("compute_workers"))
         .def_prop_ro("dataset", &armada::batch_actor::dataset)
         .def_prop_ro("run", &armada::batch_actor::run)
-        .def("make", make_frames, nb::arg("batch"))
+        .def("make", make_frames, nb::arg("batch"), nb::arg("delivery") = nb::none())
+        .def("nodes", nodes_of, nb::arg("batch"))
         .def_prop_ro("read_counts", [](const armada::batch_actor& self) {
             const gneiss::io_stats of = self.io();
             return std::tuple(of.reads, of.read_bytes);
         });
+    nb::class_<gneiss::delivery_planner>(to, "DeliveryPlanner")
+        .def_prop_ro("needs_window", &gneiss::delivery_planner::needs_window)
+        .def("begin_window", begin_window, nb::arg("groups"))
+        .def("next", next_delivery, nb::arg("ids"));
     nb::class_<armada::compute_actor>(to, "ComputeActor")
         .def(nb::new_(&open_compute_actor), nb::arg("config"), nb::arg("threads"))
         .def(
@@ -331,6 +399,7 @@ void add_armada(nb::module_& to) {
         .def_prop_ro("run", &armada::compute_actor::run)
         .def("differentiate", differentiate, nb::arg("frame"), nb::arg("rows"), nb::arg("batch"))
         .def("step", step, nb::arg("gradients"), nb::arg("last"))
+        .def("empty_cache", &armada::compute_actor::empty_cache)
         .def_prop_ro("steps", &armada::compute_actor::steps)
         .def("current", current);
     to.def("parse_counts", [](const std::string& text) {

@@ -147,6 +147,30 @@ TEST_CASE("a frame refers to rows of a group, whose frame it takes for no other"
     }) == errc::invalid_argument);
 }
 
+TEST_CASE("a frame of rows holds the delivery to a cache, and the rows that it sends") {
+    const row_delivery to{.sequence = 5, .from = {no_slot, 2, no_slot, 0}, .enter = {{0, 3}, {2, 2}}};
+    mini_batch_arena arena;
+    frame_shape shape{.sample_bytes = mini_batch::header_bytes(), .rows = 2, .columns = 3, .last = 9, .delivery = &to};
+    const auto write = [&] {
+        frame_writer writer(arena, id, shape);
+        (void)mini_batch::format(writer.sample(), id.key);
+        for (std::size_t r = 0; r < writer.rows().rows(); ++r) std::ranges::fill(writer.rows()[r], 1.0F);
+        return writer.seal();
+    };
+    const frame read = frame::attach(write(), {.run = 77});
+    CHECK(read.bytes() == frame_writer::bytes_of(shape));
+    CHECK(read.sequence() == 5);
+    CHECK(read.last() == 9);
+    CHECK(read.rows() == 2);
+    CHECK(read.distinct() == 4);
+    CHECK(std::ranges::equal(read.from(), to.from));
+    CHECK(std::ranges::equal(read.enter(), to.enter));
+    shape.rows = 3; // one more than the cache lacks
+    CHECK(refusal(write(), {.run = 77}) == errc::corrupt);
+    shape.delivery = nullptr;
+    CHECK(frame::attach(write(), {.run = 77}).distinct() == 3);
+}
+
 TEST_CASE("the same batch gives the same bytes, but for the padding of its sample") {
     mini_batch_arena one, other;
     const frame a = frame::attach(written(one, false), {.run = 77}),

@@ -1,11 +1,13 @@
 // Runs bin/gneiss-armada as users do: batch workers, replicas, recovery after a kill, errors.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -169,6 +171,43 @@ TEST_CASE("batches of a step share rows: fewer rows and bytes, the same bits, wh
         CHECK(shop.bits(flags + "--threads 3 --group-batches " + group) == armada_workshop::bits_of(single));
     }
     CHECK(shop.run("train data --out a --group-batches 0").code == 2);
+}
+
+TEST_CASE("a feature cache misses what gneiss-study caches says, and changes no bit") {
+    const armada_workshop shop;
+    const auto sums = [&](const nlohmann::json& run, const char* key) {
+        std::uint64_t sum = 0;
+        for (const auto& epoch : run["epochs"]) sum += epoch[key].get<std::uint64_t>();
+        return sum;
+    };
+    // 188 seeds, 16 batches an epoch: two superbatches of eight
+    const std::string sampling = "--fanout 5,5 --batch 12 --seed 3 ";
+    const auto study = nlohmann::json::parse(
+        shop.run("caches data --direction in --batches 32 --superbatch 8 --sizes 10% --at 10% --json " + sampling,
+                "gneiss-study")
+            .out);
+    const std::string flags = "data --epochs 2 --layers sage:16,sage --early-stop 0 --no-eval --memory 256MiB --force "
+                              "--direction in --sampler neighbor --out run " +
+        sampling;
+    const auto single = shop.train(flags);
+    CHECK(sums(single, "frame_rows") == study["accesses"]);
+    for (const auto& [policy, name] : std::vector<std::pair<std::string, std::string>>{
+             {"lru", "lru"}, {"belady", "belady"}, {"static", "static-degree"}}) {
+        CAPTURE(policy);
+        const auto expected =
+            *std::ranges::find_if(study["sizes"], [&](const auto& one) { return one["policy"] == name; });
+        const auto run = shop.train(flags + "--feature-cache " + policy + " --cache 10% --superbatch 8");
+        CHECK(armada_workshop::bits_of(run) == armada_workshop::bits_of(single));
+        CHECK(sums(run, "frame_rows") - sums(run, "cache_fills") == expected["misses"]);
+        if (policy != "static") CHECK(sums(run, "cache_fills") == expected["fills"]);
+        CHECK(sums(run, "frame_rows") + sums(run, "cached_rows") == sums(single, "frame_rows"));
+        CHECK(sums(run, "id_bytes") > 0);
+        CHECK(run["plan"]["parts"].contains("feature cache"));
+        const auto both = shop.train(flags + "--group-batches 3 --feature-cache " + policy + " --superbatch 6");
+        CHECK(armada_workshop::bits_of(both) == armada_workshop::bits_of(single));
+        CHECK(sums(both, "frame_rows") < sums(run, "frame_rows"));
+    }
+    CHECK(shop.run("train data --out a --feature-cache lru --superbatch 1").code == 2);
 }
 
 TEST_CASE("an interrupted or killed run resumes to the bits of an uninterrupted one, inside an epoch of replicas too") {

@@ -6,11 +6,16 @@
 #include "support/error_code.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include <gneiss/cache/lru.hpp>
+#include <gneiss/cache/miss_ratio.hpp>
+#include <gneiss/cache/simulate.hpp>
+#include <gneiss/cache/static_cache.hpp>
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/dist/assignment.hpp>
 #include <gneiss/train/worker_batches.hpp>
@@ -38,11 +43,19 @@ set_up with_features(bool sparse = false) {
     return with;
 }
 
+/// A cache at the compute worker.
+struct cache_of {
+    std::size_t rows = 0;
+    std::function<delivery_planner()> make{};
+    std::uint64_t window = 100;
+};
+
 /// Armada over planted classes: the parts of a harness, and workers with their partitions.
 struct workers {
     const graph_data& data;
     gnn_harness all;
     std::uint32_t count, resident, group;
+    cache_of cache;
     tbb_executor on;
     memory_budget budget{};
     node_task task;
@@ -51,12 +64,13 @@ struct workers {
     std::optional<armada_trainer> training{};
 
     workers(const graph_data& of, const set_up& with, std::uint32_t of_workers, std::uint32_t held,
-        std::uint32_t batches_of_a_group = 1)
+        std::uint32_t batches_of_a_group = 1, cache_of with_cache = {})
         : data(of),
           all(of, with),
           count(of_workers),
           resident(held),
           group(batches_of_a_group),
+          cache(std::move(with_cache)),
           on(with.threads),
           task({}, of.labels, all.encode->outputs(), of.rows, {}),
           source(options(), task, buffers(), on),
@@ -72,6 +86,8 @@ struct workers {
             .run = run_id,
             .group = group,
             .replicas = all.with.training.replicas.count,
+            .cache = cache.make,
+            .window = cache.window,
             .sampler = all.with.training.sampler,
             .neighbors = all.with.training.neighbors,
             .plans = [this](std::uint64_t epoch) { return plans(epoch); },
@@ -97,15 +113,17 @@ struct workers {
                     .encode = *all.encode,
                     .weights = all.weights,
                     .optimizer = all.dense,
-                    .shape = state_sizes(data.store, &*all.features).of(std::min(resident, data.rows.partitions))},
+                    .shape = state_sizes(data.store, &*all.features).of(std::min(resident, data.rows.partitions)),
+                    .cached_rows = cache.rows},
                 on, budget));
         return *training;
     }
 };
 
 outcome train_by(const graph_data& data, const set_up& with, std::uint32_t count, std::uint32_t resident,
-    std::uint64_t stop_every = 0, std::uint32_t group = 1) {
-    workers now(data, with, count, resident, group);
+    std::uint64_t stop_every = 0, std::uint32_t group = 1, const cache_of& cache = {},
+    frame_statistics* read = nullptr) {
+    workers now(data, with, count, resident, group, cache);
     std::vector<training_statistics> epochs;
     resume_position at{};
     while (at.epoch < with.epochs) {
@@ -120,6 +138,7 @@ outcome train_by(const graph_data& data, const set_up& with, std::uint32_t count
         epochs.push_back(epoch.model);
         at = epoch.position;
     }
+    if (read != nullptr) *read = now.batches.statistics();
     return now.all.end(std::move(epochs));
 }
 
@@ -247,6 +266,108 @@ TEST_CASE("a group's frames hold each row of its batches once, and are made agai
             CHECK(frame::attach(got.rows, {.run = run_id}).rows() == rows.rows());
         }
         CHECK(rows.rows() == distinct.size());
+    }
+}
+
+namespace {
+
+/// Caches of a tenth of 400 rows.
+std::vector<cache_of> caches(std::uint64_t window) {
+    std::vector<node_id> fixed;
+    for (node_id v = 0; v < 40; ++v) fixed.push_back(7 * v);
+    return {{40, [] { return delivery_planner(lru(40)); }},
+        {40, [fixed] { return delivery_planner(static_cache(fixed, 40)); }},
+        {40, [] { return delivery_planner(std::size_t{40}); }, window}};
+}
+
+} // namespace
+
+TEST_CASE("a cache of rows trains the bits of none, with groups, several workers and threads, and resumed") {
+    const graph_data data = graph_data::planted(400, 8);
+    for (const sampler_kind kind : {sampler_kind::neighbor, sampler_kind::dense})
+        for (const std::uint32_t count : {1U, 3U}) {
+            set_up with = with_features();
+            with.training.sampler = kind;
+            with.training.replicas.count = 2;
+            frame_statistics all;
+            const outcome expected = train_by(data, with, count, 2, 0, 1, {}, &all);
+            for (const cache_of& cache : caches(12)) // more than are in flight
+                for (const std::uint32_t group : {1U, 3U}) {
+                    CAPTURE(group);
+                    frame_statistics read, again;
+                    CHECK(train_by(data, with, count, 2, 0, group, cache, &read) == expected);
+                    CHECK(read.rows < all.rows);
+                    CHECK(read.cached > 0);
+                    if (group == 1) CHECK(read.rows + read.cached == all.rows);
+                    CHECK(train_by(data, with, count, 2, 3, group, cache).weights == expected.weights);
+                    with.threads = 4;
+                    with.training.pipeline.sample_workers = 3;
+                    CHECK(train_by(data, with, count, 2, 0, group, cache, &again) == expected);
+                    CHECK(again.rows == read.rows);
+                    CHECK(again.bytes == read.bytes);
+                    with.threads = 1;
+                    with.training.pipeline.sample_workers = 1;
+                }
+        }
+}
+
+TEST_CASE("as many rows are sent as a simulation of the cache reads, from epoch to epoch") {
+    const graph_data data = graph_data::planted(400, 8);
+    set_up with = with_features();
+    memory_trace trace;
+    {
+        workers now(data, with, 1, 8);
+        for (std::uint64_t epoch = 0; epoch < with.epochs; ++epoch) {
+            const epoch_plan rounds = now.rounds(epoch);
+            const epoch_start start{rounds, epoch};
+            now.source.begin_epoch(start, {});
+            REQUIRE(rounds.size() == 1);
+            const state_work work = now.source.acquire(start, 0);
+            for (std::uint64_t k = 0; k < work.batches; ++k) {
+                mini_batch_arena arena;
+                const batch_key key{epoch, {0, 0, k}};
+                const frame of = frame::attach(now.source.make(work, key, arena, {}).bytes, {.run = run_id});
+                trace.append(neighbor_sample<>::of(of.sample()).nodes);
+            }
+        }
+    }
+    const std::size_t batches = trace.batches() / with.epochs; // windows end with their round
+    REQUIRE(batches % 5 == 0);
+    const auto rows = [&](const cache_of& cache) {
+        frame_statistics read;
+        (void)train_by(data, with, 1, 8, 0, 1, cache, &read);
+        return read.rows;
+    };
+    lru recent(40);
+    CHECK(rows(caches(5)[0]) == simulate(recent, trace).misses);
+    CHECK(rows(caches(5)[2]) ==
+        simulate_belady(trace, {.capacity = 40, .batches = 5, .carry = true, .nodes = 400}, serial_executor{}).reads());
+}
+
+TEST_CASE("a group made again leaves out the same rows") {
+    const graph_data data = graph_data::planted(400, 8);
+    const set_up with = with_features();
+    workers now(data, with, 1, 8, 2, caches(5)[2]), other(data, with, 1, 8, 2);
+    const epoch_plan rounds = now.rounds(0);
+    const epoch_start start{rounds, 0};
+    now.source.begin_epoch(start, {});
+    other.source.begin_epoch(start, {});
+    const state_work work = now.source.acquire(start, 0), of_other = other.source.acquire(start, 0);
+    for (std::uint64_t k = 0; k < work.batches; k += 2) {
+        const batch_key key{0, {0, 0, k}};
+        mini_batch_arena arena;
+        const received_frame got = now.source.make(work, key, arena, {});
+        const frame first = frame::attach(got.rows, {.run = run_id});
+        row_delivery same{.sequence = first.sequence(), .from = {}, .enter = {}};
+        same.from.assign(first.from().begin(), first.from().end());
+        same.enter.assign(first.enter().begin(), first.enter().end());
+        const auto again = other.source.make_group(of_other, key, &same); // by another worker
+        const frame second = frame::attach(again->rows, {.run = run_id});
+        CHECK(second.rows() == first.rows());
+        CHECK(std::ranges::equal(second.from(), first.from()));
+        for (std::size_t r = 0; r < first.rows(); ++r) CHECK(std::ranges::equal(second.dense()[r], first.dense()[r]));
+        same.from.pop_back();
+        CHECK(test::code_of([&] { (void)other.source.make_group(of_other, key, &same); }) == errc::invalid_argument);
     }
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include <gneiss/cache/lru.hpp>
+#include <gneiss/cache/static_cache.hpp>
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/manifest.hpp>
@@ -46,6 +48,7 @@ gneiss::worker_options worker_options_of(const options& how, const gneiss::datas
         .group = how.group_batches,
         .replicas = how.replicas,
         .compute_workers = how.compute_workers,
+        .window = how.superbatch,
         .sampler = how.sampling(),
         .neighbors = how.neighbor_options(),
         .plans = [&how, &rows](std::uint64_t epoch) { return how.assignment(rows.partitions, epoch); },
@@ -53,6 +56,25 @@ gneiss::worker_options worker_options_of(const options& how, const gneiss::datas
             [&rows, train](const gneiss::node_plan& plan, std::uint32_t state, std::vector<gneiss::node_id>& out) {
                 gneiss::append_training_nodes(plan, state, rows, train, out);
             }};
+}
+
+std::function<gneiss::delivery_planner()> make_cache(const options& how, const gneiss::bucket_store& buckets) {
+    const std::uint64_t nodes = buckets.rows().nodes;
+    const auto rows = static_cast<std::size_t>(how.cached_rows(nodes));
+    if (rows == 0) return {};
+    if (how.feature_cache == "belady") return [rows] { return gneiss::delivery_planner(rows); };
+    if (how.feature_cache == "lru") return [rows] { return gneiss::delivery_planner(gneiss::lru(rows)); };
+    std::vector<std::uint32_t> degrees(static_cast<std::size_t>(nodes)); // in the lists that are sampled
+    buckets.for_each_edge([&](std::span<const gneiss::edge> edges) {
+        for (const gneiss::edge& e : edges) {
+            if (*how.direction != "out") ++degrees[e.source];
+            if (*how.direction == "out" || (*how.direction == "both" && e.source != e.destination))
+                ++degrees[e.destination];
+        }
+    });
+    std::vector<gneiss::node_id> ranked = gneiss::rank_by(degrees, rows);
+    while (!ranked.empty() && degrees[ranked.back()] == 0) ranked.pop_back();
+    return [rows, ranked = std::move(ranked)] { return gneiss::delivery_planner(gneiss::static_cache(ranked, rows)); };
 }
 
 std::uint64_t dataset_sum(const gneiss::dataset& data) {
@@ -123,12 +145,25 @@ void batch_actor::enter(logical_worker& of, const gneiss::batch_key& key) const 
     }
 }
 
-std::shared_ptr<const gneiss::group_frames> batch_actor::make(std::uint32_t worker, const gneiss::batch_key& key) {
+batch_actor::logical_worker& batch_actor::entered(std::uint32_t worker, const gneiss::batch_key& key) {
     logical_worker& of = at(worker);
     enter(of, key);
     if (key.number.index >= of.work->batches)
         throw gneiss::error(gneiss::errc::out_of_range, "there is no " + to_string(key));
-    return of.batches.make_group(*of.work, key);
+    return of;
+}
+
+std::shared_ptr<const gneiss::group_frames> batch_actor::make(
+    std::uint32_t worker, const gneiss::batch_key& key, const gneiss::row_delivery* delivery) {
+    logical_worker& of = entered(worker, key);
+    return of.batches.make_group(*of.work, key, delivery);
+}
+
+std::vector<gneiss::node_id> batch_actor::nodes(std::uint32_t worker, const gneiss::batch_key& key) {
+    logical_worker& of = entered(worker, key);
+    std::vector<gneiss::node_id> result;
+    of.batches.group_nodes(*of.work, key, result);
+    return result;
 }
 
 gneiss::io_stats batch_actor::io() const {
@@ -145,7 +180,8 @@ gneiss::io_stats batch_actor::io() const {
 compute_actor::compute_actor(const std::filesystem::path& config, std::uint64_t threads)
     : actor(config, threads),
       replica_(gneiss::make_armada_replica(flags_.armada_options(), task_, net_.encode, net_.weights,
-          {.run = run(), .sampler = flags_.sampling()}, executor_)) {}
+          {.run = run(), .sampler = flags_.sampling()}, executor_,
+          static_cast<std::size_t>(flags_.cached_rows(data_.manifest().nodes)))) {}
 
 void compute_actor::begin(std::uint64_t epoch, double plateau, std::uint64_t steps, std::span<const float> values,
     std::span<const float> state) {

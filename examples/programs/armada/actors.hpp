@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +32,11 @@ inline constexpr gneiss::graph_buffer_options worker_graph{.form = gneiss::graph
 /// Returns the options of the workers that make the batches of a run. Precondition: the rest outlives them.
 [[nodiscard]] gneiss::worker_options worker_options_of(const options& how, const gneiss::dataset& data,
     const gneiss::row_partitioning& rows, std::span<const gneiss::node_id> train);
+
+/// Returns a function that makes the empty cache of --feature-cache; none without one. For a static cache, it reads all
+/// edges once.
+[[nodiscard]] std::function<gneiss::delivery_planner()> make_cache(
+    const options& how, const gneiss::bucket_store& buckets);
 
 /// Memory of a logical worker's partitions [bytes].
 struct worker_memory {
@@ -78,7 +84,12 @@ public:
         std::uint32_t compute_workers);
 
     /// Returns the frames of the group of a batch.
-    [[nodiscard]] std::shared_ptr<const gneiss::group_frames> make(std::uint32_t worker, const gneiss::batch_key& key);
+    ///
+    /// \param delivery  of the group's rows to a compute worker's cache; null: there is none
+    [[nodiscard]] std::shared_ptr<const gneiss::group_frames> make(
+        std::uint32_t worker, const gneiss::batch_key& key, const gneiss::row_delivery* delivery = nullptr);
+    /// Returns the distinct input nodes of the group of a batch, which is sampled for that.
+    [[nodiscard]] std::vector<gneiss::node_id> nodes(std::uint32_t worker, const gneiss::batch_key& key);
     [[nodiscard]] gneiss::io_stats io() const;
 
 private:
@@ -91,6 +102,8 @@ private:
         std::optional<gneiss::state_work> work{};
     };
     [[nodiscard]] logical_worker& at(std::uint32_t worker);
+    /// Returns the worker of a batch, in its state.
+    [[nodiscard]] logical_worker& entered(std::uint32_t worker, const gneiss::batch_key& key);
     void enter(logical_worker& of, const gneiss::batch_key& key) const;
 
     worker_memory memory_;
@@ -117,6 +130,8 @@ public:
     /// [gradients()].
     [[nodiscard]] gneiss::training_statistics differentiate(std::span<const std::byte> frame,
         std::span<const std::byte> rows, const gneiss::batch_key& key, std::span<float> gradients);
+    /// Forgets the rows of groups, whose frames are made again, for an empty cache.
+    void empty_cache() { replica_->empty_cache(); }
     /// Makes the next step.
     void step(std::span<const std::span<const float>> replicas, const gneiss::batch_key& last);
     /// Returns the number of steps made.

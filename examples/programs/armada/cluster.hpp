@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <gneiss/dist/feature_cache.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/train/statistics.hpp>
@@ -34,6 +35,9 @@ public:
     /// Replicas continue with these parameters after step `steps`, by the optimizer of an epoch.
     virtual void begin(std::uint64_t epoch, double plateau, std::uint64_t steps, std::span<const float> values,
         std::span<const float> state) = 0;
+    /// Announces the batches of a round, in their order; rounds come in the order of an epoch. Only with a cache, for
+    /// which the batches to come are sampled ahead.
+    virtual void expect(std::span<const remote_batch> batches) = 0;
     /// Has the frames of a batch's group made, which a later step needs. By any thread; does not wait.
     virtual void request(const remote_batch& batch) = 0;
     /// Makes a step by the batches, of replica 0 first, and returns the statistics of each. Waits.
@@ -51,6 +55,8 @@ public:
     [[nodiscard]] virtual seconds waited() const = 0;
     /// Returns the bytes of all frames that steps used.
     [[nodiscard]] virtual std::uint64_t frame_bytes() const = 0;
+    /// Returns the bytes of ids that batch workers sent for the cache, and of the answers.
+    [[nodiscard]] virtual std::uint64_t id_bytes() const = 0;
     /// Returns the number of frames that each batch actor made, by its name.
     [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> frames() const = 0;
 };
@@ -68,6 +74,9 @@ struct cluster_request {
     std::uint64_t feature_bytes = 0;   ///< the same
     std::uint64_t gradient_bytes = 0;  ///< of a replica
     std::uint64_t memory_bytes = 0;    ///< --memory
+    std::uint64_t superbatch = 0;      ///< groups that are sampled ahead for a cache
+    std::function<gneiss::delivery_planner()>
+        cache{}; ///< plans for the empty cache of a compute worker; none: no cache
     std::function<void(const std::string&)> say{}, warn{};
 };
 

@@ -26,7 +26,10 @@ namespace {
 /// Numbers the batches of workers that are all elsewhere, and has their frames made.
 class batch_cursor {
 public:
-    batch_cursor(cluster& on, gneiss::worker_batches& workers) : on_(on), workers_(workers) {}
+    batch_cursor(cluster& on, gneiss::worker_batches& workers, bool cached)
+        : on_(on),
+          workers_(workers),
+          cached_(cached) {}
 
     void begin_epoch(const gneiss::epoch_start& start, const std::stop_token& stop) {
         const std::scoped_lock lock(mutex_);
@@ -35,8 +38,16 @@ public:
     }
     [[nodiscard]] gneiss::state_work acquire(const gneiss::epoch_start& start, std::uint32_t i) {
         gneiss::state_work work = workers_.acquire(start, i);
-        const std::scoped_lock lock(mutex_);
-        return rounds_[i] = std::move(work);
+        {
+            const std::scoped_lock lock(mutex_);
+            rounds_[i] = work;
+        }
+        if (!cached_) return work;
+        std::vector<remote_batch> coming;
+        for (std::uint64_t k = i == start.from.state ? start.from.index : 0; k < work.batches; ++k)
+            coming.push_back(at({start.epoch, {i, 0, k}}));
+        on_.expect(coming);
+        return work;
     }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     void produce(gneiss::training_batch& b, const std::stop_token& /*stop*/) {
@@ -80,6 +91,7 @@ private:
 
     cluster& on_;
     gneiss::worker_batches& workers_;
+    bool cached_; // rows, at compute workers
     std::mutex mutex_;
     std::map<std::uint32_t, gneiss::state_work> rounds_; // of the epoch
 };
@@ -128,12 +140,13 @@ class driver final : public trainers::node_classification_training {
 public:
     driver(const parts& of, const options& settings, std::unique_ptr<cluster> on)
         : node_classification_training(of),
+          settings_(settings),
           on_(std::move(on)),
           task_(of.classes->truth.task({}, settings.class_weights, of.data, of.classes->train)),
           cutter_(gneiss::make_worker_task(task_, of.net.encode.outputs(), of.plan.partitioning)),
           numbers_(worker_options_of(settings, of.data, of.plan.partitioning, of.classes->train), cutter_,
               std::vector<gneiss::worker_buffers>(settings.batch_workers), executor_),
-          cursor_(*on_, numbers_),
+          cursor_(*on_, numbers_, settings.feature_cache != "none"),
           replicas_(*on_, cursor_, of.net.weights, settings.replicas),
           loop_(loop_options(of, settings), cursor_, features_, embeddings_, replicas_,
               {gneiss::sgd{}, settings.dense_optimizer(0)}, of.budget) {}
@@ -154,7 +167,9 @@ public:
     [[nodiscard]] programs::named<std::uint64_t> moved() const override {
         std::uint64_t frames = 0;
         for (const auto& [actor, made] : on_->frames()) frames += made;
-        return {{"frames", frames}, {"frame_bytes", on_->frame_bytes()}};
+        programs::named<std::uint64_t> result{{"frames", frames}, {"frame_bytes", on_->frame_bytes()}};
+        if (settings_.feature_cache != "none") result.emplace_back("id_bytes", on_->id_bytes());
+        return result;
     }
     [[nodiscard]] gneiss::io_stats io() const override { return on_->io(); }
 
@@ -178,6 +193,7 @@ private:
     }
     std::uint64_t memory_between_epochs() override { return of_.plan.evaluation_bytes; }
 
+    const options& settings_;
     std::unique_ptr<cluster> on_;
     gneiss::gnn_task task_;
     gneiss::node_task cutter_;

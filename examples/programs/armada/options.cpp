@@ -31,6 +31,15 @@ void options::add_to(programs::command& to) {
           "consecutive batches of a worker that share the feature rows of their nodes on the way; changes no bit")
         .range(1, 1024)
         .neutral();
+    to.option("feature-cache", feature_cache,
+          "cache of feature rows where replicas compute, whose rows do not travel: static holds the nodes of highest "
+          "degree; changes no bit")
+        .choices({"none", "lru", "static", "belady"})
+        .neutral();
+    to.option("cache", cache, "rows of the cache").neutral();
+    to.option("superbatch", superbatch, "groups of batches that are sampled ahead for the cache")
+        .range(1, 1'000'000)
+        .neutral();
     to.option("buffer", buffer, "partitions that a batch worker holds at once")
         .range(1, 16384)
         .default_text("what fits");
@@ -50,6 +59,16 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.elsewhere()) o.compute_workers = std::min(o.local ? parse_counts(*o.local).compute : o.replicas, o.replicas);
     o.resolve_node_classification(data);
     const gneiss::dataset_manifest& graph = data.manifest();
+    if (o.feature_cache != "none") {
+        if (data.features().sparse())
+            throw programs::usage_error(
+                fmt::format("--feature-cache needs rows of one size, but the features of {} are sparse",
+                    data.directory().string()));
+        if (const std::size_t ahead = o.armada_options().in_flight(); o.superbatch < ahead)
+            throw programs::usage_error(
+                fmt::format("--superbatch {}: {} batches are in flight; at least as many groups are sampled ahead",
+                    o.superbatch, ahead));
+    }
     if (graph.pinned != 0)
         throw programs::usage_error(fmt::format(
             "{}: its first partition holds pinned hubs, which batch workers do not share yet; gneiss-data reorder "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,17 +10,21 @@
 #include <gneiss/dist/assignment.hpp>
 #include <gneiss/io/dataset.hpp>
 
+#include "kit/cli/units.hpp"
 #include "kit/gnn/node_classification_options.hpp"
 
 namespace armada {
 
 /// All flags of `gneiss-armada train`. Absent optionals are chosen by `resolve`, or by the plan.
 struct options : trainers::node_classification_options {
-    std::string role = "all";                  ///< work of this process: all of it
-    std::uint32_t batch_workers = 1;           ///< logical ones: they decide the bits
-    std::uint32_t replicas = 1;                ///< of the model; batches that share a step
-    std::uint32_t group_batches = 1;           ///< batches that share the rows of their nodes
-    std::uint32_t compute_workers = 1;         ///< processes with replicas: no flag
+    std::string role = "all";                        ///< work of this process: all of it
+    std::uint32_t batch_workers = 1;                 ///< logical ones: they decide the bits
+    std::uint32_t replicas = 1;                      ///< of the model; batches that share a step
+    std::uint32_t group_batches = 1;                 ///< batches that share the rows of their nodes
+    std::uint32_t compute_workers = 1;               ///< processes with replicas: no flag
+    std::string feature_cache = "none";              ///< policy of the cache of rows at a compute worker
+    programs::count_or_percent cache{.percent = 10}; ///< its rows
+    std::uint64_t superbatch = 100;                  ///< groups that are sampled ahead for it
     std::optional<std::string> local, address; ///< processes that do the work, of a cluster of its own or of another
 
     void add_to(programs::command& to);
@@ -35,6 +40,10 @@ struct options : trainers::node_classification_options {
         gneiss::gnn_options result = training_options();
         result.replicas.count = replicas;
         return result;
+    }
+    /// Returns the rows of the cache; 0: there is none.
+    [[nodiscard]] std::uint64_t cached_rows(std::uint64_t nodes) const {
+        return feature_cache == "none" ? 0 : std::clamp<std::uint64_t>(cache.of(nodes), 1, nodes);
     }
     /// Returns the number in the frames of a run on `data`: a hash of what decides its batches.
     [[nodiscard]] std::uint64_t frame_run(const gneiss::dataset& data) const;

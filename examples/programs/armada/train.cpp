@@ -50,6 +50,20 @@ gneiss::memory_need group_need(const options& o, const gneiss::gnn_memory& bound
         {.group = o.group_batches, .compute_workers = o.compute_workers}, o.batch_workers, bound.batch.sample);
 }
 
+/// Returns the memory of the cache, of its planning, and of the rows of groups that come from it, by the bounds of a
+/// batch.
+std::vector<gneiss::memory_need> cache_needs(
+    const options& o, const gneiss::gnn_shape& shape, const gneiss::gnn_memory& bound) {
+    const std::uint64_t rows = o.cached_rows(shape.all_nodes), row = shape.columns.dense * sizeof(float);
+    if (rows == 0) return {};
+    gneiss::memory_need cache = gneiss::rows_mirror::need(rows, shape.columns.dense);
+    cache.bytes += gneiss::delivery_planner::bytes_needed(rows) + rows * sizeof(gneiss::node_id);
+    const std::uint64_t group = std::min(o.group_batches * bound.batch.rows / row, shape.nodes);
+    const std::uint64_t groups = gneiss::ceil_div(shape.nodes, *o.batch) * o.batch_workers;
+    return {cache, gneiss::worker_batches::window_need({.window = o.superbatch}, groups, group),
+        {"rows from the cache", o.batch_workers * group * row}};
+}
+
 /// Plans the memory of a run by the number of partitions that a worker holds.
 class planner {
 public:
@@ -102,6 +116,7 @@ public:
         plan.memory.reserve(trainers::label_need(graph_, !o.no_eval));
         if (!o.no_eval) plan.memory.reserve(trainers::node_metrics::need(graph_));
         if (o.group_batches > 1) plan.memory.add(group_need(o, bound));
+        for (gneiss::memory_need& need : cache_needs(o, shape, bound)) plan.memory.add(std::move(need));
         plan.memory.add(bound.samplers(training.pipeline.sample_workers));
         plan.memory.reserve(net_.need());
         if (o.replicas > 1) {
@@ -165,10 +180,9 @@ public:
           shape_(gneiss::state_sizes(buckets_, &store_).of(*settings.buffer)),
           task_(of.classes->truth.task({}, settings.class_weights, of.data, of.classes->train)),
           cutter_(gneiss::make_worker_task(task_, of.net.encode.outputs(), of.plan.partitioning)),
-          source_(worker_options_of(settings, of.data, of.plan.partitioning, of.classes->train), cutter_, buffers(),
-              executor_, of.budget.charge(bound().samplers(loop_.pipeline.sample_workers))),
-          groups_(
-              settings.group_batches > 1 ? of.budget.charge(group_need(settings, bound())) : gneiss::memory_charge{}),
+          source_(source_options(), cutter_, buffers(), executor_,
+              of.budget.charge(bound().samplers(loop_.pipeline.sample_workers))),
+          shared_(charge_shared()),
           batches_(source_, {.run = settings.frame_run(of.data), .sampler = settings.sampling()}, executor_),
           training_(gneiss::make_armada(loop_,
               gneiss::armada_parts{.batches = gneiss::any_batches(std::ref(batches_)),
@@ -176,7 +190,8 @@ public:
                   .encode = of.net.encode,
                   .weights = of.net.weights,
                   .optimizer = settings.dense_optimizer(0),
-                  .shape = shape_},
+                  .shape = shape_,
+                  .cached_rows = static_cast<std::size_t>(settings.cached_rows(buckets_.rows().nodes))},
               executor_, of.budget)) {}
 
     /// Adds the hash of the weights after the last step.
@@ -186,8 +201,13 @@ public:
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_.statistics(); }
     [[nodiscard]] programs::named<std::uint64_t> moved() const override {
         const gneiss::frame_statistics read = batches_.statistics();
-        return {{"frames", read.frames}, {"frame_bytes", read.bytes}, {"frame_rows", read.rows},
-            {"gradient_bytes", read.frames * of_.net.weights.values().size_bytes()}};
+        programs::named<std::uint64_t> result{{"frames", read.frames}, {"frame_bytes", read.bytes},
+            {"frame_rows", read.rows}, {"gradient_bytes", read.frames * of_.net.weights.values().size_bytes()}};
+        if (options_.feature_cache == "none") return result;
+        result.emplace_back("cached_rows", read.cached);
+        result.emplace_back("cache_fills", source_.cache_fills());
+        result.emplace_back("id_bytes", source_.id_bytes());
+        return result;
     }
     [[nodiscard]] gneiss::io_stats io() const override {
         gneiss::io_stats sum;
@@ -208,12 +228,28 @@ private:
         loop.pipeline.trace = of.run.recorder();
         return loop;
     }
-    [[nodiscard]] gneiss::gnn_memory bound() const {
+    [[nodiscard]] gneiss::gnn_shape shape() const {
         gneiss::gnn_shape shape = shape_;
         shape.columns = of_.net.encode.inputs();
         if (const auto* targets = std::get_if<gneiss::targeted_nodes>(&task_))
             shape.targets = targets->task.targets.columns;
-        return gneiss::bound_armada_memory(loop_, shape, trainers::layers_of(of_.net.encode));
+        return shape;
+    }
+    [[nodiscard]] gneiss::gnn_memory bound() const {
+        return gneiss::bound_armada_memory(loop_, shape(), trainers::layers_of(of_.net.encode));
+    }
+    [[nodiscard]] std::vector<gneiss::memory_charge> charge_shared() const {
+        std::vector<gneiss::memory_need> needs = cache_needs(options_, shape(), bound());
+        if (options_.group_batches > 1) needs.push_back(group_need(options_, bound()));
+        std::vector<gneiss::memory_charge> result;
+        for (gneiss::memory_need& need : needs) result.push_back(of_.budget.charge(std::move(need)));
+        return result;
+    }
+    [[nodiscard]] gneiss::worker_options source_options() const {
+        gneiss::worker_options result =
+            worker_options_of(options_, of_.data, of_.plan.partitioning, of_.classes->train);
+        result.cache = make_cache(options_, buckets_);
+        return result;
     }
     [[nodiscard]] std::vector<gneiss::worker_buffers> buffers() {
         std::vector<gneiss::worker_buffers> result;
@@ -248,7 +284,7 @@ private:
     gneiss::gnn_task task_;
     gneiss::node_task cutter_;
     gneiss::worker_batches source_;
-    gneiss::memory_charge groups_;
+    std::vector<gneiss::memory_charge> shared_; // of groups and the cache
     gneiss::remote_batches<gneiss::worker_batches> batches_;
     gneiss::armada_trainer training_;
 };
@@ -310,6 +346,8 @@ private:
             .feature_bytes = plan_.feature_bytes / o.batch_workers,
             .gradient_bytes = net_.weights.values().size_bytes(),
             .memory_bytes = o.memory->bytes,
+            .superbatch = o.superbatch,
+            .cache = make_cache(o, buckets_),
             .say = [this](const std::string& text) { context_.live.say(text); },
             .warn = [this](const std::string& text) { context_.live.warn(text); }};
     }

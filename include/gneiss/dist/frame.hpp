@@ -16,6 +16,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/types.hpp>
+#include <gneiss/dist/row_delivery.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 
 namespace gneiss {
@@ -30,16 +31,18 @@ struct frame_id {
 
 /// Sizes of a frame's contents.
 struct frame_shape {
-    std::uint64_t sample_bytes = 0; ///< of the sample's mini-batch
-    std::uint64_t labels = 0;       ///< of its seeds
-    std::uint64_t targets = 0;      ///< of its seeds, in all columns
-    std::uint64_t rows = 0;         ///< one per input node
-    std::uint64_t columns = 0;      ///< values of a dense row; 0: rows are sparse, or absent
-    std::uint64_t entries = 0;      ///< of all sparse rows
-    std::uint64_t positions = 0;    ///< of its nodes' rows in a frame of rows, in place of rows of its own
-    std::uint64_t group = 0;        ///< index of the batch whose key the frame of rows has
-    bool sparse = false;            ///< rows are sparse
-    bool values = false;            ///< sparse rows have values; else all are 1
+    std::uint64_t sample_bytes = 0;         ///< of the sample's mini-batch
+    std::uint64_t labels = 0;               ///< of its seeds
+    std::uint64_t targets = 0;              ///< of its seeds, in all columns
+    std::uint64_t rows = 0;                 ///< one per input node
+    std::uint64_t columns = 0;              ///< values of a dense row; 0: rows are sparse, or absent
+    std::uint64_t entries = 0;              ///< of all sparse rows
+    std::uint64_t positions = 0;            ///< of its nodes' rows in a frame of rows, in place of rows of its own
+    std::uint64_t group = 0;                ///< index of the batch whose key the frame of rows has
+    std::uint64_t last = 0;                 ///< of a frame of rows: index of the last batch that shares them
+    const row_delivery* delivery = nullptr; ///< of a frame of rows, to a compute worker with a cache
+    bool sparse = false;                    ///< rows are sparse
+    bool values = false;                    ///< sparse rows have values; else all are 1
 };
 
 /// Rows of a frame as compressed sparse rows.
@@ -60,8 +63,8 @@ struct frame_header {
     std::uint32_t flags = 0; ///< 1: sparse rows
     std::uint64_t bytes = 0; ///< of the frame
     frame_id id{};
-    std::uint64_t rows = 0, columns = 0, group = 0;
-    std::uint64_t reserved[5] = {};
+    std::uint64_t rows = 0, columns = 0, group = 0, last = 0, sequence = 0;
+    std::uint64_t reserved[3] = {};
     std::uint64_t sum = 0; ///< XXH3 of the bytes after the header, seeded with that of the header before this field
 
     [[nodiscard]] std::uint64_t sum_of(std::span<const std::byte> body) const noexcept {
@@ -95,6 +98,10 @@ public:
         add(shape.labels, sizeof(class_id));
         add(shape.targets, sizeof(float));
         if (shape.positions != 0) add(shape.positions, sizeof(std::uint32_t));
+        if (shape.delivery != nullptr) {
+            add(shape.delivery->from.size(), sizeof(cache_slot));
+            add(shape.delivery->enter.size(), sizeof(entering_row));
+        }
         if (shape.columns > most / sizeof(float))
             throw error(errc::invalid_argument, "a frame of more than 2^48 bytes");
         if (shape.columns != 0) add(shape.rows, shape.columns * sizeof(float));
@@ -121,12 +128,18 @@ public:
             .id = id,
             .rows = shape.rows,
             .columns = shape.columns,
-            .group = shape.group};
+            .group = shape.group,
+            .last = shape.last,
+            .sequence = shape.delivery == nullptr ? 0 : shape.delivery->sequence};
         arrays_ = mini_batch::format(bytes_.subspan(sizeof head_), id.key);
         sample_ = add<std::byte>("sample", shape.sample_bytes);
         labels_ = add<class_id>("labels", shape.labels);
         targets_ = add<float>("targets", shape.targets);
         if (shape.positions != 0) positions_ = add<std::uint32_t>("positions", shape.positions);
+        if (shape.delivery != nullptr) {
+            std::ranges::copy(shape.delivery->from, add<cache_slot>("from", shape.delivery->from.size()).begin());
+            std::ranges::copy(shape.delivery->enter, add<entering_row>("enter", shape.delivery->enter.size()).begin());
+        }
         if (shape.columns != 0) {
             const std::span<float> all = add<float>("rows", shape.rows * shape.columns);
             rows_ = {all.data(), static_cast<std::size_t>(shape.rows), static_cast<std::size_t>(shape.columns)};
@@ -242,6 +255,16 @@ public:
     [[nodiscard]] std::span<const std::uint32_t> positions() const noexcept { return positions_; }
     /// Returns the index of the batch whose key the frame of rows has. Undefined without positions.
     [[nodiscard]] std::uint64_t group() const noexcept { return group_; }
+    /// Returns the index of the last batch that shares the rows of this frame of rows.
+    [[nodiscard]] std::uint64_t last() const noexcept { return last_; }
+    /// Returns the slots of the distinct rows in a compute worker's cache, or `no_slot`; none without a cache.
+    [[nodiscard]] std::span<const cache_slot> from() const noexcept { return from_; }
+    /// Returns the rows that enter the cache.
+    [[nodiscard]] std::span<const entering_row> enter() const noexcept { return enter_; }
+    /// Returns `row_delivery::sequence`.
+    [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
+    /// Returns the number of distinct rows of this frame of rows, in it or in the cache.
+    [[nodiscard]] std::size_t distinct() const noexcept { return from_.empty() ? rows_ : from_.size(); }
     /// Returns the bytes of the frame.
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
@@ -250,7 +273,7 @@ public:
         batch_key of = id_.key;
         of.number.index = group_;
         if (rows.id() != frame_id{id_.run, of} ||
-            std::ranges::any_of(positions_, [&](std::uint32_t at) { return at >= rows.rows(); }))
+            std::ranges::any_of(positions_, [&](std::uint32_t at) { return at >= rows.distinct(); }))
             throw error(errc::corrupt, "the frame of " + to_string(id_.key) + " came with the rows of other batches");
     }
 
@@ -258,6 +281,8 @@ private:
     frame(const detail::frame_header& head, std::span<const std::byte> body)
         : id_(head.id),
           group_(head.group),
+          last_(head.last),
+          sequence_(head.sequence),
           bytes_(static_cast<std::size_t>(head.bytes)) {
         const auto need = [&](bool holds, const char* what) {
             if (!holds) throw error(errc::corrupt, "the frame of " + to_string(id_.key) + ": " + what);
@@ -272,6 +297,12 @@ private:
             if (has(arrays, "positions")) {
                 positions_ = arrays.get<const std::uint32_t>("positions");
                 need(head.rows == 0 && head.flags == 0, "rows, and positions of others");
+            }
+            if (has(arrays, "from")) {
+                from_ = arrays.get<const cache_slot>("from");
+                enter_ = arrays.get<const entering_row>("enter");
+                need(head.rows == static_cast<std::uint64_t>(std::ranges::count(from_, no_slot)) && head.flags == 0,
+                    "rows of another number than a cache lacks");
             }
             constexpr std::uint64_t most = std::uint64_t{1} << 48;
             need(head.rows <= most && head.columns <= most && (head.flags & ~1U) == 0, "impossible sizes");
@@ -319,7 +350,9 @@ private:
     std::span<const class_id> labels_;
     std::span<const float> targets_;
     std::span<const std::uint32_t> positions_;
-    std::uint64_t group_ = 0;
+    std::span<const cache_slot> from_;
+    std::span<const entering_row> enter_;
+    std::uint64_t group_ = 0, last_ = 0, sequence_ = 0;
     std::size_t bytes_ = 0, rows_ = 0;
     matrix_view<const float> dense_;
     std::optional<frame_sparse_rows> sparse_;

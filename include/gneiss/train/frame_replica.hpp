@@ -59,9 +59,11 @@ template <train_backend Backend>
 class frame_replica {
 public:
     /// \param columns  of the rows in every frame
-    frame_replica(Backend backend, const input_columns& columns, const remote_options& options, executor_ref executor)
+    /// \param cached   capacity of the cache that the frames' deliveries are for [rows]; 0: there is none
+    frame_replica(Backend backend, const input_columns& columns, const remote_options& options, executor_ref executor,
+        std::size_t cached = 0)
         : backend_(std::move(backend)),
-          features_(columns),
+          features_(columns, cached),
           batches_(source_, options, executor) {
         backend_.prepare(1, true);
     }
@@ -73,6 +75,9 @@ public:
     void begin(const training_optimizers& by) { backend_.upload(by); }
     /// Makes the parameters current for others.
     void end() { backend_.download(); }
+
+    /// Forgets the rows of groups: their frames come again, for an empty cache.
+    void empty_cache() noexcept { features_.clear(); }
 
     /// Returns the number of gradients.
     [[nodiscard]] std::size_t size() {

@@ -6,14 +6,17 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/ref.hpp>
+#include <gneiss/dist/feature_cache.hpp>
 #include <gneiss/dist/frame.hpp>
 #include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/train/slots.hpp>
@@ -55,6 +58,7 @@ struct batch_frame {
 /// Frames that batches were read from, and their rows; those that a group shares are counted once.
 struct frame_statistics {
     std::uint64_t frames = 0, bytes = 0, rows = 0;
+    std::uint64_t cached = 0; ///< rows that were left out, since a cache has them
 };
 
 /// Options of `remote_batches`.
@@ -131,13 +135,14 @@ public:
     /// Returns the frames read so far. By any thread.
     [[nodiscard]] frame_statistics statistics() const noexcept {
         return {frames_.load(std::memory_order_relaxed), bytes_.load(std::memory_order_relaxed),
-            rows_.load(std::memory_order_relaxed)};
+            rows_.load(std::memory_order_relaxed), cached_.load(std::memory_order_relaxed)};
     }
 
 private:
     void count(const frame& of) noexcept {
         bytes_.fetch_add(of.bytes(), std::memory_order_relaxed);
         rows_.fetch_add(of.rows(), std::memory_order_relaxed);
+        if (!of.from().empty()) cached_.fetch_add(of.from().size() - of.rows(), std::memory_order_relaxed);
     }
     static void take(training_batch& b, const drawn_sample& drawn, std::span<const node_id> seeds) {
         b.nodes = drawn.nodes;
@@ -148,26 +153,33 @@ private:
     Source& source_;
     remote_options options_;
     executor_ref executor_;
-    std::atomic<std::uint64_t> frames_ = 0, bytes_ = 0, rows_ = 0;
+    std::atomic<std::uint64_t> frames_ = 0, bytes_ = 0, rows_ = 0, cached_ = 0;
 };
 
 /// Deduces the source.
 template <class Source>
 remote_batches(Source&, const remote_options&, executor_ref) -> remote_batches<Source>;
 
-/// Fixed features that arrive in the frames of `remote_batches`.
+/// Fixed features that arrive in the frames of `remote_batches`, or come from a cache of rows, which frames of rows
+/// describe (`row_delivery`). Batches are gathered in the order of their numbers. Memory: that of `rows_mirror`, and
+/// the rows of the groups whose batches are not all gathered.
 class frame_features {
 public:
     /// \param columns  of the rows in every frame
-    explicit frame_features(const input_columns& columns) : columns_(columns) {}
+    /// \param cached   capacity of the cache [rows]; 0: there is none
+    explicit frame_features(const input_columns& columns, std::size_t cached = 0)
+        : columns_(columns),
+          mirror_(cached, columns.dense) {}
 
     [[nodiscard]] input_columns columns() const noexcept { return columns_; }
-    void begin_epoch(const epoch_start& /*start*/) noexcept {}
+    void begin_epoch(const epoch_start& /*start*/) noexcept { clear(); }
+    /// Forgets the rows of groups whose batches are not all gathered: their frames come again.
+    void clear() noexcept { groups_.clear(); }
     [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     /// Copies the rows of the batch's frame, or those of its group. Throws errc::config_mismatch for other columns,
-    /// errc::invalid_argument for a batch without a frame.
-    void gather(training_batch& b, matrix_view<float> dense) const {
+    /// errc::invalid_argument for a batch without a frame, errc::corrupt for rows that do not fit the cache.
+    void gather(training_batch& b, matrix_view<float> dense) {
         const batch_frame& held = b.payload<batch_frame>();
         if (!held.of)
             throw error(errc::invalid_argument, "features of frames need batches of frames, see remote_batches");
@@ -178,6 +190,12 @@ public:
                     " dense columns, the model takes " + std::to_string(columns_.dense));
         const std::span<const std::uint32_t> shared = held.of->positions();
         const auto at = [&](std::size_t i) { return held.rows ? std::size_t{shared[i]} : i; };
+        if (!of.from().empty()) {
+            const matrix_view<const float> rows = rows_of(of);
+            for (std::size_t i = 0; i < b.nodes.size(); ++i) std::ranges::copy(rows[shared[i]], dense[i].begin());
+            if (b.key.number.index == of.last()) groups_.erase(of.id().key);
+            return;
+        }
         if (columns_.dense != 0)
             for (std::size_t i = 0; i < b.nodes.size(); ++i) std::ranges::copy(of.dense()[at(i)], dense[i].begin());
         if (!of.sparse()) return;
@@ -202,7 +220,25 @@ public:
     void enter(phase /*next*/) noexcept {}
 
 private:
+    /// Rows of a group, from its frame and the cache.
+    struct group_rows {
+        std::optional<std::uint64_t> sequence{}; ///< of the delivery that is applied
+        std::vector<float> rows{};
+    };
+
+    /// Returns the rows of a group; applies its changes to the cache when its first batch comes.
+    [[nodiscard]] matrix_view<const float> rows_of(const frame& of) {
+        group_rows& group = groups_[of.id().key];
+        group.rows.resize(of.distinct() * columns_.dense);
+        const matrix_view<float> rows{group.rows.data(), of.distinct(), columns_.dense};
+        if (group.sequence != of.sequence()) mirror_.apply(of.sequence(), of.from(), of.enter(), of.dense(), rows);
+        group.sequence = of.sequence();
+        return {rows.data(), rows.rows(), rows.columns()};
+    }
+
     input_columns columns_;
+    rows_mirror mirror_;
+    std::map<batch_key, group_rows> groups_; // until their last batches are gathered
 };
 static_assert(feature_source<frame_features>);
 

@@ -52,7 +52,7 @@ if __name__ == "__main__":
     record = done.record
     print(json.dumps({"hash": record["weights_sha256"], "losses": [epoch["loss"] for epoch in record["epochs"]],
                       "frames": record.get("frames"), "bytes": [epoch["frame_bytes"] for epoch in record["epochs"]],
-                      "warnings": done.warnings, "processes": processes,
+                      "ids": [epoch.get("id_bytes") for epoch in record["epochs"]], "warnings": done.warnings, "processes": processes,
                       "test": record["metrics"]["test"], "me": os.getpid()}))
 """
 
@@ -126,6 +126,22 @@ class Armada(Case):
                 self.assertGreaterEqual(sum(found["frames"].values()), 3 * 90 // 8)
                 if local == "1x1":
                     self.assertEqual(found["bytes"], grouped["bytes"])
+
+    def test_a_feature_cache_changes_no_bit_and_takes_the_bytes_of_one_process(self):
+        single = self.train(replicas=4)
+        for policy, group, local, fault in (("belady", 1, "1x1", None), ("static", 1, "1x1", None),
+                                            ("lru", 3, "4x2", None), ("belady", 3, "2x1", ("batch", "SIGKILL", 5)),
+                                            ("lru", 1, "2x2", ("compute", "SIGKILL", 5))):
+            with self.subTest(policy=policy, group=group, local=local, fault=fault):
+                cache = {"feature_cache": policy, "cache": "20%", "superbatch": 16, "group_batches": group}
+                found = self.train(fault, replicas=4, local=local, **cache)
+                for key in ("hash", "losses", "test"):
+                    self.assertEqual(found[key], single[key])
+                if fault is not None:
+                    self.assertTrue(any(text.startswith(f"{fault[0]}-0 on ") for text in found["warnings"]))
+                if local.endswith("x1"): # frames that are made again, too, leave out the same rows
+                    expected = self.train(replicas=4, **cache)
+                    self.assertEqual((found["bytes"], found["ids"]), (expected["bytes"], expected["ids"]))
 
     def check_faults(self, signal_name, places, expected):
         for role, local in places:

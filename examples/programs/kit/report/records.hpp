@@ -93,15 +93,17 @@ struct moved_kind {
 /// Reads of features and of neighbors [bytes]; of the first, those of passes that deal rows out, and what they write;
 /// of the second, those of passes. Then macro-batches that were sampled, and what was moved for them; rows of
 /// histories, and those that were read by their age in macro-batches, 1, 2 to 3, 4 to 7, …. Last, batches that came as
-/// frames, the bytes and feature rows of these, and the bytes of the gradients that replicas computed of them.
-inline constexpr std::array<moved_kind, 24> moved_kinds{
+/// frames, the bytes and feature rows of these, and the bytes of the gradients that replicas computed of them; rows
+/// that were left out of frames, those of the frames that filled a cache, and bytes of ids for that.
+inline constexpr std::array<moved_kind, 27> moved_kinds{
     {{"gather_bytes", "read by gather"}, {"sample_bytes", "read by sampling"}, {"scanned_bytes", "read by scan passes"},
         {"dealt_bytes", "written by scan passes"}, {"sample_scanned_bytes", "read by passes over neighbors"},
         {"transferred_bytes", "moved for macro-batches"}, {"macro_batches", ""}, {"transferred_rows", ""},
         {"transferred_edges", ""}, {"history_rows", ""}, {"history_absent", ""}, {"history_pushes", ""},
         {"history_age_1", ""}, {"history_age_2", ""}, {"history_age_4", ""}, {"history_age_8", ""},
         {"history_age_16", ""}, {"history_age_32", ""}, {"history_age_64", ""}, {"history_age_128", ""}, {"frames", ""},
-        {"frame_bytes", "in frames"}, {"frame_rows", ""}, {"gradient_bytes", ""}}};
+        {"frame_bytes", "in frames"}, {"frame_rows", ""}, {"gradient_bytes", ""}, {"cached_rows", ""},
+        {"cache_fills", ""}, {"id_bytes", ""}}};
 
 /// Returns the mean over the macro-batches of an epoch that had training nodes; 0 if no passes are recorded.
 [[nodiscard]] double mean_passes(const epoch_record& epoch);

@@ -35,6 +35,7 @@ struct armada_parts {
     gnn_shape shape{};              ///< most of a worker's state, whose columns and targets are set here
     any_backend* backend = nullptr; ///< computes batches in place of the CPU, with the same parameters
     frozen_parts frozen{};          ///< parts that are not trained
+    std::size_t cached_rows = 0;    ///< capacity of the cache that the frames' deliveries are for
 };
 
 /// Returns upper bounds of the memory of a batch with its frame, of a worker's sampling thread, and of the encoder.
@@ -62,10 +63,14 @@ template <class Layers>
 /// Replicas of a classifier of nodes that a driver elsewhere steps.
 using armada_replica = frame_replica<any_backend>;
 
-/// Makes replicas of the model of `make_armada` that take frames by `from`: the same numbers, on the CPU. Precondition:
+/// Makes replicas of the model of `make_armada` that take frames by `from`: the same numbers, on the CPU.
+///
+/// \param cached_rows  as `armada_parts::cached_rows`
+/// Precondition:
 /// `encode`, `weights` and the executor outlive it. Throws errc::invalid_argument for a task on links.
 [[nodiscard]] std::unique_ptr<armada_replica> make_armada_replica(const gnn_options& options, const gnn_task& task,
-    cpu_encoder& encode, dense_parameters<>& weights, const remote_options& from, executor_ref executor);
+    cpu_encoder& encode, dense_parameters<>& weights, const remote_options& from, executor_ref executor,
+    std::size_t cached_rows = 0);
 
 } // namespace gneiss
 

@@ -20,7 +20,7 @@ struct armada_slots {
         memory_budget& budget)
         : encoder(budget.charge(bound.encoders(options.encoder_memory))),
           batches(parts.batches),
-          features(parts.encode.inputs()),
+          features(parts.encode.inputs(), parts.cached_rows),
           backend(backend_of(parts, options.seed, executor)),
           reducer(options.replicas.make_reducer()) {}
 
@@ -42,7 +42,8 @@ GNEISS_INLINE node_task make_worker_task(
 }
 
 GNEISS_INLINE std::unique_ptr<armada_replica> make_armada_replica(const gnn_options& options, const gnn_task& task,
-    cpu_encoder& encode, dense_parameters<>& weights, const remote_options& from, executor_ref executor) {
+    cpu_encoder& encode, dense_parameters<>& weights, const remote_options& from, executor_ref executor,
+    std::size_t cached_rows) {
     if (std::holds_alternative<predicted_links>(task))
         throw error(errc::invalid_argument, "Armada's replicas compute batches of nodes, not of links");
     const struct {
@@ -53,7 +54,7 @@ GNEISS_INLINE std::unique_ptr<armada_replica> make_armada_replica(const gnn_opti
         frozen_parts frozen{};
     } parts{task, encode, weights};
     return std::make_unique<armada_replica>(
-        detail::backend_of(parts, options.seed, executor), encode.inputs(), from, executor);
+        detail::backend_of(parts, options.seed, executor), encode.inputs(), from, executor, cached_rows);
 }
 
 GNEISS_INLINE armada_trainer make_armada(
