@@ -337,36 +337,57 @@ def hashes(data, out, programs):
     return equal
 
 
-def grouped(graph, size, programs, out):
+SAMPLING = ("--fanout", "10,10", "--batch", 100, "--direction", "in", "--seed", 1)
+SUPERBATCH = ("--superbatch", 20)
+CACHES = {"lru": "lru", "static": "static-degree", "belady": "belady"} # and their names in gneiss-study
+
+
+def sent(graph, flags, programs, out):
     """Trains two epochs in one process, and returns sums over them and the hash."""
-    record = json.loads(run(programs / "gneiss-armada", "train", graph, "--layers", "sage:16,sage", "--fanout", "10,10",
-                            "--batch", 100, "--epochs", 2, "--early-stop", 0, "--direction", "in", "--sampler",
-                            "neighbor", "--replicas", 8, "--group-batches", size, "--seed", 1, "--memory", "3GiB",
-                            "--no-eval", "--no-report", "--out", out / "run", "--force", "--quiet", "--json"))
-    return {**{key: sum(epoch[key] for epoch in record["epochs"]) for key in ("frames", "frame_bytes", "frame_rows")},
+    record = json.loads(run(programs / "gneiss-armada", "train", graph, "--layers", "sage:16,sage", *SAMPLING,
+                            "--epochs", 2, "--early-stop", 0, "--sampler", "neighbor", "--replicas", 8, *flags,
+                            "--memory", "3GiB", "--no-eval", "--no-report", "--out", out / "run", "--force", "--quiet",
+                            "--json"))
+    return {**{key: sum(epoch.get(key, 0) for epoch in record["epochs"])
+               for key in ("frames", "frame_bytes", "frame_rows", "cache_fills", "id_bytes")},
             "sha256": record["weights_sha256"], "losses": [epoch["loss"] for epoch in record["epochs"]]}
 
 
+def misses(graph, batches, programs):
+    """Returns the misses of each cache of a tenth of the rows, as gneiss-study simulates it on the same batches."""
+    found = json.loads(run(programs / "gneiss-study", "caches", graph, *SAMPLING, *SUPERBATCH, "--batches", batches,
+                           "--sizes", "10%", "--at", "10%", "--json"))
+    return {name: next(one["misses"] for one in found["sizes"] if one["policy"] == policy)
+            for name, policy in CACHES.items()}
+
+
 def fewer_bytes(_data, out, programs):
-    """Rows and bytes of a step by groups of batches: all with one hash."""
+    """Rows and bytes of a step by groups of batches and caches of rows: all with one hash."""
     log, graph, features, replicas = Log(out / "bytes.jsonl"), out / "planted", 64, 8
     if not graph.exists():
         run(programs / "gneiss-data", "generate", "planted", "--nodes", 40000, "--edges", 400000, "--classes", 8,
             "--communities", 256, "--mixing", ".2", "--undirected", "--seed", 5, "--task", "node", "--num-features",
             features, "--train-fraction", ".1", "--partitions", 4, "--out", graph, "--quiet")
-    sizes = (1, 2, 4, 8)
-    results = [log.measure(f"groups of {n}", functools.partial(grouped, graph, n, programs, out)) for n in sizes]
-    first = results[0]
+    groups = {f"groups of {size}": ("--group-batches", size) for size in (2, 4, 8)}
+    caches = {name: ("--feature-cache", name, "--cache", "10%", *SUPERBATCH) for name in CACHES}
+    both = {f"{name}, groups of 8": (*flags, *groups["groups of 8"]) for name, flags in caches.items()}
+    results = {name: log.measure(name, functools.partial(sent, graph, flags, programs, out))
+               for name, flags in {"none": (), **groups, **caches, **both}.items()}
+    first = results["none"]
+    simulated = log.measure("study", functools.partial(misses, graph, first["frames"], programs))
     steps, row, equal = first["frames"] / replicas, 4 * features, True
-    print(f"{first['frames']} batches\n\n| batches of a group | rows a step | of none | MB a step | of none | of it "
-          "without rows | same SHA-256 |\n|---|---|---|---|---|---|---|")
-    for size, found in zip(sizes, results):
+    print(f"{first['frames']} batches\n\n| sent | rows a step | of none | MB a step | of none | of it without rows | "
+          "MB of ids a step | misses, as simulated | same SHA-256 |\n|---|---|---|---|---|---|---|---|---|")
+    for name, found in results.items():
         same = all(found[key] == first[key] for key in ("sha256", "losses", "frames"))
-        equal = equal and same
+        missed, expected = found["frame_rows"] - found["cache_fills"], simulated.get(name)
+        equal = equal and same and (expected is None or missed == expected)
         rest = found["frame_bytes"] - row * found["frame_rows"]
-        print(f"| {size} | {found['frame_rows'] / steps:,.0f} | {found['frame_rows'] / first['frame_rows']:.2f} | "
+        print(f"| {name} | {found['frame_rows'] / steps:,.0f} | {found['frame_rows'] / first['frame_rows']:.2f} | "
               f"{found['frame_bytes'] / steps / 1e6:.2f} | {found['frame_bytes'] / first['frame_bytes']:.2f} | "
-              f"{rest / steps / 1e6:.2f} |", "yes" if same else "**no**", "|")
+              f"{rest / steps / 1e6:.2f} | {found['id_bytes'] / steps / 1e6:.2f} |",
+              "" if expected is None else f"{missed:,}, " + ("yes" if missed == expected else f"**{expected:,}**"),
+              "|", "yes" if same else "**no**", "|")
     return equal
 
 
