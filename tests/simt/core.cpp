@@ -40,6 +40,7 @@ struct other_device {
     other_device& operator=(const other_device&) = delete;
     ~other_device() {
         simt::the_device().missing = before.missing;
+        simt::the_device().driver = before.driver;
         simt::the_device().memory = before.memory;
         simt::the_device().shared_memory = before.shared_memory;
     }
@@ -62,6 +63,34 @@ TEST_CASE("a missing driver or GPU is one error that names the cause") {
         CHECK_THROWS_AS(stream(), device_error);
         CHECK_THROWS_AS(event(), device_error);
     }
+}
+
+TEST_CASE("each cause of a device that cannot be used is one sentence") {
+    const auto says = [](auto&& call, const std::string& what) {
+        try {
+            call();
+            FAIL("no error");
+        } catch (const device_error& error) {
+            CHECK(error.code() == gneiss::errc::unsupported);
+            CHECK(std::string(error.what()).find(what) == 0);
+            CHECK(std::string(error.what()).find('\n') == std::string::npos);
+        }
+    };
+    const auto list = [] { static_cast<void>(devices()); };
+    const other_device restored;
+    const device_info found = devices().front();
+    simt::the_device().missing = cudaErrorInsufficientDriver;
+    simt::the_device().driver = 0;
+    says(list, "no GPU: no NVIDIA driver is installed: ");
+    simt::the_device().driver = 11040;
+    says(list, "no GPU: the NVIDIA driver is for CUDA 11.4, CUDA 13.0 is needed: ");
+    simt::the_device().missing = cudaErrorNoDevice;
+    says(list, "no GPU: ");
+    simt::the_device().missing = cudaErrorNoKernelImageForDevice;
+    says([&] { check_code(found, reinterpret_cast<const void*>(&add)); },
+        "this program was built for other GPUs than emulator of compute capability ");
+    simt::the_device().missing = cudaSuccess;
+    check_code(found, reinterpret_cast<const void*>(&add));
 }
 
 TEST_CASE("devices are listed") {

@@ -24,6 +24,7 @@ enum cudaError_t {
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
+    cudaErrorNoKernelImageForDevice = 209,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorNotReady = 600,
     cudaErrorStreamCaptureUnsupported = 900,
@@ -116,6 +117,7 @@ namespace simt {
 /// The emulated device.
 struct device {
     cudaError_t missing = cudaSuccess;         ///< result of every call instead, such as cudaErrorInsufficientDriver
+    int driver = 13000;                        ///< CUDA version of the driver; 0: none is installed
     std::size_t memory = std::size_t{1} << 30; ///< bytes that can be allocated
     std::size_t shared_memory = 227 * 1024;    ///< bytes of shared memory that a block can opt in to
     std::map<void*, std::size_t> allocated{};  ///< by cudaMalloc and related calls
@@ -210,6 +212,7 @@ inline const char* cudaGetErrorName(cudaError_t error) {
     case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
     case cudaErrorNoDevice: return "cudaErrorNoDevice";
     case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
+    case cudaErrorNoKernelImageForDevice: return "cudaErrorNoKernelImageForDevice";
     case cudaErrorInvalidResourceHandle: return "cudaErrorInvalidResourceHandle";
     case cudaErrorNotReady: return "cudaErrorNotReady";
     case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
@@ -256,7 +259,7 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* to, int) {
     return simt::the_device().missing;
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {
-    *version = 13000;
+    *version = simt::the_device().driver;
     return cudaSuccess;
 }
 inline cudaError_t cudaRuntimeGetVersion(int* version) {

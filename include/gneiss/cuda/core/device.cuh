@@ -63,6 +63,19 @@ inline std::string why_no_device(cudaError_t reason) {
     return all;
 }
 
+/// Checks that this program, of which `kernel` is any, has code for the selected device, whose properties are `of`.
+/// Throws `device_error` (`errc::unsupported`) if it was built for other architectures.
+inline void check_code(const device_info& of, const void* kernel) {
+    cudaFuncAttributes found{};
+    const cudaError_t result = cudaFuncGetAttributes(&found, kernel);
+    if (result == cudaSuccess) return;
+    static_cast<void>(cudaGetLastError());
+    throw device_error(result,
+        result != cudaErrorNoKernelImageForDevice ? std::string("code for a GPU")
+                                                  : "this program was built for other GPUs than " + of.name +
+                " of compute capability " + std::to_string(of.major) + "." + std::to_string(of.minor));
+}
+
 /// Selects the device of this thread's later calls. Throws `device_error`.
 inline void use_device(int device) { check(cudaSetDevice(device), "choosing a GPU"); }
 

@@ -8,8 +8,8 @@
 
 namespace gneiss::cuda {
 
-/// A failed call of the CUDA runtime. `code()` is `errc::unsupported` if there is no GPU or no driver for it,
-/// `errc::over_budget` if device or pinned memory ran out, else `errc::io`; `reason()` is CUDA's own.
+/// A failed call of the CUDA runtime. `code()` is `errc::unsupported` if there is no GPU, no driver for it, or
+/// no code; `errc::over_budget` if device or pinned memory ran out, else `errc::io`; `reason()` is CUDA's own.
 class device_error : public error {
 public:
     /// Makes an error of a failed call, named by `operation`.
@@ -24,7 +24,8 @@ private:
     static errc code_of(cudaError_t reason) noexcept {
         switch (reason) {
         case cudaErrorInsufficientDriver:
-        case cudaErrorNoDevice: return errc::unsupported;
+        case cudaErrorNoDevice:
+        case cudaErrorNoKernelImageForDevice: return errc::unsupported;
         case cudaErrorMemoryAllocation: return errc::over_budget;
         default: return errc::io;
         }
