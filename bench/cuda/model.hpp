@@ -279,7 +279,7 @@ milliseconds; they overlap, so that the slowest sets the pace.
 
 - *host*: the host samples and gathers, rows cross the bus (`--device cuda`)
 - *sampled*: the device samples (`--sample-on gpu`); rows as before
-- *features*: features are on the device, too, if its memory holds them; no trainer does this yet
+- *features*: features are on the device, too, if its memory holds them (`--feature-place device`)
 
 )";
     for (const node_shape& of : node_shapes) {

@@ -181,6 +181,7 @@
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/excluded_edge.hpp>
 #include <gneiss/sample/fanout.hpp>
+#include <gneiss/sample/graph_lists.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/link_batch.hpp>
 #include <gneiss/sample/link_batch_builder.hpp>

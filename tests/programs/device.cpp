@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <tuple>
 
 #include <nlohmann/json.hpp>
 
@@ -75,12 +77,40 @@ TEST_CASE("each trainer's loss on the device equals that on the CPU, epoch by ep
         const json device =
             shop.train("emulated-gneiss-" + trainer, arguments + on_device + " --device cuda --out device");
         check_same_course(device, cpu);
+        if (on_device.empty()) return;
+        fs::remove_all(shop / "plain"); // the flags change where the work is done, and no bit of it
+        const json plain = shop.train("emulated-gneiss-" + trainer, arguments + " --device cuda --out plain");
+        const bool over_bus = on_device.find("uva") != std::string::npos;
+        for (std::size_t e = 0; e < plain["epochs"].size(); ++e) {
+            const json& epoch = device["epochs"][e];
+            CHECK(epoch["loss"] == plain["epochs"][e]["loss"]);
+            if (on_device.find("tier") != std::string::npos) continue; // all rows may fit on the device
+            REQUIRE(epoch.contains("bus_rows") == over_bus);
+            if (!over_bus) continue;
+            CHECK(epoch["bus_rows"] > 0);
+            CHECK(epoch["bus_bytes"] == 128 * epoch["bus_rows"].get<std::uint64_t>()); // a row takes a line
+            if (on_device.find("gpu") == std::string::npos)                            // no graph is copied
+                CHECK(epoch["copied_bytes"] < plain["epochs"][e]["copied_bytes"]);
+        }
     };
     const std::string four = "--layers sage:8,sage --fanout 3,3 --epochs 2 --batch 30 --early-stop 0 --seed 3 ";
     compare("mariusgnn", four + "--task node --staleness 0 --no-eval");
     compare("mariusgnn", four + "--task node --staleness 0 --no-eval", " --sample-on gpu");
     compare("ginex", four + "--topology disk --feature-cache belady --superbatch 2 --memory 256MiB --no-eval");
     compare("hanoi", four + "--partitions 3 --macro 2 --reuse 1 --memory 256MiB --no-eval");
+    compare("mariusgnn", four + "--task node --staleness 0 --store disk --buffer 2 --no-eval", " --sample-on gpu");
+    compare("ginex", four + "--sampler dense --memory 256MiB --no-eval", " --sample-on gpu");
+    compare("hanoi", four + "--partitions 3 --macro 2 --reuse 1 --memory 256MiB --no-eval", " --sample-on gpu");
+    compare("joestar", four + "--first-stage single --memory 256MiB --no-eval", " --sample-on gpu");
+    for (const std::string place : {"device", "tier", "uva"}) {
+        const std::string there = " --feature-place " + place;
+        compare("mariusgnn", four + "--task node --staleness 0 --no-eval", there + " --sample-on gpu");
+        compare("ginex", four + "--topology memory --memory 256MiB --no-eval", there);
+        compare("hanoi", four + "--partitions 3 --macro 2 --reuse 1 --memory 256MiB --no-eval", there);
+        compare("joestar", four + "--first-stage single --memory 256MiB --no-eval", there);
+    }
+    compare("mariusgnn", links + "--task link --inputs both --layers sage:8 --fanout 3 --staleness 0 --no-eval",
+        " --store device --feature-place device");
     compare("marius", links + "--staleness 0 --no-eval");
     compare("marius", links + "--staleness 0 --no-eval", " --store device");
     compare("mariusgnn", links + "--task link --inputs rows --layers sage:8 --fanout 3 --staleness 0 --no-eval");
@@ -112,18 +142,40 @@ TEST_CASE("device errors are reported: too little memory, no device, flags witho
     const device_workshop shop;
     const std::string to = " --out new --quiet " + classes;
     shop.refuses(3, "train data --task node --device cuda --device-memory 2KiB" + to, {"weights", "2.00 KiB"});
+    shop.refuses(3, "train data --task node --device cuda --feature-place uva --memory 1MiB" + to,
+        {"features, pinned 25.0 KiB", "the budget is 1.00 MiB"});
     shop.refuses(
         2, "train data --task link --inputs rows --store device --out new", {"--store device is for --device cuda"});
     shop.refuses(2, "train data --task node --device-memory 1GiB" + to, {"--device-memory"});
     shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
-    shop.refuses(2, "train data --task node --device cuda --sample-on gpu --training-first true" + to,
-        {"--sample-on gpu does not work with --training-first true"});
+    for (const auto& [trainer, flags, what] : {std::tuple{"ginex", "", "--sample-on gpu is for --device cuda"},
+             {"ginex", "--device cuda --topology disk", "--sample-on gpu copies the graph from memory"},
+             {"ginex", "--device cuda --pipeline overlap", "--sample-on gpu draws each batch on demand"},
+             {"ginex", "--device cuda --feature-cache belady", "--sample-on gpu draws each batch on demand"},
+             {"hanoi", "", "--sample-on gpu is for --device cuda"},
+             {"hanoi", "--sample-on cpu --feature-place uva", "--feature-place uva is for --device cuda"},
+             {"ginex", "--device cuda --feature-place device --feature-cache lru",
+                 "--feature-place device takes the place of --feature-cache lru"},
+             {"joestar", "--device cuda --sample-on cpu --feature-place auto",
+                 "--feature-place auto is for --first-stage single"},
+             {"joestar", "--device cuda", "--sample-on gpu is for --first-stage single"},
+             {"joestar", "--device cuda --first-stage single --topology disk",
+                 "--sample-on gpu copies the graph from memory"}}) {
+        CAPTURE(trainer);
+        CAPTURE(flags);
+        const auto got = shop.run(
+            "train data --sample-on gpu " + std::string(flags) + to, std::string("emulated-gneiss-") + trainer);
+        CHECK(got.code == 2);
+        CHECK(got.err.find(std::string("error: ") + what) == 0);
+    }
     // Programs of this build, with hidden devices.
     const auto got =
         shop.run("train data --task node --device cuda" + to, "gneiss-mariusgnn", "env CUDA_VISIBLE_DEVICES=");
     CHECK(got.code == 1);
     CHECK(got.err.find("error: --device cuda: ") != std::string::npos);
     CHECK(got.err.find("leave the flag out") != std::string::npos);
+    const auto says = [&](const char* what) { return got.err.find(what) != std::string::npos; };
+    CHECK((says("this build has no CUDA backend") || says("no GPU"))); // one of them, as it was built
     CHECK_FALSE(fs::exists(shop / "new"));
 }
 

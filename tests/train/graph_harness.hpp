@@ -109,6 +109,7 @@ struct set_up {
     bool links = false;
     bool rows = true;
     std::optional<test::feature_form> features{};
+    bool features_on_device = false; ///< the backend reads them by itself
     std::string layers = "sage:8,sage:8";
     std::string decoder = "distmult";
     std::string optimizer = "adagrad";
@@ -255,7 +256,9 @@ struct gnn_harness {
             .optimizer = dense,
             .row_optimizer = optimizer,
             .inputs = {.rows = row_buffer ? &*row_buffer : nullptr,
-                .features = feature_rows ? &*feature_rows : nullptr,
+                .features = feature_rows && !with.features_on_device ? &*feature_rows : nullptr,
+                .device_features =
+                    with.features_on_device ? std::optional(features_on_device(graph_data::columns)) : std::nullopt,
                 .graph = graph},
             .backend = elsewhere ? &*elsewhere : nullptr,
             .frozen = with.frozen};

@@ -16,6 +16,7 @@
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/train/macro_batch_reuse.hpp>
+#include <gneiss/train/sampled_batches.hpp>
 
 #include <sample/graphs.hpp>
 #include <storage/buckets.hpp>
@@ -86,7 +87,7 @@ struct idle_device : host_backend {
 };
 struct idle_sampler {
     [[nodiscard]] static drawn_sample sample(const batch_key& /*key*/, std::size_t /*slot*/,
-        const resident_graph& /*graph*/, std::span<const node_id> /*seeds*/) {
+        const graph_lists& /*graph*/, std::span<const node_id> /*seeds*/) {
         return {};
     }
 };

@@ -56,8 +56,7 @@ static_assert(std::is_same_v<ginex_loop::embeddings_type, no_embeddings>);
 static_assert(is_any_backend<ginex_loop>); // --node-task, --device
 
 static_assert(std::is_same_v<hanoi_trainer, trainer<hanoi_loop>>);
-static_assert(std::is_same_v<hanoi_loop::batches_type,
-    sampled_batches<node_task, buffered_topology, any_graph_sampler>>); // --sampler
+static_assert(std::is_same_v<hanoi_loop::batches_type, any_batches>);   // --sample-on
 static_assert(std::is_same_v<hanoi_loop::features_type, any_features>); // node_classifier_options::own_cache
 static_assert(std::is_same_v<hanoi_loop::embeddings_type, no_embeddings>);
 static_assert(is_any_backend<hanoi_loop>); // --node-task, --device

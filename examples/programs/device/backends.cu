@@ -30,19 +30,19 @@ device_network_parts with(gneiss::any_backend backend, std::shared_ptr<gneiss::c
 
 } // namespace
 
-device_network_parts classify_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network,
-    const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling) {
-    const auto sampler = sampler_of(budget, network, sampling);
-    return with(
-        gneiss::any_backend(std::in_place_type<gneiss::cuda::device_node_backend>, budget, network, keep, sampler),
+device_network_parts classify_on_cuda(
+    gneiss::memory_budget& budget, const gneiss::network_setup& network, const device_inputs& inputs) {
+    const auto sampler = sampler_of(budget, network, inputs.sampling);
+    return with(gneiss::any_backend(std::in_place_type<gneiss::cuda::device_node_backend>, budget, network, inputs.keep,
+                    sampler, inputs.features),
         sampler);
 }
 
 on_cuda<device_network_parts> predict_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network,
-    const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep,
-    const gneiss::device_sampling_setup* sampling) {
-    const auto sampler = sampler_of(budget, network, sampling);
-    auto made = std::make_shared<gneiss::cuda::device_link_backend>(budget, network, links, keep, sampler);
+    const gneiss::decoder_setup& links, const device_inputs& inputs) {
+    const auto sampler = sampler_of(budget, network, inputs.sampling);
+    auto made = std::make_shared<gneiss::cuda::device_link_backend>(
+        budget, network, links, inputs.keep, sampler, inputs.features);
     const bool keeps_scores = made->path() == gneiss::cuda::link_path::scores;
     return {with(gneiss::any_backend(std::move(made)), sampler), keeps_scores};
 }

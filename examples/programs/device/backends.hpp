@@ -19,11 +19,10 @@ struct on_cuda {
 };
 
 // One unit: they instantiate the same kernels. They throw over_budget with the device's parts.
-[[nodiscard]] device_network_parts classify_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network,
-    const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling);
+[[nodiscard]] device_network_parts classify_on_cuda(
+    gneiss::memory_budget& budget, const gneiss::network_setup& network, const device_inputs& inputs);
 [[nodiscard]] on_cuda<device_network_parts> predict_on_cuda(gneiss::memory_budget& budget,
-    const gneiss::network_setup& network, const gneiss::decoder_setup& links,
-    const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling);
+    const gneiss::network_setup& network, const gneiss::decoder_setup& links, const device_inputs& inputs);
 [[nodiscard]] on_cuda<gneiss::any_backend> embed_on_cuda(gneiss::memory_budget& budget,
     const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep);
 

@@ -17,6 +17,9 @@ namespace trainers {
 
 namespace {
 
+/// Any kernel: its code is that of all.
+__global__ void no_work() {}
+
 class cuda_device final : public compute_device {
 public:
     cuda_device(const gneiss::cuda::device_info& what, std::uint64_t memory, std::uint64_t pinned)
@@ -26,14 +29,17 @@ public:
 
     void limit_pinned(std::uint64_t bytes) override { budget_ = with_pinned(bytes); }
 
+    [[nodiscard]] std::uint64_t free_memory() const override {
+        return memory_ - budget_->used(gneiss::memory_kind::device);
+    }
     [[nodiscard]] std::string name() const override { return name_ + note_; }
-    [[nodiscard]] device_network_parts classify(const gneiss::network_setup& network,
-        const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling) override {
-        return classify_on_cuda(*budget_, network, keep, sampling);
+    [[nodiscard]] device_network_parts classify(
+        const gneiss::network_setup& network, const device_inputs& inputs) override {
+        return classify_on_cuda(*budget_, network, inputs);
     }
     [[nodiscard]] device_network_parts predict(const gneiss::network_setup& network, const gneiss::decoder_setup& links,
-        const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling) override {
-        return noted(predict_on_cuda(*budget_, network, links, keep, sampling), links.dim);
+        const device_inputs& inputs) override {
+        return noted(predict_on_cuda(*budget_, network, links, inputs), links.dim);
     }
     [[nodiscard]] gneiss::any_backend embed(
         const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep) override {
@@ -81,12 +87,13 @@ private:
 
 device_counts device_counts_so_far() {
     const gneiss::cuda::device_calls calls = gneiss::cuda::calls_so_far();
-    return {calls.launches, calls.waits, calls.copied_bytes};
+    return {calls.launches, calls.waits, calls.copied_bytes, calls.bus_rows, calls.bus_bytes};
 }
 
 std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> memory, std::uint64_t pinned) {
     const gneiss::cuda::device_info first = gneiss::cuda::devices().front();
     gneiss::cuda::use_device(first.index);
+    gneiss::cuda::check_code(first, reinterpret_cast<const void*>(&no_work));
     return std::make_unique<cuda_device>(first, memory.value_or(gneiss::cuda::free_device_memory() / 10 * 9), pinned);
 }
 

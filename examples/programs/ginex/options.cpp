@@ -74,6 +74,7 @@ void resolve_edges(options& o, const gneiss::dataset& data) {
         throw gneiss::error(gneiss::errc::invalid_argument,
             "has no node features: gneiss-mariusgnn --inputs rows learns embeddings", {.path = data.directory()});
     if (o.device != "cpu") throw programs::usage_error("--task link is for --device cpu");
+    o.resolve_placement(data);
     if (!o.normalize_features) o.normalize_features = data.has("features.indptr");
     o.resolve_direction(data);
     o.keep_input(o.eval_candidates);
@@ -160,6 +161,7 @@ void options::add_to(programs::command& to) {
         .neutral();
     add_disk(to);
     add_device(to);
+    add_placement(to);
     to.option("threads", threads, "threads that compute batches").range(0, 1024).default_text("all CPUs").neutral();
     to.option("batches-in-flight", in_flight,
           "batches with rows in memory: the one that is computed and those gathered ahead")
@@ -202,6 +204,23 @@ options resolve(const options& given, const gneiss::dataset& data) {
             throw programs::usage_error(fmt::format(
                 "--feature-cache {} does not work with --pipeline alternate, where caches take turns in memory",
                 *o.feature_cache));
+    }
+    if (o.feature_place != "host" && o.feature_cache && *o.feature_cache != "none")
+        throw programs::usage_error(
+            fmt::format("--feature-place {} takes the place of --feature-cache {}: leave one out", o.feature_place,
+                *o.feature_cache));
+    if (o.sample_on == "gpu") {
+        if (o.topology && *o.topology != "memory")
+            throw programs::usage_error(fmt::format(
+                "--sample-on gpu copies the graph from memory: use --topology memory, not {}", *o.topology));
+        if (o.pipeline && *o.pipeline != "conventional")
+            throw programs::usage_error(fmt::format(
+                "--sample-on gpu draws each batch on demand: use --pipeline conventional, not {}", *o.pipeline));
+        if (o.feature_cache && *o.feature_cache == "belady")
+            throw programs::usage_error(
+                "--sample-on gpu draws each batch on demand, but --feature-cache belady needs superbatches");
+        o.topology = "memory";
+        o.pipeline = "conventional";
     }
     if (!o.gather) o.gather = "auto";
     if (!o.neighbor_reads) o.neighbor_reads = "auto";

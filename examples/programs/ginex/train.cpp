@@ -136,14 +136,16 @@ public:
                 .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
         const gneiss::ginex_parts parts{.sampler = lists.sampler(),
-            .features = features_->input(),
+            .features = how.places_features()
+                ? gneiss::feature_input(gneiss::features_on_device(of.net.encode.inputs().dense))
+                : features_->input(),
             .task = make_task(how),
             .nodes = of.data.manifest().nodes,
             .encode = of.net.encode,
             .weights = of.net.weights,
             .optimizer = how.dense_optimizer(0),
             .row_optimizer = how.any_row_optimizer(0),
-            .backend = of.backend,
+            .backend = of.device == nullptr ? nullptr : &of.device->backend,
             .before_sampling =
                 [this] {
                     if (features_->cache() != nullptr) features_->cache()->release();
@@ -156,7 +158,8 @@ public:
                     programs::trim_memory();
                     if (features_->cache() != nullptr) features_->cache()->acquire();
                 },
-            .ahead = ahead_.get()};
+            .ahead = ahead_.get(),
+            .on_device = lists.draws_on(of.device)};
         training_.emplace(gneiss::make_ginex(options, parts, executor_));
     }
 
@@ -367,6 +370,7 @@ private:
         }
         if (o.links() && !o.no_eval)
             trainers::check_candidates(o, o.seed, *data_, plan_.common.evaluation_bytes, context_.stop);
+        open_backend(plan_.common);
         o.cache_split = plan_.cache_split;
         o.run_files = plan_.run_files;
         live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen->batches,

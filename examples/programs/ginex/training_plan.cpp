@@ -156,12 +156,13 @@ std::uint64_t bytes_in_memory(const options& o, const gneiss::dataset& data, con
     const std::uint64_t lists =
         sides * (graph.train_edges * 4 + graph.nodes * 8) + (o.links() ? graph.train_edges * sizeof(gneiss::edge) : 0);
     const std::uint64_t work = std::min(o.memory->bytes / 4, std::uint64_t{4} << 30) + net.weights.size_bytes();
-    return lists + data.features().bytes() + work;
+    return lists + (o.places_features() ? o.pinned_features(graph) : data.features().bytes()) + work;
 }
 
 options choose_stores(const options& given, const gneiss::dataset& data, const trainers::classifier& net) {
     options o = given;
     const bool sparse = data.has("features.indptr"), all_fits = bytes_in_memory(o, data, net) <= o.memory->bytes;
+    if (o.places_features()) o.feature_cache = "none";
     if (!o.topology) o.topology = all_fits ? "memory" : "disk";
     if (!o.feature_cache)
         o.feature_cache = sparse || all_fits              ? "memory"
@@ -233,6 +234,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         if (!settings.no_eval) plan.memory.reserve(trainers::node_metrics::need(graph));
     }
     plan.memory.reserve(net.need());
+    plan.memory.reserve({"features, pinned", settings.pinned_features(graph)});
     for (const gneiss::memory_need& need : seen.lists_in_memory) plan.memory.add(need);
     if (*settings.topology == "disk") plan.memory.add(gneiss::disk_csc::need(reading_of(settings)));
     if (*settings.feature_cache == "memory")

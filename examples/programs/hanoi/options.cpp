@@ -48,6 +48,7 @@ void options::add_to(programs::command& to) {
     add_budget(to);
     add_disk(to);
     add_execution(to);
+    add_placement(to);
     add_evaluation(to);
     add_output(to, "gneiss-hanoi");
     to.common({"layers", "fanout", "epochs", "batch", "lr", "partitioner", "partitions", "macro", "memory", "device",

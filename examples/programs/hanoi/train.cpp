@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/cache/miss_ratio_sampler.hpp>
+#include <gneiss/storage/adjacency/neighbor_coverage.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/train/macro_batch_reuse.hpp>
 #include <gneiss/train/trainers/hanoi.hpp>
@@ -83,8 +84,9 @@ public:
         std::optional<gneiss::pass_record> replay;
         if (settings.reuse_plan) replay = read_passes(*settings.reuse_plan);
         reuse_.emplace(settings.reuse, std::move(done), std::move(replay));
-        features_ = std::make_unique<gneiss::feature_buffer>(
-            store_, of.engine.make, of.plan.feature_bytes, of.budget, of.run.recorder());
+        if (!settings.places_features())
+            features_ = std::make_unique<gneiss::feature_buffer>(
+                store_, of.engine.make, of.plan.feature_bytes, of.budget, of.run.recorder());
         gneiss::graph_buffer_options form = macro_graph;
         form.trace = of.run.recorder();
         graph_ = std::make_unique<gneiss::graph_buffer>(
@@ -96,18 +98,21 @@ public:
         loop.encoder_memory = of.plan.encoder_bytes;
         loop.pipeline.trace = of.run.recorder();
         loop.resident_partitions = of.plan.slots;
+        if (of.device != nullptr) loop.device_sampler = of.device->sampler;
         if (rates) loop.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
         const auto nodes = [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
             gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes->train, out, homes_.values());
         };
         const gneiss::gnn_task task = of.classes->truth.task(nodes, settings.class_weights, of.data, of.classes->train);
+        gneiss::graph_inputs inputs{.features = features_.get(), .graph = *graph_};
+        if (settings.places_features()) inputs.device_features.emplace(of.net.encode.inputs().dense);
         training_.emplace(gneiss::make_hanoi(loop,
             gneiss::gnn_parts{.task = task,
                 .encode = of.net.encode,
                 .weights = of.net.weights,
                 .optimizer = settings.dense_optimizer(0),
-                .inputs = {.features = features_.get(), .graph = *graph_},
-                .backend = of.backend},
+                .inputs = inputs,
+                .backend = of.device == nullptr ? nullptr : &of.device->backend},
             executor_, of.budget));
     }
 
@@ -127,7 +132,7 @@ public:
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::io_stats io() const override {
         gneiss::io_stats sum = graph_->statistics();
-        sum += features_->statistics();
+        if (features_) sum += features_->statistics();
         return sum;
     }
     [[nodiscard]] std::vector<std::uint32_t> passes(std::uint64_t epoch) const override {
@@ -217,6 +222,7 @@ public:
         check_hubs(o, *data_, o.memory->bytes);
         if (!o.repartitions()) {
             take(plan_training(o, *data_, features_, net_, drawing()));
+            open_backend(plan_);
             return;
         }
         // The exact sizes are known only after partitioning.
@@ -251,6 +257,7 @@ public:
             open_features();
             buckets_ = data_->buckets();
             take(plan_training(o, *data_, features_, net_, drawing()));
+            open_backend(plan_);
             plan_.disk_bytes += partition_files();
         }
         const std::uint32_t pinned = o.pinned(*data_);
@@ -264,8 +271,9 @@ public:
                 o.neighbor_scale(plan_.slots, plan_.partitioning.partitions, gneiss::relative_cut(buckets_));
             scale != 1)
             gneiss::scale_neighbor_weights(net_.weights, scale);
-        return std::make_unique<training>(
-            parts(plan_, opened), o, measure_tiers(*data_, o, row_bytes(features_), plan_.budget), context_.live);
+        return std::make_unique<training>(parts(plan_, opened), o,
+            o.places_features() ? std::nullopt : measure_tiers(*data_, o, row_bytes(features_), plan_.budget),
+            context_.live);
     }
 
 private:

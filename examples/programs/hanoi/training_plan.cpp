@@ -180,7 +180,8 @@ public:
             gneiss::epoch_plan states = epoch_states(e);
             if (e + 1 < *options_.epochs) states.push_back(epoch_states(e + 1).front());
             plan.graph_bytes = std::max(plan.graph_bytes, of_.graph_bytes(states));
-            plan.feature_bytes = std::max(plan.feature_bytes, of_.feature_bytes(states));
+            if (!options_.places_features())
+                plan.feature_bytes = std::max(plan.feature_bytes, of_.feature_bytes(states));
         }
         if (!plan.in_memory) // later epochs draw other macro-batches
             for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes}) *bytes += *bytes / 16;
@@ -192,6 +193,7 @@ public:
         plan.memory.add(gneiss::feature_buffer::need(plan.feature_bytes));
         plan.memory.add(gneiss::graph_buffer::need(plan.graph_bytes));
         plan.memory.reserve(trainers::label_need(graph_, !options_.no_eval));
+        plan.memory.reserve({"features, pinned", options_.pinned_features(graph_)});
         plan.memory.reserve({"homes of hubs", sizeof(gneiss::partition_id) * hubs()});
         if (!options_.no_eval) plan.memory.reserve(trainers::node_metrics::need(graph_));
         plan.memory.add(bound.samplers(training_.pipeline.sample_workers));

@@ -66,6 +66,7 @@ void options::add_to(programs::command& to) {
         .neutral();
     add_disk(to);
     add_device(to);
+    add_placement(to);
     to.option("threads", threads, "threads that compute batches").range(0, 1024).default_text("all CPUs").neutral();
     to.option("batches-in-flight", in_flight,
           "batches with rows in memory: the one that is computed and those gathered ahead")
@@ -201,6 +202,20 @@ options resolve(const options& given, const gneiss::dataset& data) {
         resolve_partitions(o, data);
     else
         resolve_large_batches(o, graph);
+    if (o.feature_place != "host" && !o.single())
+        throw programs::usage_error(
+            fmt::format("--feature-place {} is for --first-stage single: a macro-batch has the features of its nodes",
+                o.feature_place));
+    if (o.feature_place != "host" && o.feature_cache && *o.feature_cache != "none")
+        throw programs::usage_error(fmt::format("--feature-place {} takes the place of --feature-cache {}: leave one "
+                                                "out",
+            o.feature_place, *o.feature_cache));
+    if (o.sample_on == "gpu" && !o.single())
+        throw programs::usage_error(
+            "--sample-on gpu is for --first-stage single: batches draw from a macro-batch on the CPU");
+    if (o.sample_on == "gpu" && o.topology && *o.topology != "memory")
+        throw programs::usage_error("--sample-on gpu copies the graph from memory: use --topology memory");
+    if (o.sample_on == "gpu") o.topology = "memory";
     if (data.has("features.indptr") && o.feature_cache && *o.feature_cache != "memory")
         throw programs::usage_error(
             "--feature-cache none needs rows of one size, but the features are sparse: use memory, or import them with "

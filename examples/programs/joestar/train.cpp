@@ -57,6 +57,7 @@ public:
                 : gneiss::make_sampler(graph, gneiss::sampler_kind::neighbor, how.first_hops(), how.seed);
         });
         const gneiss::feature_input rows = features(of.features);
+        gneiss::any_backend* const backend = of.device == nullptr ? nullptr : &of.device->backend;
         const std::size_t workers = how.pipeline_options().sample_workers;
         if (how.single()) {
             single_.emplace(
@@ -76,7 +77,8 @@ public:
                         .encode = of.net.encode,
                         .weights = of.net.weights,
                         .optimizer = how.dense_optimizer(0),
-                        .backend = of.backend},
+                        .backend = backend,
+                        .on_device = lists.draws_on(of.device)},
                     executor_));
             return;
         }
@@ -108,7 +110,7 @@ public:
                 .encode = of.net.encode,
                 .weights = of.net.weights,
                 .optimizer = how.dense_optimizer(0),
-                .backend = of.backend,
+                .backend = backend,
                 .border = border,
                 .past = past_ ? &*past_ : nullptr},
             executor_, of.budget));
@@ -191,6 +193,7 @@ private:
 
     /// Opens the features: in memory, or on disk.
     [[nodiscard]] gneiss::feature_input features(const gneiss::node_features& from) {
+        if (options_.places_features()) return gneiss::features_on_device(static_cast<std::size_t>(from.columns()));
         const gneiss::feature_files files = from.files();
         if (*options_.feature_cache == "memory") {
             whole_.emplace(files, of_.engine.make, of_.budget);
@@ -256,6 +259,7 @@ public:
         options& o = config_.flags;
         const bool chosen = !o.topology && !o.feature_cache, fits = bytes_in_memory(o, *data_, net_) <= o.memory->bytes,
                    sparse = data_->has("features.indptr");
+        if (o.places_features()) o.feature_cache = "none";
         if (!o.topology) o.topology = fits ? "memory" : "disk";
         if (!o.feature_cache) o.feature_cache = fits || sparse ? "memory" : "none";
         trainers::run_reporter& live = context_.live;
@@ -263,7 +267,10 @@ public:
             o.single()              ? "one stage"
                 : o.by_partitions() ? fmt::format("partitions (halo: {}, ahead: {})", *o.halo, *o.ahead)
                                     : fmt::format("two stages ({})", *o.second_stage),
-            *o.topology == "disk" ? "a file" : "memory", *o.feature_cache == "none" ? "in a file" : "in memory"));
+            *o.topology == "disk" ? "a file" : "memory",
+            o.places_features()              ? "on the device"
+                : *o.feature_cache == "none" ? "in a file"
+                                             : "in memory"));
         if (chosen && !fits)
             live.say(fmt::format("neighbors and features in memory need {}, more than the budget: they stay on disk",
                 gneiss::format_bytes(bytes_in_memory(o, *data_, net_))));
@@ -279,6 +286,7 @@ public:
         }
         plan_ = plan_training({o, *data_, features_, net_, *lists_, classes_->train, border_.get(), executor,
             budget_.used(), context_.stop});
+        open_backend(plan_.common);
         if (o.single()) return;
         o.macro = std::to_string(plan_.large);
         if (border_) o.history_store = plan_.histories_on_disk ? "disk" : "memory";

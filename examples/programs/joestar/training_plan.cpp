@@ -273,6 +273,7 @@ private:
         plan.memory.reserve(trainers::label_need(graph_, !how_.no_eval));
         if (!how_.no_eval) plan.memory.reserve(trainers::node_metrics::need(graph_));
         plan.memory.reserve(run_.net.need());
+        plan.memory.reserve({"features, pinned", how_.pinned_features(graph_)});
         for (const gneiss::memory_need& need : trainers::neighbor_store::needs(*how_.topology, run_.lists.files()))
             plan.memory.add(need);
         if (*how_.topology == "disk") plan.memory.add(gneiss::disk_csc::need(how_.reading(graph_)));

@@ -3,9 +3,10 @@
 
 #include <memory>
 
-#include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/train/any_slots.hpp>
 
+#include "graph.hpp"
 #include "kit/run/device.hpp"
 #include "network.hpp"
 #include "options.hpp"
@@ -14,9 +15,9 @@
 namespace mariusgnn {
 
 /// Returns the backend that computes a plan's batches on `device`; null for the CPU, for which `device` is null too.
-/// With --sample-on gpu it copies the graph of `buckets`. Throws over_budget if the device's memory is too small, or
-/// the host's while the graph is copied.
+/// Throws over_budget if the device's memory is too small.
 [[nodiscard]] std::optional<trainers::device_network_parts> backend_on(trainers::compute_device* device,
-    const options& settings, const gneiss::training_plan& plan, const gneiss::bucket_store& buckets, network& net);
+    const options& settings, const gneiss::training_plan& plan, const run_graph& graph, network& net,
+    const gneiss::engine_factory& engines);
 
 } // namespace mariusgnn

@@ -29,6 +29,10 @@ public:
 
     [[nodiscard]] const gneiss::dataset& data() const { return *data_; }
     [[nodiscard]] const gneiss::bucket_store& buckets() const { return buckets_; }
+    /// Returns the features that the host gathers for batches; null: none, or a device has them.
+    [[nodiscard]] const gneiss::node_features* gathered_features(const options& settings) const {
+        return settings.places_features() ? nullptr : features();
+    }
     /// Returns the features; null: none are used.
     [[nodiscard]] const gneiss::node_features* features() const { return features_ ? &*features_ : nullptr; }
     /// Returns labels or targets of all nodes, for node tasks.

@@ -67,9 +67,7 @@ void options::add_to(programs::command& to) {
         .value_name("N")
         .default_text("1 with --task link, if the buffer holds some partitions only, and they cut many edges");
     add_execution(to);
-    to.option("sample-on", sample_on, "device that samples neighborhoods; gpu: copies the whole graph there")
-        .choices({"cpu", "gpu"})
-        .neutral();
+    add_placement(to);
     add_validation(to, "from the graph");
     add_eval_graph(to, eval_graph, eval_fanout);
     add_hidden_rows(to);
@@ -117,7 +115,7 @@ void refuse_unused(const options& o) {
 options resolve(const options& given, const gneiss::dataset& data) {
     const gneiss::dataset_manifest& graph = data.manifest();
     options o = given;
-    if (o.resume && o.device == "cpu") o.sample_on = "cpu"; // of a run on a device
+    o.resolve_placement(data);
     if (o.init && o.warm_start) throw programs::usage_error(trainers::init_and_warm_start);
     trainers::warm_flags before(o);
     before.take("task", o.task);
@@ -144,21 +142,29 @@ options resolve(const options& given, const gneiss::dataset& data) {
         before.take("reciprocal", o.reciprocal);
     }
     refuse_unused(o);
-    if (o.sample_on == "gpu" && o.device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
     if (o.candidates != "all" && o.reshuffles() != 0)
         throw programs::usage_error(
             "--candidates " + o.candidates + " does not work with --reshuffle: candidates keep their ids");
-    if (o.sample_on == "gpu" && o.training_first.value_or(false))
-        throw programs::usage_error(
-            "--sample-on gpu does not work with --training-first true: the device keeps the node ids");
     if (o.sample_on == "gpu" && o.reshuffles() != 0)
-        throw programs::usage_error("--sample-on gpu does not work with --reshuffle: the device keeps the node ids");
+        throw programs::usage_error(
+            "--sample-on gpu does not work with --reshuffle: the device keeps the graphs of states");
     if (o.sample_on == "gpu" && o.exclude_target_edges.value_or(false))
         throw programs::usage_error(
             "--sample-on gpu does not work with --exclude-target-edges: the device samples all edges");
     if (o.order && *o.order != "memory" && (*o.order == training_first) == o.links())
         throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *o.order, *o.task,
             o.links() ? "" : ": use training-first, or memory (all partitions at once)"));
+    if (o.feature_place != "host") {
+        if (!o.uses_features())
+            throw programs::usage_error(
+                fmt::format("--feature-place {} is for --inputs features or both", o.feature_place));
+        if (o.uses_rows() && o.store != "device")
+            throw programs::usage_error(fmt::format(
+                "--feature-place {} needs --store device for the embeddings of --inputs both", o.feature_place));
+        if (o.eval_graph == "resident")
+            throw programs::usage_error(
+                fmt::format("--feature-place {} does not go with --eval-graph resident", o.feature_place));
+    }
     if (o.uses_features() && !o.normalize_features) o.normalize_features = data.has("features.indptr");
     o.resolve_direction(data);
     o.resolve_coverage(!o.links() && trainers::few_train(graph));

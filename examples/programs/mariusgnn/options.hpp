@@ -21,7 +21,6 @@ namespace mariusgnn {
 struct options : trainers::gnn_options, trainers::link_options {
     std::optional<std::string> inputs;
     std::optional<bool> exclude_target_edges;
-    std::string sample_on = "cpu";
     std::optional<bool>
         training_first; ///< training nodes are placed in the first partitions of the run's copy of the graph
     std::optional<std::uint64_t> reshuffle; ///< epochs between new partitions; 0: never. Absent: by the plan

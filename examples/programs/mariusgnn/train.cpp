@@ -21,6 +21,7 @@
 #include "inference.hpp"
 #include "kit/cli/machine.hpp"
 #include "kit/gnn/class_weights.hpp"
+#include "kit/gnn/device_network.hpp"
 #include "kit/gnn/epoch_shape.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_predictions.hpp"
@@ -257,8 +258,8 @@ private:
             buffer.trace = of_.run.recorder();
             rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_, buffer, budget_);
         }
-        if (data_->features() != nullptr) {
-            feature_store_.emplace(data_->features()->files(), plan_.partitioning);
+        if (const auto* features = data_->gathered_features(how)) {
+            feature_store_.emplace(features->files(), plan_.partitioning);
             features_ = std::make_unique<gneiss::feature_buffer>(
                 *feature_store_, of_.engine.make, plan_.feature_bytes, budget_, of_.run.recorder());
         }
@@ -283,13 +284,16 @@ private:
         loop.pipeline.trace = of_.run.recorder();
         loop.resident_partitions = plan_.slots;
         if (of_.device != nullptr) loop.device_sampler = of_.device->sampler;
+        gneiss::graph_inputs inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_};
+        if (how.places_features())
+            inputs.device_features.emplace(static_cast<std::size_t>(data_->features()->columns()));
         training_.emplace(gneiss::make_mariusgnn(loop,
             gneiss::gnn_parts{.task = make_task(),
                 .encode = net_.encode,
                 .weights = net_.weights,
                 .optimizer = how.dense_optimizer(0),
                 .row_optimizer = how.any_row_optimizer(0),
-                .inputs = {.rows = rows_.get(), .features = features_.get(), .graph = *graph_},
+                .inputs = inputs,
                 .backend = of_.device == nullptr ? nullptr : &of_.device->backend,
                 .frozen = {.nodes = how.freezes("nodes"),
                     .relations = how.freezes("relations"),
@@ -489,6 +493,9 @@ public:
         if (asked_.links())
             negatives_ =
                 trainers::negatives_for(asked_, asked_.seed, *context_.data, asked_.memory->bytes, context_.stop);
+        if (trained_->features() != nullptr)
+            trainers::choose_feature_place(asked_, context_.device.get(), *trained_->features(), context_.live);
+        config_.flags.feature_place = asked_.feature_place;
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         tuned_plan tuned = choose();
         plan_ = std::move(tuned.plan);
@@ -513,7 +520,7 @@ public:
         if (o.training_first.value_or(false))
             context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions",
                 trained_->leading(o, plan_.partitioning), plan_.partitioning.partitions));
-        device_ = backend_on(context_.device.get(), o, plan_, trained_->buckets(), net_);
+        device_ = backend_on(context_.device.get(), o, plan_, *trained_, net_, context_.engine.make);
         trainers::check_class_weights(o.class_weights, *context_.data);
         if (o.uses_rows()) (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
         if (o.warm_start && !o.resume) (void)open_warm_start(o, config_.command(), *context_.data);
@@ -574,7 +581,7 @@ private:
     /// placement is used if it saves more reads over all epochs than the copy costs, which is read and written a few
     /// times.
     [[nodiscard]] tuned_plan choose_placement(tuned_plan found) {
-        const bool open = !asked_.training_first && !asked_.order && !asked_.init && asked_.sample_on != "gpu";
+        const bool open = !asked_.training_first && !asked_.order && !asked_.init;
         if (!open || found.plan.keeps_all()) return found;
         const std::uint32_t scattered = trained_->leading(asked_, found.plan.partitioning);
         asked_.training_first = true;

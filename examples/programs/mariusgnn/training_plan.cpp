@@ -176,7 +176,8 @@ public:
           training_(settings.training_options()),
           layers_(trainers::layers_of(of.net.encode)),
           moves_(settings.reshuffle ? std::vector{settings.reshuffles() != 0} : std::vector{true, false}) {
-        if (of.graph.features() != nullptr) stored_.emplace(of.graph.features()->files(), of.graph.buckets().rows());
+        if (const auto* features = of.graph.gathered_features(settings))
+            stored_.emplace(features->files(), of.graph.buckets().rows());
         sizes_.emplace(of.graph.buckets(), stored_ ? &*stored_ : nullptr);
     }
 
@@ -245,6 +246,7 @@ private:
         plan.memory.add(gneiss::feature_buffer::need(plan.feature_bytes));
         plan.memory.add(gneiss::graph_buffer::need(plan.graph_bytes));
         plan.memory.reserve(tables);
+        plan.memory.reserve({"features, pinned", o_.pinned_features(graph)});
         if (o_.links()) {
             plan.memory.add(gneiss::edge_buffer::need({.bytes = plan.edge_bytes}));
             plan.memory.add(gneiss::bucket_reader::need(buckets));
@@ -294,8 +296,8 @@ gneiss::tuning_input planner::tuning(std::uint64_t memory) const {
     input.other_bytes =
         some.memory_bytes() - some.buffer_need().bytes - some.graph_bytes - some.feature_bytes - some.edge_bytes;
     input.row_bytes = some.layout.bytes();
-    if (of_.graph.features() != nullptr)
-        input.row_bytes += of_.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
+    if (const auto* features = of_.graph.gathered_features(o_))
+        input.row_bytes += features->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
     input.access = o_.uses_rows() ? gneiss::row_use::updated : gneiss::row_use::read_only;
     input.edge_files = 0;
     of_.graph.buckets().for_each_bucket([&](gneiss::edge_bucket b) {
@@ -369,8 +371,8 @@ namespace {
 
 void take_states(const options& settings, training_plan& plan, const run_graph& graph) {
     std::shared_ptr<const gneiss::feature_store> store;
-    if (graph.features() != nullptr)
-        store = std::make_shared<const gneiss::feature_store>(graph.features()->files(), plan.partitioning);
+    if (const auto* features = graph.gathered_features(settings))
+        store = std::make_shared<const gneiss::feature_store>(features->files(), plan.partitioning);
     if (settings.links())
         plan.order = trainers::make_order(plan.choice, settings.seed);
     else
@@ -386,8 +388,8 @@ void size_buffers(const options& settings, training_plan& plan, const run_graph&
     const gneiss::bucket_store& buckets = graph.buckets();
     const auto at_least = [](std::uint64_t& bytes, std::uint64_t needed) { bytes = std::max(bytes, needed); };
     at_least(plan.graph_bytes, gnn_memory(settings, plan, buckets));
-    if (graph.features() != nullptr) {
-        const gneiss::feature_store store(graph.features()->files(), plan.partitioning);
+    if (const auto* features = graph.gathered_features(settings)) {
+        const gneiss::feature_store store(features->files(), plan.partitioning);
         at_least(plan.feature_bytes, most_of_epochs(settings, plan, [&](const gneiss::epoch_plan& states) {
             return gneiss::feature_buffer::need(states, store).bytes;
         }));

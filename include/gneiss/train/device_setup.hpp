@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/row_layout.hpp>
-#include <gneiss/graph/csr.hpp>
+#include <gneiss/core/types.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer_options.hpp>
@@ -46,9 +48,33 @@ struct device_embeddings {
     row_layout layout{};     ///< layout of a row
 };
 
-/// Sampling of neighborhoods on a device, in the graph of all nodes.
+/// Features of all nodes for a device, as floats: those of some nodes in its memory, all others in pinned host memory,
+/// from which kernels read them over the bus.
+struct device_features {
+    std::uint64_t nodes = 0; ///< number of nodes
+    std::size_t columns = 0; ///< values of a row
+    /// distinct nodes whose rows are in the device's memory; none: all nodes, and no row is in pinned memory
+    std::optional<std::vector<node_id>> resident{};
+    /// writes the rows of the nodes from `first` on [rows, columns]; called while the backend is made
+    std::function<void(std::uint64_t first, matrix_view<float> to)> read{};
+
+    /// Bytes of a line, the unit in which rows pass the bus: pinned rows begin at multiples.
+    static constexpr std::uint64_t line_bytes = 128;
+    /// Returns the bytes of a row in the device's memory.
+    [[nodiscard]] static std::uint64_t row_bytes(std::size_t columns) noexcept {
+        return round_up<std::uint64_t>(columns * sizeof(float), 16);
+    }
+    /// Returns the bytes of a row in pinned memory.
+    [[nodiscard]] static std::uint64_t pinned_row_bytes(std::size_t columns) noexcept {
+        return round_up<std::uint64_t>(columns * sizeof(float), line_bytes);
+    }
+};
+
+/// Sampling of neighborhoods on a device, in the graph of a batch's state.
 struct device_sampling_setup {
-    const csr_graph<>& graph;     ///< in the directions of the fan-outs; copied
+    std::uint64_t nodes = 0;      ///< of the graph, also those without lists in a state
+    edge_index edges = 0;         ///< most of a state
+    std::uint32_t graphs = 1;     ///< copies of graphs in the device's memory at once; 2 if states have their own
     neighbor_options neighbors{}; ///< fan-outs and directions
     bool dense = true;            ///< DENSE, else layer by layer
     std::uint64_t seed = 0;

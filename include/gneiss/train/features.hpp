@@ -133,8 +133,26 @@ struct feature_rows {
     bool normalized = false;               ///< rows are scaled by `normalize_row`
 };
 
-/// Input features: rows of a source, or all of them in memory, dense or sparse.
-using feature_input = std::variant<feature_rows, std::shared_ptr<const resident_features>>;
+/// Dense features that the backend's device reads by itself (`device_features`): nothing is gathered on the host.
+class features_on_device {
+public:
+    /// Features of a number of columns.
+    explicit features_on_device(std::size_t columns) : columns_(columns) {}
+
+    [[nodiscard]] input_columns columns() const noexcept { return {.dense = columns_, .sparse = 0}; }
+    void begin_epoch(const epoch_start& /*start*/) noexcept {}
+    [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+    void gather(training_batch& /*batch*/, matrix_view<float> /*dense*/) noexcept {}
+    void enter(phase /*next*/) noexcept {}
+
+private:
+    std::size_t columns_;
+};
+static_assert(feature_source<features_on_device>);
+
+/// Input features: rows of a source; all of them in memory, dense or sparse; or those of a device.
+using feature_input = std::variant<feature_rows, std::shared_ptr<const resident_features>, features_on_device>;
 
 /// Treatment of cached rows at the end of a superbatch. An emptied cache takes turns in memory with the inspection of
 /// the next one; a policy that controls it must keep its initial rows, the first that it admits is

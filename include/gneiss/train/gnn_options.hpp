@@ -30,8 +30,8 @@ struct gnn_options {
     /// its samples: memory is planned for those of `sampler_kind::neighbor`, and a larger batch is an error
     /// (errc::over_budget).
     std::optional<any_graph_sampler> own_sampler{};
-    /// Draws neighborhoods on a device in place of `sampler`, in the whole graph, for the backend of that device.
-    std::optional<any_device_sampler<resident_graph>> device_sampler{};
+    /// Draws neighborhoods on a device in place of `sampler`, for the backend of that device.
+    std::optional<any_device_sampler> device_sampler{};
     bool exclude_target_edges = false; ///< link task: samples exclude the edges that the batch predicts
     /// Share of the neighbors outside of the buffer that layers impute, see `missing_neighbors`; 0: none.
     double coverage_correction = 0;

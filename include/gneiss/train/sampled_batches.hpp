@@ -68,7 +68,6 @@ public:
     /// Options of the slot.
     struct options {
         std::uint32_t resident_partitions; ///< most of a state: the number that memory was planned for
-        bool whole_graph = false;          ///< require all partitions in every state
         double coverage = 0;               ///< share of missing neighbors in the chances of neighbors; 0: no chances
     };
     /// Precondition: the buffer outlives this.
@@ -81,9 +80,6 @@ public:
             throw error(errc::invalid_argument,
                 "state " + std::to_string(i) + " has " + std::to_string(resident) +
                     " partitions, memory was planned for " + std::to_string(options_.resident_partitions));
-        if (options_.whole_graph && resident != buffer_.store().rows().partitions)
-            throw error(errc::invalid_argument,
-                "neighborhoods are drawn on a device in the whole graph, which a state does not have");
         return buffer_.acquire(i);
     }
     /// Returns the chances of neighbors to be resident; none if all are, or without the option.
@@ -105,7 +101,7 @@ private:
 };
 static_assert(topology<buffered_topology>);
 
-/// A graph in memory, the same for every state. The graph outlives this.
+/// A graph in memory, the same for every state.
 template <class G>
 class graph_in_memory {
 public:
@@ -114,6 +110,8 @@ public:
     /// Shares `graph`, which must outlive this.
     explicit graph_in_memory(const G& graph) : graph_(std::shared_ptr<const G>(), &graph) {}
     explicit graph_in_memory(const G&&) = delete; // the graph must outlive this
+    /// Owns `graph` with others.
+    explicit graph_in_memory(std::shared_ptr<const G> graph) : graph_(std::move(graph)) {}
 
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
     [[nodiscard]] std::shared_ptr<const view> acquire(
@@ -131,9 +129,8 @@ private:
 
 /// Sampler that `sampled_batches` takes for a topology.
 template <class S, class Topology>
-concept batch_sampler_of =
-    std::same_as<S, no_hops> || std::same_as<S, any_graph_sampler> || std::same_as<S, any_sampler> ||
-    sampler_of<S, typename Topology::view> || device_sampler_of<S, typename Topology::view>;
+concept batch_sampler_of = std::same_as<S, no_hops> || std::same_as<S, any_graph_sampler> ||
+    std::same_as<S, any_sampler> || sampler_of<S, typename Topology::view> || device_sampler<S>;
 
 /// Says what is missing: other types than the batches below take.
 template <class Task, class Topology, class Sampler>
@@ -155,8 +152,8 @@ public:
 ///
 ///     sampled_batches batches(task, topology, [&] { return dense_sampler<>(options, seed); }, executor);
 ///
-/// `Sampler`: a `sampler_of` or `device_sampler_of` the topology's view, `any_graph_sampler`, or `any_sampler`, which
-/// has its graph and needs `no_topology`.
+/// `Sampler`: a `sampler_of` the topology's view, a `device_sampler`, `any_graph_sampler`, or `any_sampler`, which has
+/// its graph and needs `no_topology`.
 /// Batches of a graph that is the same in every state, that of `any_sampler` or `graph_in_memory`, can be drawn ahead:
 /// see `inspected_batches`.
 /// Memory: a sampler and a cutter for each producing thread, charged by `samplers`.
@@ -276,8 +273,8 @@ private:
         if constexpr (with_graph)
             return by.read(
                 by.sample(b.key, seeds.nodes, executor_, b.sample_arena, seeds.excluded), b.layers, executor_);
-        else if constexpr (device_sampler_of<Sampler, typename Topology::view>)
-            return by.sample(b.key, b.slot, *of.graph, seeds.nodes);
+        else if constexpr (device_sampler<Sampler>)
+            return by.sample(b.key, b.slot, graph_lists(*of.graph), seeds.nodes);
         else if constexpr (erased)
             return by.draw(b.key, *of.graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded, b.layers);
         else

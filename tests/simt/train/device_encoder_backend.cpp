@@ -2,6 +2,7 @@
 #include <gneiss/cuda/train/device_encoder_backend.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -19,16 +20,10 @@ using namespace simt_pipeline;
 
 namespace {
 
-csr_graph<> graph_of(const graph_data& data) {
-    const auto edges = [&](auto&& sink) { data.store.for_each_edge(sink); };
-    return {csr<>::from_edges(data.rows.nodes, neighbor_direction::in, {}, edges),
-        csr<>::from_edges(data.rows.nodes, neighbor_direction::out, {}, edges)};
-}
-
 /// Trains on the emulated device.
 std::function<std::optional<any_backend>(gnn_harness&)> on_device(
-    memory_budget& budget, bool keep = false, bool sample = false) {
-    return [&budget, keep, sample](gnn_harness& of) {
+    memory_budget& budget, bool keep = false, bool sample = false, const device_features* features = nullptr) {
+    return [&budget, keep, sample, features](gnn_harness& of) {
         std::optional<device_embeddings> rows;
         if (keep) rows = device_embeddings{of.data.rows.nodes, of.rows->layout()};
         const network_setup network{.layers = of.with.encoder_layers(),
@@ -37,9 +32,10 @@ std::function<std::optional<any_backend>(gnn_harness&)> on_device(
             .seed = of.with.training.seed};
         std::shared_ptr<cuda::device_sampling> sampler;
         if (sample) {
-            const csr_graph<> graph = graph_of(of.data);
             sampler = std::make_shared<cuda::device_sampling>(budget,
-                device_sampling_setup{.graph = graph,
+                device_sampling_setup{.nodes = of.data.rows.nodes,
+                    .edges = of.data.store.edges(),
+                    .graphs = 2,
                     .neighbors = of.with.training.neighbors,
                     .dense = of.with.training.sampler == sampler_kind::dense,
                     .seed = of.with.training.seed,
@@ -49,7 +45,7 @@ std::function<std::optional<any_backend>(gnn_harness&)> on_device(
         }
         if (!of.with.links)
             return std::optional<any_backend>(
-                std::in_place, std::in_place_type<cuda::device_node_backend>, budget, network, rows, sampler);
+                std::in_place, std::in_place_type<cuda::device_node_backend>, budget, network, rows, sampler, features);
         return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_link_backend>, budget, network,
             decoder_setup{.decoder = of.with.decoder,
                 .loss = "softmax",
@@ -59,7 +55,7 @@ std::function<std::optional<any_backend>(gnn_harness&)> on_device(
                 .batch = of.with.training.batch,
                 .negatives = of.with.training.negatives,
                 .relations = of.relations},
-            rows, sampler);
+            rows, sampler, features);
     };
 }
 
@@ -269,8 +265,68 @@ TEST_CASE("simt.train.device_encoder_backend: neighborhoods drawn on the device 
         const outcome want = train(data, with, 0, on_device(budget));
         CHECK(train(data, with, 0, on_device(budget, links, true)) == want);
     }
+}
+
+TEST_CASE("simt.train.device_encoder_backend: the graph of each state is copied to the device, and samples equal the "
+          "host's") {
+    for (const bool links : {false, true}) {
+        CAPTURE(links);
+        const graph_data data = links ? graph_data::random(90, 4, 3, 200, 5) : graph_data::planted(150, 4);
+        set_up with = small(); // states of two partitions
+        with.links = links;
+        with.epochs = 2;
+        with.training.batch = 20;
+        with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
+        with.training.pipeline.sample_workers = links ? 1 : 3;
+        memory_budget budget;
+        const outcome want = train(data, with, 0, on_device(budget));
+        CHECK(train(data, with, 0, on_device(budget, false, true)) == want);
+    }
     const graph_data data = graph_data::planted(150, 3);
-    CHECK_THROWS_AS((void)train(data, small(), 0, on_device(budget, false, true)), error); // states of two partitions
+    memory_budget small_device(memory_budget::unlimited, memory_budget::unlimited, 5000);
+    CHECK_THROWS_WITH_AS((void)train(data, small(), 0, on_device(small_device, false, true)),
+        doctest::Contains("graph for sampling"), over_budget);
+}
+
+TEST_CASE("simt.train.device_encoder_backend: features on the device, in a tier and over the bus equal the host's, bit "
+          "for bit, and rows that pass the bus are counted") {
+    const graph_data data = graph_data::planted(150, 3);
+    for (const bool rows : {false, true}) {
+        CAPTURE(rows);
+        set_up with = small();
+        with.rows = rows;
+        if (rows) { // learned columns are on the device, too
+            with.order = "memory";
+            with.order_slots = with.buffer_slots = 3;
+        }
+        memory_budget budget;
+        const outcome want = train(data, with, 0, on_device(budget, rows));
+        std::uint64_t inputs = 0;
+        for (const auto& epoch : want.epochs) inputs += epoch.input_nodes;
+        device_features features{.nodes = data.rows.nodes, .columns = graph_data::columns};
+        features.read = [&](std::uint64_t first, matrix_view<float> to) {
+            for (std::size_t i = 0; i < to.rows(); ++i)
+                std::copy_n(data.features.begin() + static_cast<std::ptrdiff_t>((first + i) * graph_data::columns),
+                    graph_data::columns, to[i].begin());
+        };
+        std::vector<node_id> some;
+        for (node_id v = 0; v < data.rows.nodes; v += 3) some.push_back(v);
+        std::uint64_t over_bus[3] = {};
+        for (const int place : {0, 1, 2}) { // device, tier, uva
+            CAPTURE(place);
+            if (place != 0) features.resident = place == 1 ? some : std::vector<node_id>{};
+            with.features_on_device = true;
+            const cuda::device_calls before = cuda::calls_so_far();
+            CHECK(train(data, with, 0, on_device(budget, rows, place == 1, &features)) == want);
+            const cuda::device_calls calls = cuda::calls_so_far() - before;
+            over_bus[place] = calls.bus_rows;
+            CHECK(calls.bus_bytes == calls.bus_rows * device_features::pinned_row_bytes(features.columns));
+        }
+        CHECK(over_bus[0] == 0);
+        CHECK(over_bus[1] > 0);
+        CHECK(over_bus[1] < over_bus[2]);
+        CHECK(over_bus[2] == inputs);
+    }
 }
 
 TEST_CASE("simt.train.device_encoder_backend: a lack of device memory is reported with its parts, a NaN loss with its "

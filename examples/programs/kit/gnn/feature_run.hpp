@@ -15,6 +15,7 @@
 #include <gneiss/io/dataset.hpp>
 
 #include "kit/gnn/class_weights.hpp"
+#include "kit/gnn/device_network.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_training.hpp"
 #include "kit/run/train.hpp"
@@ -35,6 +36,7 @@ protected:
           data_(this->context_.data),
           net_(network_of(flags_, *data_)) {
         open_features();
+        choose_feature_place(flags_, this->context_.device.get(), features_, this->context_.live);
         check_class_weights(flags_.class_weights, *data_);
     }
 
@@ -50,19 +52,24 @@ protected:
         return fmt::format("{}: {} nodes, {} edges, {}; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
             graph.train_edges, task, *flags_.layers, graph.node_attributes.features, *flags_.fanout, *flags_.direction);
     }
-    /// Warns of features, checks the run of --warm-start, and makes the backend of a device for node classification.
+    /// Warns of features, and checks the run of --warm-start.
     void check() {
         run_context& context = this->context_;
         if (const std::string doubt = doubt_features(*data_, features_); !doubt.empty()) context.live.warn(doubt);
         check_warm_start(context.program, flags_, this->command(), *data_);
-        if (!flags_.links()) backend_ = classifier_on(context.device.get(), flags_, net_);
+    }
+    /// Makes the backend of a device for node classification, by the plan.
+    void open_backend(const training_plan& plan) {
+        if (!flags_.links())
+            device_ = classifier_on(
+                this->context_.device.get(), flags_, net_, plan, features_, buckets_, this->context_.engine.make);
     }
     /// Returns what a trainer needs; reads the labels, unless they are there or the run predicts links.
     [[nodiscard]] node_classification_training::parts parts(const training_plan& plan, const opened_run& opened) {
         run_context& context = this->context_;
         if (!classes_ && !flags_.links()) classes_.emplace(*data_);
         return {flags_, this->command(), *context.data, *data_, features_, classes_ ? &*classes_ : nullptr, plan,
-            opened, context.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context.stop, context.program,
+            opened, context.engine, net_, budget_, device_ ? &*device_ : nullptr, context.stop, context.program,
             context.live};
     }
 
@@ -84,7 +91,7 @@ protected:
     gneiss::bucket_store buckets_ = data_->buckets();
     gneiss::memory_budget budget_{flags_.memory->bytes};
     std::optional<node_classification> classes_; ///< labels and training nodes
-    std::optional<gneiss::any_backend> backend_; ///< null: the CPU computes batches
+    std::optional<device_network_parts> device_; ///< none: the CPU computes batches
 };
 
 } // namespace trainers

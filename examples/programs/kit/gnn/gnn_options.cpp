@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/storage/edge/both_ways.hpp>
+#include <gneiss/train/device_setup.hpp>
 
 #include "kit/cli/machine.hpp"
 #include "kit/gnn/label_balance.hpp"
@@ -71,6 +72,42 @@ void gnn_options::add_early_stop(programs::command& to) {
     to.option("early-stop-metric", early_stop_metric, "validation metric that selects the best state, such as macro_f1")
         .value_name("NAME")
         .default_text("fits the labels");
+}
+
+void gnn_options::add_placement(programs::command& to) {
+    to.option("sample-on", sample_on, "device that samples neighborhoods; gpu: copies the graph of each state there")
+        .choices({"cpu", "gpu"})
+        .neutral();
+    to.option("feature-place", feature_place,
+          "location of features for --device cuda; device: all in its memory; tier: the most used ones, the others in "
+          "pinned memory; uva: all in pinned memory; auto: device or tier, if they fit")
+        .choices({"host", "device", "tier", "uva", "auto"})
+        .neutral();
+}
+
+void gnn_options::resolve_placement(const gneiss::dataset& data) {
+    if (device == "cpu") {
+        if (resume) { // of a run on a device
+            sample_on = "cpu";
+            feature_place = "host";
+        }
+        if (sample_on == "gpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
+        if (feature_place != "host")
+            throw programs::usage_error(fmt::format("--feature-place {} is for --device cuda", feature_place));
+        return;
+    }
+    if (feature_place == "host" || !data.has("features.indptr")) return;
+    if (feature_place != "auto")
+        throw programs::usage_error(fmt::format("--feature-place {} needs rows of one size, but the features are "
+                                                "sparse: import them with --project N",
+            feature_place));
+    feature_place = "host";
+}
+
+std::uint64_t gnn_options::pinned_features(const gneiss::dataset_manifest& graph) const {
+    if (feature_place != "tier" && feature_place != "uva") return 0;
+    return graph.nodes *
+        gneiss::device_features::pinned_row_bytes(static_cast<std::size_t>(graph.node_attributes.features));
 }
 
 namespace {

@@ -31,8 +31,10 @@ struct gnn_options : run_options, rate_options {
     std::optional<std::string> optimizer;
     std::optional<double> lr, weight_decay;
     double clip = 0;
-    std::string hidden_rows = "f32"; ///< type of rows between layers on disk, in inference over the whole graph
-    std::optional<std::string> task; ///< link or node
+    std::string sample_on = "cpu";      ///< cpu or gpu
+    std::string feature_place = "host"; ///< host, device, tier, uva or auto
+    std::string hidden_rows = "f32";    ///< type of rows between layers on disk, in inference over the whole graph
+    std::optional<std::string> task;    ///< link or node
     std::optional<std::string> row_optimizer; ///< of embeddings and relations
     std::optional<double> row_lr;             ///< its rate
     std::optional<std::string> node_task;     ///< kind of labels; the dataset's
@@ -46,6 +48,7 @@ struct gnn_options : run_options, rate_options {
     void add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate,
         const std::string& default_schedule);
     void add_early_stop(programs::command& to);
+    void add_placement(programs::command& to);
     void add_hidden_rows(programs::command& to);
     void add_node_task(programs::command& to);
     void add_class_weights(programs::command& to);
@@ -64,6 +67,13 @@ struct gnn_options : run_options, rate_options {
     /// Sets --node-task, and makes the file of --class-weights absolute. Throws usage_error for another kind of labels
     /// than the dataset's, and for a device that lacks the loss.
     void resolve_node_task(const gneiss::dataset_manifest& graph);
+    /// Leaves the device's part of the work to the CPU in a run that is resumed there. Throws usage_error for flags of
+    /// a device without one, and for sparse features there.
+    void resolve_placement(const gneiss::dataset& data);
+    /// True if the device reads features by itself. Precondition: not auto.
+    [[nodiscard]] bool places_features() const { return feature_place != "host"; }
+    /// Returns the pinned memory of features that the device reads over the bus [bytes]; 0 if it does not.
+    [[nodiscard]] std::uint64_t pinned_features(const gneiss::dataset_manifest& graph) const;
     /// Sets `coverage_correction` if it is absent. Throws usage_error if it is on and a GPU computes.
     void resolve_coverage(bool corrected);
     /// Sets defaults that depend on the layers: fan-out (all neighbors for a small graph), learning-rate schedule,

@@ -81,6 +81,13 @@ gneiss::disk_csc_options neighbor_store::reading_of(std::uint64_t seeds, const s
     return result;
 }
 
+std::optional<gneiss::device_draws> neighbor_store::draws_on(const device_network_parts* device) const {
+    if (device == nullptr || !device->sampler) return std::nullopt;
+    return visit([&](const auto& graph) {
+        return std::optional(gneiss::device_draws{*device->sampler, gneiss::graph_lists(graph)});
+    });
+}
+
 std::uint64_t neighbor_store::nodes() const {
     return visit([](const auto& graph) { return static_cast<std::uint64_t>(graph.nodes()); });
 }

@@ -16,9 +16,11 @@
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
 #include <gneiss/storage/io/file_system.hpp>
+#include <gneiss/train/trainers/ginex.hpp>
 
 #include "kit/gnn/gnn_options.hpp"
 #include "kit/graph/neighbor_lists.hpp"
+#include "kit/run/device.hpp"
 
 namespace trainers {
 
@@ -61,6 +63,8 @@ public:
     auto visit(Call&& call) const {
         return disk_ ? call(*disk_) : mapped_ ? call(*mapped_) : call(*whole_);
     }
+    /// Returns the sampler of a device, and the graph for it; none if the CPU samples, and for no device.
+    [[nodiscard]] std::optional<gneiss::device_draws> draws_on(const device_network_parts* device) const;
     /// Returns the adjacency files.
     [[nodiscard]] const gneiss::csc_files& files() const noexcept { return files_; }
     /// Returns the graph on disk, else null.

@@ -8,6 +8,7 @@
 
 #include <gneiss/storage/io/file_system.hpp>
 
+#include "kit/gnn/device_network.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/label_balance.hpp"
 #include "kit/gnn/node_classification_predictions.hpp"
@@ -160,12 +161,18 @@ gneiss::checkpoint node_classification_training::header(const gneiss::resume_pos
     return c;
 }
 
-std::optional<gneiss::any_backend> classifier_on(
-    compute_device* device, const node_classification_options& how, classifier& net) {
+std::optional<device_network_parts> classifier_on(compute_device* device, const node_classification_options& how,
+    classifier& net, const training_plan& plan, const gneiss::node_features& features,
+    const gneiss::bucket_store& buckets, const gneiss::engine_factory& engines) {
     if (device == nullptr) return std::nullopt;
     const gneiss::network_setup network{
         .layers = layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed};
-    return device->classify(network, {}, nullptr).backend;
+    std::optional<gneiss::device_sampling_setup> sampling = device_sampling_of(how, plan, buckets, *how.batch);
+    if (sampling) sampling->lists_of_inputs = false; // features are not learned
+    std::optional<placed_features> placed;
+    if (how.places_features()) placed.emplace(how, *device, features, buckets, engines);
+    return device->classify(
+        network, {.sampling = sampling ? &*sampling : nullptr, .features = placed ? &**placed : nullptr});
 }
 
 run_loop_options node_classification_loop(const gnn_options& how, const gneiss::dataset& data) {

@@ -62,7 +62,7 @@ public:
         const gneiss::engine_choice& engine;
         classifier& net;
         gneiss::memory_budget& budget;
-        gneiss::any_backend* backend; ///< backend that computes batches, or null for the CPU
+        device_network_parts* device; ///< computes batches, and may sample them; null for the CPU
         std::stop_token stop;         ///< stops evaluations
         std::string program;
         run_reporter& live;
@@ -86,7 +86,7 @@ public:
     [[nodiscard]] const gneiss::memory_budget& budget() const final { return of_.budget; }
     [[nodiscard]] std::uint64_t first_steps() const final { return warm_steps_; }
     [[nodiscard]] double device_seconds() const final {
-        return of_.backend == nullptr ? 0 : of_.backend->device_seconds();
+        return of_.device == nullptr ? 0 : of_.device->backend.device_seconds();
     }
 
 protected:
@@ -123,10 +123,11 @@ private:
 void check_warm_start(const std::string& program, const node_classification_options& how,
     const programs::command& command, const gneiss::dataset& data);
 
-/// Returns the backend that computes the run's batches on `device`; null for the CPU, for which `device` is null too.
-/// Throws over_budget.
-[[nodiscard]] std::optional<gneiss::any_backend> classifier_on(
-    compute_device* device, const node_classification_options& how, classifier& net);
+/// Returns the backend that computes the batches of a plan on `device`, and with --sample-on gpu their sampler; null
+/// for the CPU, for which `device` is null too. Throws over_budget.
+[[nodiscard]] std::optional<device_network_parts> classifier_on(compute_device* device,
+    const node_classification_options& how, classifier& net, const training_plan& plan,
+    const gneiss::node_features& features, const gneiss::bucket_store& buckets, const gneiss::engine_factory& engines);
 
 /// Returns the run loop's options.
 [[nodiscard]] run_loop_options node_classification_loop(const gnn_options& how, const gneiss::dataset& data);

@@ -173,6 +173,8 @@ json to_json(const epoch_record& record) {
     put(object, "launches_per_step", record.launches_per_step);
     put(object, "waits_per_step", record.waits_per_step);
     put(object, "copied_bytes", record.copied_bytes);
+    put(object, "bus_rows", record.bus_rows);
+    put(object, "bus_bytes", record.bus_bytes);
     if (!record.passes.empty()) object["passes"] = record.passes;
     put(object, "train", record.train);
     put(object, "valid", record.valid);
@@ -238,6 +240,8 @@ epoch_record epoch_from_json(const json& object) {
     get(object, "launches_per_step", record.launches_per_step);
     get(object, "waits_per_step", record.waits_per_step);
     get(object, "copied_bytes", record.copied_bytes);
+    get(object, "bus_rows", record.bus_rows);
+    get(object, "bus_bytes", record.bus_bytes);
     get(object, "passes", record.passes);
     get(object, "train", record.train);
     get(object, "valid", record.valid);

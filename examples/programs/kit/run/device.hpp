@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <gneiss/storage/adjacency/resident_graph.hpp>
 #include <gneiss/superbatch/superbatch.hpp>
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/device_sampler.hpp>
@@ -31,7 +30,14 @@ struct run_options;
 /// A backend of a GNN on a device, and the sampler that draws for it there, if asked.
 struct device_network_parts {
     gneiss::any_backend backend;
-    std::optional<gneiss::any_device_sampler<gneiss::resident_graph>> sampler{};
+    std::optional<gneiss::any_device_sampler> sampler{};
+};
+
+/// Parts of a GNN's input that a device has, or makes, by itself.
+struct device_inputs {
+    std::optional<gneiss::device_embeddings> keep{};         ///< embeddings that stay there; none: batches bring them
+    const gneiss::device_sampling_setup* sampling = nullptr; ///< null: the host samples
+    const gneiss::device_features* features = nullptr;       ///< null: batches bring them
 };
 
 /// A GPU that computes batches.
@@ -45,18 +51,17 @@ public:
     /// Returns the name for run.json and display: "cuda: NVIDIA H200".
     [[nodiscard]] virtual std::string name() const = 0;
 
+    /// Returns the device memory that is left to backends [bytes].
+    [[nodiscard]] virtual std::uint64_t free_memory() const = 0;
     /// Limits the pinned memory of the backends to be made [bytes]. Precondition: none is there yet.
     virtual void limit_pinned(std::uint64_t bytes) = 0;
 
     // Training backends. The device outlives them. They throw over_budget with the device's parts if its memory is too
     // small.
-    // `keep`: embeddings that stay there; none: rows are transferred with each batch. `sampling`: null: the host
-    // samples.
-    [[nodiscard]] virtual device_network_parts classify(const gneiss::network_setup& network,
-        const std::optional<gneiss::device_embeddings>& keep, const gneiss::device_sampling_setup* sampling) = 0;
-    [[nodiscard]] virtual device_network_parts predict(const gneiss::network_setup& network,
-        const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep,
-        const gneiss::device_sampling_setup* sampling) = 0;
+    [[nodiscard]] virtual device_network_parts classify(
+        const gneiss::network_setup& network, const device_inputs& inputs) = 0;
+    [[nodiscard]] virtual device_network_parts predict(
+        const gneiss::network_setup& network, const gneiss::decoder_setup& links, const device_inputs& inputs) = 0;
     /// Returns a maker of change sets; empty if the device leaves them to the CPU.
     [[nodiscard]] virtual gneiss::change_set_maker change_sets() = 0;
     [[nodiscard]] virtual gneiss::any_backend embed(
@@ -65,13 +70,16 @@ public:
 
 /// Limits pinned memory by a plan: what the plan leaves of `--memory`, with what only the CPU would use: the rows of
 /// batches, which land in pinned memory instead, and the encoder.
-void limit_pinned(compute_device& device, const gneiss::training_plan& plan);
+/// \param features  bytes of the plan that are pinned features
+void limit_pinned(compute_device& device, const gneiss::training_plan& plan, std::uint64_t features = 0);
 
 /// Calls of this process to a device so far.
 struct device_counts {
     std::uint64_t launches = 0;     ///< of kernels
     std::uint64_t waits = 0;        ///< of host threads for the device
     std::uint64_t copied_bytes = 0; ///< to, from and within it
+    std::uint64_t bus_rows = 0;     ///< rows of host memory that its kernels read
+    std::uint64_t bus_bytes = 0;    ///< their bytes
 };
 /// Returns the counts; zeros in a build without CUDA (programs/device/).
 [[nodiscard]] device_counts device_counts_so_far();

@@ -47,13 +47,16 @@ struct device_calls {
     std::uint64_t copied_bytes = 0; ///< sum of their bytes
     std::uint64_t allocations = 0;  ///< of device and pinned memory
     std::uint64_t waits = 0;        ///< calls of the host that wait for a stream, an event or the device
+    std::uint64_t bus_rows = 0;     ///< rows of pinned memory that kernels read over the bus
+    std::uint64_t bus_bytes = 0;    ///< their bytes
 
     friend bool operator==(const device_calls&, const device_calls&) = default;
 };
 /// Returns the calls after `before`.
 [[nodiscard]] constexpr device_calls operator-(const device_calls& now, const device_calls& before) noexcept {
     return {now.launches - before.launches, now.copies - before.copies, now.copied_bytes - before.copied_bytes,
-        now.allocations - before.allocations, now.waits - before.waits};
+        now.allocations - before.allocations, now.waits - before.waits, now.bus_rows - before.bus_rows,
+        now.bus_bytes - before.bus_bytes};
 }
 
 /// Keeps the calls that all threads make from its construction on.
@@ -86,6 +89,8 @@ namespace detail {
 struct call_counter {
     std::array<std::atomic<std::uint64_t>, 6> made{}; ///< by kind
     std::atomic<std::uint64_t> copied{0};             ///< bytes
+    std::atomic<std::uint64_t> bus_rows{0};           ///< read by kernels
+    std::atomic<std::uint64_t> bus_bytes{0};          ///< of these rows
     std::atomic<bool> records{false};                 ///< a recorder is there
     std::mutex lock{};                                ///< of the rest
     recorder* by = nullptr;                           ///< the recorder
@@ -101,7 +106,8 @@ struct call_counter {
             return made[static_cast<std::size_t>(of)].load(std::memory_order_relaxed);
         };
         return {count(device_call::launch) + count(device_call::replay), count(device_call::copy),
-            copied.load(std::memory_order_relaxed), count(device_call::allocation), count(device_call::wait)};
+            copied.load(std::memory_order_relaxed), count(device_call::allocation), count(device_call::wait),
+            bus_rows.load(std::memory_order_relaxed), bus_bytes.load(std::memory_order_relaxed)};
     }
     /// Counts a call. A recorder gets describe(), a `recorded_call`; without one, it is not called.
     template <class Describe>
@@ -142,6 +148,13 @@ struct call_counter {
 template <class... Addresses>
 void note(device_call what, std::uint64_t bytes = 0, const Addresses*... addresses) {
     call_counter::of_process().add_between(what, bytes, addresses...);
+}
+
+/// Counts rows of pinned memory that a kernel reads over the bus, and their bytes.
+inline void note_over_bus(std::uint64_t rows, std::uint64_t bytes) noexcept {
+    call_counter& all = call_counter::of_process();
+    all.bus_rows.fetch_add(rows, std::memory_order_relaxed);
+    all.bus_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 } // namespace detail

@@ -97,6 +97,9 @@ public:
     }
 
     [[nodiscard]] const neighbor_options& options() const noexcept { return hops_.options(); }
+    /// Draws the next samples from another graph of the same nodes, with at most as many edges: that of another state.
+    /// Throws `invalid_argument` for one that does not fit.
+    void use(const graph_view<NodeId>& graph) { hops_.use(graph); }
 
     /// As of `neighbor_sampler`.
     void sample(stream& in, const batch_key& batch, std::span<const NodeId> seeds,

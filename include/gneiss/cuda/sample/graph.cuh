@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <vector>
 
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/graph/csr.hpp>
+#include <gneiss/sample/graph_lists.hpp>
 
 namespace gneiss::cuda {
 
@@ -41,6 +47,22 @@ public:
           in_(budget, graph.in(), in),
           out_(budget, graph.out(), in) {}
 
+    /// Copies the lists of a graph in any store, in some directions and without relations and edge ids, and waits. Host
+    /// memory: 16 bytes for each of 2^20 edges, or for each of the longest list. Throws `over_budget`, `device_error`;
+    /// errors of the graph.
+    device_graph(memory_budget& budget, const graph_lists& graph, neighbor_direction keeps, stream& in)
+        requires std::same_as<NodeId, node_id>
+        : nodes_(graph.nodes()) {
+        if (keeps != neighbor_direction::out) copy(budget, graph, neighbor_direction::in, in, in_);
+        if (keeps != neighbor_direction::in) copy(budget, graph, neighbor_direction::out, in, out_);
+    }
+    /// Returns the memory of such a copy, of at most `edges` edges.
+    [[nodiscard]] static memory_need need(std::uint64_t nodes, edge_index edges, neighbor_direction keeps) {
+        const std::uint64_t sides = keeps == neighbor_direction::both ? 2 : 1;
+        return {"graph for sampling", sides * ((nodes + 1) * sizeof(edge_index) + edges * sizeof(NodeId)),
+            memory_kind::device};
+    }
+
     /// Returns the graph as a kernel argument.
     [[nodiscard]] graph_view<NodeId> view() const noexcept {
         return {nodes_, edges_, in_.view(), out_.view(), self_loops_};
@@ -52,6 +74,7 @@ private:
         device_buffer<NodeId> neighbors;
         device_buffer<relation_id> relations;
 
+        lists() = default;
         lists(memory_budget& budget, const csr<NodeId>& from, cudaStream_t in)
             : offsets(budget, "offsets of the graph", from.offsets().size()),
               edge_ids(budget, "edge ids of the graph", from.edge_ids().size()),
@@ -67,9 +90,55 @@ private:
         }
     };
 
+    /// Copies the lists of one direction, some nodes at a time: first their ends, then the neighbors.
+    void copy(memory_budget& budget, const graph_lists& graph, neighbor_direction d, stream& in, lists& to) {
+        constexpr std::size_t some = std::size_t{1} << 20;
+        std::vector<node_id> ids, neighbors;
+        std::vector<std::uint32_t> degrees, offsets, positions;
+        std::vector<edge_index> ends;
+        const auto take_degrees = [&](std::uint64_t first, std::size_t count) {
+            ids.resize(count);
+            std::iota(ids.begin(), ids.end(), static_cast<node_id>(first));
+            degrees.resize(count);
+            graph.degrees(ids, d, degrees);
+        };
+        to.offsets = device_buffer<edge_index>(budget, "offsets of the graph", static_cast<std::size_t>(nodes_ + 1));
+        fill_bytes_async(to.offsets.span().first(1), 0, in);
+        edge_index sum = 0;
+        for (std::uint64_t first = 0; first < nodes_; first += degrees.size()) {
+            take_degrees(first, static_cast<std::size_t>(std::min<std::uint64_t>(some, nodes_ - first)));
+            ends.clear();
+            for (const std::uint32_t degree : degrees) ends.push_back(sum += degree);
+            copy_async(to.offsets.span().subspan(static_cast<std::size_t>(first) + 1), ends, in);
+            in.synchronize(); // `ends` is written again
+        }
+        edges_ = sum;
+        to.neighbors = device_buffer<node_id>(budget, "neighbors of the graph", static_cast<std::size_t>(sum));
+        std::size_t copied = 0;
+        for (std::uint64_t first = 0; first < nodes_; first += ids.size()) {
+            take_degrees(first, static_cast<std::size_t>(std::min<std::uint64_t>(some / 16, nodes_ - first)));
+            offsets.assign(1, 0);
+            std::size_t count = 0; // of nodes, one at least
+            while (count < ids.size() && (count == 0 || offsets.back() + std::uint64_t{degrees[count]} <= some))
+                offsets.push_back(offsets.back() + degrees[count++]);
+            ids.resize(count);
+            positions.resize(offsets.back());
+            for (std::size_t i = 0; i < count; ++i)
+                std::iota(positions.begin() + offsets[i], positions.begin() + offsets[i + 1], 0U);
+            neighbors.resize(positions.size());
+            graph.neighbors_at({ids, d, offsets, positions}, {neighbors});
+            for (std::size_t i = 0; i < count && !self_loops_; ++i)
+                self_loops_ = std::find(neighbors.begin() + offsets[i], neighbors.begin() + offsets[i + 1], ids[i]) !=
+                    neighbors.begin() + offsets[i + 1];
+            copy_async(to.neighbors.span().subspan(copied), neighbors, in);
+            in.synchronize();
+            copied += neighbors.size();
+        }
+    }
+
     std::uint64_t nodes_;
-    edge_index edges_;
-    bool self_loops_;
+    edge_index edges_ = 0;
+    bool self_loops_ = false;
     lists in_, out_;
 };
 

@@ -20,6 +20,7 @@
 #include <gneiss/cuda/core/transfer.cuh>
 #include <gneiss/cuda/model/device/classify.cuh>
 #include <gneiss/cuda/model/device/optimizer.cuh>
+#include <gneiss/cuda/train/device_feature_table.cuh>
 #include <gneiss/cuda/train/device_lanes.cuh>
 #include <gneiss/cuda/train/device_links.cuh>
 #include <gneiss/cuda/train/device_network.cuh>
@@ -77,7 +78,7 @@ public:
             to.rows = {rows.host.data(), nodes, columns, stride};
             here.rows = {rows.device, network_.columns(), stride};
         } else {
-            to.rows = {nullptr, nodes, columns}; // resident: nothing lands here
+            to.rows = {nullptr, nodes, columns}; // they are on the device: nothing lands here
         }
         const std::size_t floats = gradients == 0 ? 0 : nodes * network_.stride();
         transfer_slot& back = lanes_.stage_out(b.slot,
@@ -107,13 +108,14 @@ public:
             sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{},
             sampling_ ? sampling_->names(b.slot) : nullptr);
         Task::put(b, slot, here.task);
+        if (features_) features_->note(b.nodes);
         lanes_.copy_in(b.slot, here.rows.data != nullptr);
     }
     void differentiate(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         stream& in = lanes_.begin(b.slot);
         device_network::batch& network = here.network;
-        if (rows_) gather(in, network);
+        if (rows_ || features_) gather(in, network);
         const device_network::outputs out = network_.forward(in, network);
         task_.differentiate(in, network, here.task, out, here.made_on_device);
         rows_view<float> to_rows{};
@@ -166,7 +168,7 @@ protected:
     template <class... TaskArguments>
     device_encoder_backend(memory_budget& budget, const network_setup& network,
         const std::optional<device_embeddings>& keep, std::shared_ptr<device_sampling> sampling,
-        TaskArguments&&... of_task)
+        const device_features* features, TaskArguments&&... of_task)
         : network_(budget, network),
           task_(budget, std::forward<TaskArguments>(of_task)...),
           sampling_(std::move(sampling)),
@@ -174,6 +176,10 @@ protected:
           gradients_(budget, "gradients of a batch"),
           lanes_(budget) {
         if (keep) rows_.emplace(budget, *keep);
+        if (features != nullptr) features_.emplace(budget, *features);
+        if (features_ && brings_rows())
+            throw error(errc::invalid_argument,
+                "features that a device reads by itself need embeddings there, too, if there are any");
     }
 
 private:
@@ -193,8 +199,10 @@ private:
         here.norm_on_device = norm.device;
     }
 
-    /// True if the batch brings dense columns that are not resident.
-    [[nodiscard]] bool brings_rows() const noexcept { return !rows_ || rows_->dim() != network_.columns(); }
+    /// True if the batch brings dense columns that are not on the device.
+    [[nodiscard]] bool brings_rows() const noexcept {
+        return (rows_ ? rows_->dim() : 0) + (features_ ? features_->columns() : 0) != network_.columns();
+    }
     [[nodiscard]] rows_view<float> rows_of(float* data) const noexcept {
         return {data, static_cast<std::uint32_t>(network_.columns()), network_.stride()};
     }
@@ -202,11 +210,15 @@ private:
     [[nodiscard]] rows_view<float> learned(rows_view<float> of) const noexcept {
         return {of.data, rows_->dim(), of.stride};
     }
-    /// Reads a batch's resident rows from their table.
+    /// Reads a batch's rows from the tables on the device.
     void gather(stream& in, device_network::batch& b) {
         if (!brings_rows())
             b.input.dense = b.dense = rows_of(values_.at_least(b.input_count() * network_.stride(), in));
-        rows_->gather(in, b.inputs(), b.input_count(), b.names, learned(b.dense));
+        if (rows_) rows_->gather(in, b.inputs(), b.input_count(), b.names, learned(b.dense));
+        if (!features_) return;
+        const std::size_t first = network_.columns() - features_->columns(); // after the learned columns
+        features_->gather(
+            in, b.inputs(), b.input_count(), b.names, {b.dense.data + first, features_->columns(), b.dense.stride});
     }
 
     device_network network_;
@@ -216,8 +228,9 @@ private:
     std::array<std::span<float>, 2> parts_{};
     any_row_optimizer row_optimizer_{sgd{}};
     std::optional<device_rows> rows_;
+    std::optional<device_feature_table> features_;
     std::shared_ptr<device_sampling> sampling_;        ///< null: layers come with the batch
-    reusable_device_buffer<float> values_, gradients_; ///< for the current batch, if rows are resident
+    reusable_device_buffer<float> values_, gradients_; ///< for the current batch, if its rows are there
     std::vector<on_device> batches_;
     device_lanes lanes_; // last: waits for users of the rest
 };
@@ -317,9 +330,11 @@ class device_node_backend final : public detail::device_encoder_backend<detail::
 public:
     /// Copies the network's options; weights are uploaded when an epoch begins.
     /// \param sampling  draws the neighborhoods, as `gnn_options::device_sampler`; null: batches have layers
+    /// \param features  the last dense columns of the input; null: batches have them
     device_node_backend(memory_budget& budget, const network_setup& network,
-        const std::optional<device_embeddings>& keep = {}, std::shared_ptr<device_sampling> sampling = {})
-        : device_encoder_backend(budget, network, keep, std::move(sampling)) {}
+        const std::optional<device_embeddings>& keep = {}, std::shared_ptr<device_sampling> sampling = {},
+        const device_features* features = nullptr)
+        : device_encoder_backend(budget, network, keep, std::move(sampling), features) {}
 };
 
 /// The backend for link prediction; relations are stored and updated on the device, too.
@@ -327,8 +342,9 @@ class device_link_backend final : public detail::device_encoder_backend<detail::
 public:
     /// Copies the options; weights and relations are uploaded when an epoch begins.
     device_link_backend(memory_budget& budget, const network_setup& network, const decoder_setup& links,
-        const std::optional<device_embeddings>& keep = {}, std::shared_ptr<device_sampling> sampling = {})
-        : device_encoder_backend(budget, network, keep, std::move(sampling), links) {}
+        const std::optional<device_embeddings>& keep = {}, std::shared_ptr<device_sampling> sampling = {},
+        const device_features* features = nullptr)
+        : device_encoder_backend(budget, network, keep, std::move(sampling), features, links) {}
 
     /// Returns the path of scores, for a run's record.
     [[nodiscard]] link_path path() const noexcept { return task().path(); }

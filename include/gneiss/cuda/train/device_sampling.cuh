@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,7 +27,7 @@
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/fanout.hpp>
-#include <gneiss/storage/adjacency/resident_graph.hpp>
+#include <gneiss/sample/graph_lists.hpp>
 #include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/device_setup.hpp>
 
@@ -35,36 +36,39 @@ namespace gneiss::cuda {
 /// Samples of the batches in flight, each drawn into its slot on the device: bit-identical to the CPU's samples. The
 /// host gets the node ids, whose rows it may have to gather.
 ///
-/// Memory: the graph and 8 bytes per node of it once; per batch in flight a sampler with room for what fan-outs allow.
+/// The graph of a state is copied when its first batch is drawn, while batches of the state before may still be drawn
+/// from theirs (`device_sampling_setup::graphs`); a graph of the same partitions is not copied again.
+/// Memory: the graphs, and 8 bytes per node once; per batch in flight a sampler with room for what fan-outs allow.
 /// Thread-safety: different slots may be drawn by different threads.
 class device_sampling {
 public:
-    /// Throws as the samplers do.
+    /// Throws over_budget if the graphs will not fit.
     device_sampling(memory_budget& budget, const device_sampling_setup& with)
         : budget_(budget),
-          neighbors_(with.neighbors),
-          dense_(with.dense),
-          seed_(with.seed),
-          seeds_(static_cast<std::uint32_t>(std::min<std::uint64_t>(with.seeds, with.graph.nodes()))),
+          with_(with),
           lists_(with.lists_of_inputs ? source_lists::all : source_lists::between),
-          graph_(budget, with.graph, copies_),
-          numbers_(budget, graph_.view().nodes) {
-        copies_.synchronize();
+          numbers_(budget, with.nodes) {
+        memory_need most = device_graph<>::need(with.nodes, with.edges, keeps());
+        most.bytes *= with.graphs;
+        static_cast<void>(budget.charge(most)); // before training begins
     }
 
     /// Sets the number of batches in flight.
     void resize(std::size_t count) {
         while (slots_.size() > count) slots_.pop_back();
-        while (slots_.size() < count) slots_.push_back(std::make_unique<slot>(*this));
+        while (slots_.size() < count) slots_.push_back(std::make_unique<slot>());
     }
 
-    /// Samples a batch into slot `number` and waits for it. Throws `sample_error`. The graph is the one copied before,
-    /// of all nodes, whose lists those of `graph` are.
+    /// Samples a batch into slot `number` and waits for it. Throws `sample_error`; over_budget, device_error and errors
+    /// of the graph while it is copied.
     [[nodiscard]] drawn_sample sample(
-        const batch_key& key, std::size_t number, const resident_graph& /*graph*/, std::span<const node_id> seeds) {
+        const batch_key& key, std::size_t number, const graph_lists& graph, std::span<const node_id> seeds) {
         slot& s = *slots_.at(number);
+        const graph_use from(*this, graph);
+        if (!s.sampler) s.sampler.emplace(make(from.graph->view()));
         return std::visit(
             [&](auto& sampler) {
+                sampler.use(from.graph->view());
                 {
                     const std::scoped_lock alone(numbering_);
                     s.in.wait(numbered_);
@@ -82,7 +86,7 @@ public:
                     view.target_capacity = sizes.nodes[hop];
                     view.source_capacity = sizes.nodes[hop + 1];
                     view.edge_capacity = sizes.edges[hop];
-                    if (dense_)
+                    if (with_.dense)
                         for (std::size_t h = 0; h < hop; ++h) view.edge_capacity += sizes.edges[h];
                     s.views.push_back(view);
                 }
@@ -99,7 +103,7 @@ public:
                 s.in.synchronize();
                 return drawn_sample{.nodes = s.ids.span().first(count), .edges = edges};
             },
-            s.sampler);
+            *s.sampler);
     }
 
     /// Returns the last sample in a slot: the layers in order of computation, and ids of the first one's sources.
@@ -110,36 +114,82 @@ public:
 private:
     using any_sampler = std::variant<dense_sampler<>, neighbor_sampler<>>;
     struct slot {
-        explicit slot(device_sampling& of) : sampler(of.make()) {}
-
         stream in;
-        any_sampler sampler;
+        std::optional<any_sampler> sampler; ///< since its first batch
         std::vector<layer_view> views;
         const node_id* names = nullptr;
         pinned_buffer<node_id> ids;
     };
-    [[nodiscard]] any_sampler make() {
-        const sample_capacity most{.seeds = seeds_};
-        if (dense_)
-            return any_sampler(
-                std::in_place_type<dense_sampler<>>, budget_, numbers_, graph_.view(), neighbors_, seed_, most, lists_);
-        return any_sampler(
-            std::in_place_type<neighbor_sampler<>>, budget_, numbers_, graph_.view(), neighbors_, seed_, most, lists_);
+    /// A graph in the device's memory, with the partitions that it is of.
+    struct held_graph {
+        std::vector<partition_id> partitions;
+        std::shared_ptr<const device_graph<>> lists;
+    };
+    /// A batch's use of a graph, which stays in memory meanwhile.
+    struct graph_use {
+        graph_use(device_sampling& owner, const graph_lists& of) : by(owner), graph(owner.copy_of(of)) {}
+        graph_use(const graph_use&) = delete;
+        graph_use& operator=(const graph_use&) = delete;
+        ~graph_use() {
+            {
+                const std::scoped_lock alone(by.copying_);
+                graph.reset();
+            }
+            by.unused_.notify_all();
+        }
+        device_sampling& by;
+        std::shared_ptr<const device_graph<>> graph;
+    };
+
+    /// Returns the directions that the fan-outs draw from.
+    [[nodiscard]] neighbor_direction keeps() const noexcept {
+        bool in = false, out = false;
+        for (const hop_fanout& hop : with_.neighbors.fanout) {
+            in = in || hop.in != 0 || hop.both != 0;
+            out = out || hop.out != 0 || hop.both != 0;
+        }
+        return in && out ? neighbor_direction::both : out ? neighbor_direction::out : neighbor_direction::in;
+    }
+    /// Returns the copy of a graph, made now unless there is one. Waits until the oldest of too many is unused.
+    [[nodiscard]] std::shared_ptr<const device_graph<>> copy_of(const graph_lists& graph) {
+        std::unique_lock alone(copying_);
+        for (const held_graph& held : graphs_)
+            if (std::ranges::equal(held.partitions, graph.resident())) return held.lists;
+        while (graphs_.size() >= with_.graphs) {
+            const auto oldest = graphs_.begin();
+            if (oldest->lists.use_count() == 1)
+                graphs_.erase(oldest);
+            else
+                unused_.wait(alone);
+        }
+        const auto resident = graph.resident();
+        graphs_.push_back({{resident.begin(), resident.end()},
+            std::make_shared<const device_graph<>>(budget_, graph, keeps(), copies_)});
+        return graphs_.back().lists;
+    }
+    [[nodiscard]] any_sampler make(graph_view<node_id> graph) {
+        graph.edges = with_.edges; // room for every state
+        const sample_capacity most{
+            .seeds = static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.seeds, with_.nodes))};
+        const auto of = [&]<class Sampler>(std::in_place_type_t<Sampler> type) {
+            return any_sampler(type, budget_, numbers_, graph, with_.neighbors, with_.seed, most, lists_);
+        };
+        if (with_.dense) return of(std::in_place_type<dense_sampler<>>);
+        return of(std::in_place_type<neighbor_sampler<>>);
     }
 
     memory_budget& budget_;
-    neighbor_options neighbors_;
-    bool dense_;
-    std::uint64_t seed_;
-    std::uint32_t seeds_;
+    device_sampling_setup with_;
     source_lists lists_;
+    std::mutex copying_; ///< of the next three
+    std::condition_variable unused_;
     stream copies_;
-    device_graph<> graph_;
+    std::vector<held_graph> graphs_; ///< oldest first
     node_numbers numbers_;
     event numbered_; ///< the last batch has done with them
     std::mutex numbering_;
     std::vector<std::unique_ptr<slot>> slots_;
 };
-static_assert(device_sampler_of<device_sampling, resident_graph>);
+static_assert(device_sampler<device_sampling>);
 
 } // namespace gneiss::cuda

@@ -15,8 +15,10 @@
 #include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
+#include <gneiss/sample/graph_lists.hpp>
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/cpu_backend.hpp>
+#include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>
 #include <gneiss/train/inspected_batches.hpp>
@@ -29,6 +31,9 @@ namespace gneiss {
 /// Ginex' batches of a task: sampled in a graph in any store, ahead or on demand.
 template <class Task>
 using ginex_batches = inspected_batches<sampled_batches<Task, no_topology, any_sampler>>;
+/// Ginex' batches of a task that a device samples, on demand.
+template <class Task>
+using ginex_device_batches = sampled_batches<Task, graph_in_memory<graph_lists>, any_device_sampler>;
 /// Ginex' slots (VLDB'22): `ginex_batches` of nodes or links; features in memory, or through a cache that change sets
 /// control.
 using ginex_loop = train_loop<any_batches, any_features, no_embeddings, any_backend, any_reducer>;
@@ -64,6 +69,12 @@ struct ginex_options {
     }
 };
 
+/// A device's sampler and the graph that it copies.
+struct device_draws {
+    any_device_sampler sampler; ///< of the device that computes
+    graph_lists graph;          ///< of all nodes
+};
+
 /// Parts of Ginex; everything held by reference outlives the training.
 struct ginex_parts {
     any_sampler sampler;                    ///< samples the whole graph, made with the options' seed
@@ -78,6 +89,8 @@ struct ginex_parts {
     std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory
     /// samples superbatches in place of `sampler`, on the same graph with its options
     superbatch_sampler* ahead = nullptr;
+    /// samples on the device of `backend` in place of `sampler`, on demand, the same neighborhoods of the same graph
+    std::optional<device_draws> on_device{};
     frozen_parts frozen{}; ///< as `gnn_parts::frozen`
 };
 
@@ -108,7 +121,7 @@ using ginex_trainer = trainer<ginex_loop>;
 ///
 /// Memory: rows of `rows_in_flight` batches, samples of `in_flight`, and the memory of samplers and encoder; the caller
 /// charges it, as it knows the sizes from a profile. Throws errc::invalid_argument for parts that do not fit together,
-/// and for superbatches without a directory.
+/// for superbatches without a directory, or of a device's samples.
 ///
 /// From examples/21_own_sampler.cpp:
 /// \snippet 21_own_sampler.cpp trainer

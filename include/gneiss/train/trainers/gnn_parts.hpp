@@ -42,7 +42,8 @@ struct graph_inputs {
     feature_buffer* features = nullptr; ///< fixed, of the resident partitions
     std::optional<feature_rows>
         stored_features{}; ///< in place of `features`: fixed, read row by row; both are an error
-    graph_buffer& graph;   ///< graph of each state
+    std::optional<features_on_device> device_features{}; ///< in place of both: those of the backend's device
+    graph_buffer& graph;                                 ///< graph of each state
 
     /// Returns the number of learned columns.
     [[nodiscard]] std::size_t learned() const noexcept { return rows == nullptr ? 0 : rows->dim(); }
@@ -53,6 +54,7 @@ struct graph_inputs {
             (features->store().sparse() ? sum.sparse : sum.dense) +=
                 static_cast<std::size_t>(features->store().columns());
         if (stored_features) sum.dense += stored_features->columns;
+        if (device_features) sum.dense += device_features->columns().dense;
         return sum;
     }
 };

@@ -116,6 +116,24 @@ struct activation_back {
     }
 };
 
+/// Slot of a row that is not in the near table.
+constexpr std::uint32_t far_row = ~std::uint32_t{0};
+
+template <bool Aligned>
+__global__ void __launch_bounds__(256) gather_from_tiers(const std::uint32_t* count, const std::uint32_t* ids,
+    const std::uint32_t* slots, rows_view<const float> near, rows_view<const float> far, rows_view<float> out) {
+    using slice_type = row_slice<float, warp_lanes, Aligned>;
+    const std::uint32_t row = grid_warp();
+    if (row >= __ldg(count)) return;
+    const std::uint32_t id = __ldg(ids + row), slot = __ldg(slots + id);
+    const float* const from = slot == far_row ? far[id] : near[slot];
+    float* const to = out[row];
+    for (unsigned chunk = 0; chunk * slice_type::columns < out.columns; ++chunk) {
+        const slice_type slice(chunk, threadIdx.x % warp_lanes, out.columns);
+        slice.store(to, slice.load(from));
+    }
+}
+
 /// One thread per element of the narrow matrix.
 template <storage T>
 __global__ void __launch_bounds__(256)
@@ -157,6 +175,16 @@ template <storage T>
 void gather_rows(cudaStream_t stream, const row_range& rows, const std::uint32_t* ids, rows_view<const T> table,
     rows_view<T> out, const dropout_mask& mask = {}) {
     detail::map<T>(stream, rows.count, rows.capacity, table, {}, out, detail::drop{mask}, {rows.first, ids});
+}
+
+/// out[i] = near[slots[ids[i]]], or far[ids[i]] where the slot is `far_row`: rows of a table in two tiers, of which the
+/// near one is in device memory, the far one may be pinned. [*count, columns], at most `capacity` rows.
+inline void gather_rows(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity,
+    const std::uint32_t* ids, const std::uint32_t* slots, rows_view<const float> near, rows_view<const float> far,
+    rows_view<float> out) {
+    const bool aligned = near.aligned() && far.aligned() && out.aligned();
+    launch(stream, aligned ? detail::gather_from_tiers<true> : detail::gather_from_tiers<false>,
+        detail::warp_grid(capacity), 256, 0, count, ids, slots, near, far, out);
 }
 
 /// out[i] = dropped(x[i] + y[*rows.first + i]): a residual. out may be x.

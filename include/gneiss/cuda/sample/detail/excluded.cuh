@@ -143,6 +143,8 @@ public:
         next_ = {budget, "chains of excluded edges", 2 * std::size_t{room}};
     }
 
+    /// Finds edges in another graph from now on.
+    void use(const graph_view<NodeId>& graph) noexcept { graph_ = graph; }
     [[nodiscard]] std::uint32_t room() const noexcept { return room_; }
     [[nodiscard]] excluded_chains chains() noexcept {
         return {lists_.data(), heads_.data(), places_.data(), positions_.data(), next_.data(),

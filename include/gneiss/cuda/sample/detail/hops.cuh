@@ -100,6 +100,18 @@ public:
         synchronize_device();
     }
 
+    /// Draws from another graph from now on. Throws `invalid_argument` for one of other nodes or with more edges, whose
+    /// samples might not fit.
+    void use(graph_view<NodeId> graph) {
+        if (graph.nodes != graph_.nodes || graph.edges > graph_.edges)
+            throw error(errc::invalid_argument,
+                "a graph of " + std::to_string(graph.nodes) + " nodes and " + std::to_string(graph.edges) +
+                    " edges for a sampler of " + std::to_string(graph_.nodes) + " nodes and " +
+                    std::to_string(graph_.edges) + " edges");
+        graph.edges = graph_.edges; // the bound
+        graph_ = graph;
+        excluded_.use(graph);
+    }
     [[nodiscard]] std::size_t hops() const noexcept { return lists_.size(); }
     [[nodiscard]] const neighbor_options& options() const noexcept { return options_; }
     [[nodiscard]] const std::vector<hop_room>& room() const noexcept { return room_; }

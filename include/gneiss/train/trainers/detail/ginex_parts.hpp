@@ -13,6 +13,7 @@
 
 #include <gneiss/core/detail/compiled.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/train/trainers/detail/gnn.hpp>
 #include <gneiss/train/trainers/ginex.hpp>
 
 namespace gneiss {
@@ -29,6 +30,17 @@ namespace detail {
     if (training.empty()) throw error(errc::invalid_argument, "the list of training nodes is empty");
     if (targets != nullptr) return {targets->task.targets.nodes, 1};
     return {labels->labels.empty() ? parts.nodes : labels->labels.size(), 1};
+}
+
+/// Throws errc::invalid_argument for parts that do not fit the task, and for a device's part of the work without its
+/// backend, or of superbatches.
+inline void check_parts(const ginex_options& options, const ginex_parts& parts) {
+    check_task(parts);
+    if (parts.on_device && (parts.backend == nullptr || options.samples_ahead()))
+        throw error(errc::invalid_argument,
+            "a device samples for its own backend, and on demand: superbatches are sampled on the CPU");
+    if (std::holds_alternative<features_on_device>(parts.features) && parts.backend == nullptr)
+        throw error(errc::invalid_argument, "features of a device need its backend");
 }
 
 /// Returns options of superbatches for the cache. Throws errc::invalid_argument for a cache that they do not fit.
@@ -51,6 +63,8 @@ namespace detail {
     const ginex_options& options, const ginex_parts& parts, executor_ref executor) {
     if (const auto* all = std::get_if<std::shared_ptr<const resident_features>>(&parts.features))
         return any_features(std::in_place_type<features_in_memory>, *all, executor);
+    if (const auto* there = std::get_if<features_on_device>(&parts.features))
+        return any_features(std::in_place_type<features_on_device>, *there);
     const bool turns = options.superbatches.schedule == superbatch_schedule::alternate;
     return any_features(std::in_place_type<cached_features>, std::get<feature_rows>(parts.features),
         turns ? cache_between_superbatches::emptied : cache_between_superbatches::kept, executor);
@@ -71,11 +85,19 @@ namespace detail {
         .replica = options.replicas.only};
 }
 
-/// Calls use(batches) with the batches of the trainer's task.
+/// Returns use(batches) of the batches of the trainer's task; a default if a device samples them.
 template <class Use>
 auto with_batches(const ginex_trainer& training, Use&& use) {
     if (const auto* nodes = training.batches().get_if<ginex_batches<node_task>>()) return use(*nodes);
-    return use(*training.batches().get_if<ginex_batches<link_task<any_negatives>>>());
+    if (const auto* edges = training.batches().get_if<ginex_batches<link_task<any_negatives>>>()) return use(*edges);
+    return decltype(use(std::declval<const ginex_batches<node_task>&>())){};
+}
+
+/// True if a device samples the batches.
+[[nodiscard]] inline bool samples_on_device(const ginex_trainer& training) {
+    const auto& batches = training.batches();
+    return batches.get_if<ginex_batches<node_task>>() == nullptr &&
+        batches.get_if<ginex_batches<link_task<any_negatives>>>() == nullptr;
 }
 
 } // namespace detail
@@ -91,12 +113,13 @@ GNEISS_INLINE superbatch_times times_of(const ginex_trainer& training) {
         return static_cast<double>(ns.load(std::memory_order_relaxed)) * 1e-9;
     };
     constexpr auto compute = static_cast<std::size_t>(stage::compute), gather = static_cast<std::size_t>(stage::gather);
-    const auto [sample, load] = detail::with_batches(
+    auto spent = detail::with_batches(
         training, [&](const auto& of) { return std::pair(seconds(of.spent().sample), seconds(of.spent().load)); });
-    superbatch_times result{.sample = ahead.sample_seconds + sample,
+    if (detail::samples_on_device(training)) spent.first = stages.busy_seconds[static_cast<std::size_t>(stage::sample)];
+    superbatch_times result{.sample = ahead.sample_seconds + spent.first,
         .change_set = ahead.change_set_seconds,
         .switching = ahead.switch_seconds,
-        .load = load,
+        .load = spent.second,
         .gather = stages.busy_seconds[gather],
         .compute = stages.busy_seconds[compute],
         .wait = stages.wait_seconds[compute]};

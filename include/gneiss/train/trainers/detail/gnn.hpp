@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -46,6 +47,7 @@ namespace detail {
 }
 
 [[nodiscard]] inline any_features features_of(const graph_inputs& inputs, executor_ref executor) {
+    if (inputs.device_features) return any_features(std::in_place_type<features_on_device>, *inputs.device_features);
     if (inputs.stored_features)
         return any_features(
             std::in_place_type<cached_features>, *inputs.stored_features, cache_between_superbatches::kept, executor);
@@ -114,10 +116,7 @@ template <class Parts>
 }
 [[nodiscard]] inline buffered_topology topology_of(
     const gnn_options& options, graph_buffer& graph, std::uint32_t resident) {
-    return {graph,
-        {.resident_partitions = resident,
-            .whole_graph = options.device_sampler.has_value(),
-            .coverage = options.coverage_correction}};
+    return {graph, {.resident_partitions = resident, .coverage = options.coverage_correction}};
 }
 /// Returns the sampler that the options name, for the CPU.
 [[nodiscard]] inline any_graph_sampler sampler_of_options(const gnn_options& options) {
@@ -126,6 +125,17 @@ template <class Parts>
     const std::uint64_t seed = options.seed;
     if (options.sampler == sampler_kind::dense) return [hops, seed] { return dense_sampler<>(hops, seed); };
     return [hops, seed] { return neighbor_sampler<>(hops, seed); };
+}
+/// Returns batches of a task that are sampled in the graph of their state, on the device or the CPU.
+template <class Task>
+[[nodiscard]] any_batches batches_of(
+    const gnn_options& options, Task& task, buffered_topology& topology, executor_ref executor) {
+    const auto sampled = [&]<class Make>(Make make) {
+        return any_batches(std::in_place_type<sampled_batches<Task, buffered_topology, std::invoke_result_t<Make>>>,
+            task, topology, std::move(make), executor);
+    };
+    if (options.device_sampler) return sampled([device = *options.device_sampler] { return device; });
+    return sampled([by = sampler_of_options(options)] { return by; });
 }
 /// Memory of a GNN beyond that of the loop.
 struct gnn_charges {

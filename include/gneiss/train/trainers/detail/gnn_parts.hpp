@@ -25,7 +25,9 @@ GNEISS_INLINE gnn_memory bound_gnn_memory(const gnn_options& options, const gnn_
     };
     const row_partitioning& partitioning = inputs.graph.store().rows();
     const input_columns columns = inputs.columns();
-    need(inputs.features == nullptr || !inputs.stored_features, "features come from a buffer or row by row, not both");
+    need((inputs.features != nullptr) + inputs.stored_features.has_value() + inputs.device_features.has_value() <= 1,
+        "features come from a buffer, row by row or from a device, not from several of them");
+    need(!inputs.device_features || parts.backend != nullptr, "features of a device need its backend");
     need(columns.total() != 0, "a GNN needs rows or features of nodes");
     validate(options.neighbors.fanout, encode.hops());
     need(encode.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");

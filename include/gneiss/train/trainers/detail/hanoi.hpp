@@ -22,8 +22,7 @@ struct hanoi_slots {
           task(node_task_of(
               {options.batch, options.seed}, parts.task, parts.encode.outputs(), parts.inputs.graph.store().rows())),
           topology(topology_of(options, parts.inputs.graph, most_resident(options, parts.inputs))),
-          batches(
-              task, topology, [by = sampler_of_options(options)] { return by; }, executor),
+          batches(batches_of(options, task, topology, executor)),
           features(features_of(parts.inputs, executor)),
           backend(backend_of(parts, options.seed, executor)),
           reducer(options.replicas.make_reducer()) {}
@@ -31,7 +30,7 @@ struct hanoi_slots {
     gnn_charges memory;
     node_task task;
     buffered_topology topology;
-    hanoi_batches batches;
+    any_batches batches;
     any_features features;
     no_embeddings embeddings{};
     any_backend backend;
@@ -42,9 +41,9 @@ struct hanoi_slots {
 
 GNEISS_INLINE hanoi_trainer make_hanoi(
     const gnn_options& options, const gnn_parts& parts, executor_ref executor, memory_budget& budget) {
-    if (std::holds_alternative<predicted_links>(parts.task) || parts.inputs.rows != nullptr || options.device_sampler)
-        throw error(errc::invalid_argument,
-            "Hanoi is for tasks on nodes with features, sampled on the CPU: for others there is make_mariusgnn");
+    if (std::holds_alternative<predicted_links>(parts.task) || parts.inputs.rows != nullptr)
+        throw error(
+            errc::invalid_argument, "Hanoi is for tasks on nodes with features: for others there is make_mariusgnn");
     const gnn_memory bound = bound_gnn_memory(options, parts);
     auto slots = std::make_shared<detail::hanoi_slots>(options, parts, bound, executor, budget);
     parts.encode.bound_memory(bound.encoders(options.encoder_memory).bytes);

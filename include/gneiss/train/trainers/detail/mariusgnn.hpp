@@ -23,7 +23,7 @@ struct mariusgnn_slots {
         memory_budget& budget)
         : memory(options, parts, bound, budget),
           topology(topology_of(options, parts.inputs.graph, most_resident(options, parts.inputs))),
-          batches(batches_of(options, parts, executor)),
+          batches(batches_of_task(options, parts, executor)),
           features(features_of(parts.inputs, executor)),
           embeddings(parts.inputs.rows == nullptr
                   ? any_embeddings(std::in_place_type<no_embeddings>)
@@ -32,15 +32,9 @@ struct mariusgnn_slots {
           backend(backend_of(parts, options.seed, executor)),
           reducer(options.replicas.make_reducer()) {}
 
-    [[nodiscard]] any_batches batches_of(const gnn_options& options, const gnn_parts& parts, executor_ref executor) {
-        const auto sampled = [&]<class Task, class Make>(Task& task, Make make) {
-            return any_batches(std::in_place_type<sampled_batches<Task, buffered_topology, std::invoke_result_t<Make>>>,
-                task, topology, std::move(make), executor);
-        };
-        const auto drawn = [&](auto& task) {
-            if (options.device_sampler) return sampled(task, [device = *options.device_sampler] { return device; });
-            return sampled(task, [by = sampler_of_options(options)] { return by; });
-        };
+    [[nodiscard]] any_batches batches_of_task(
+        const gnn_options& options, const gnn_parts& parts, executor_ref executor) {
+        const auto drawn = [&](auto& task) { return batches_of(options, task, topology, executor); };
         if (const auto* predicted = std::get_if<predicted_links>(&parts.task)) {
             relations = &predicted->relations;
             return drawn(links.emplace(link_task_of(options, *predicted, parts.inputs.graph)));
