@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -206,6 +207,8 @@ TEST_CASE("a feature cache misses what gneiss-study caches says, and changes no 
         const auto both = shop.train(flags + "--group-batches 3 --feature-cache " + policy + " --superbatch 6");
         CHECK(armada_workshop::bits_of(both) == armada_workshop::bits_of(single));
         CHECK(sums(both, "frame_rows") < sums(run, "frame_rows"));
+        const auto model = nlohmann::json::parse(shop.run("model --from run --workers 1x1 --json").out);
+        CHECK(2 * std::llround(model["clusters"][0]["frame_bytes"].get<double>()) == sums(both, "frame_bytes"));
     }
     CHECK(shop.run("train data --out a --feature-cache lru --superbatch 1").code == 2);
 }

@@ -38,6 +38,7 @@ struct model_flags {
     std::optional<double> make{}, own_make{}, compute{}; ///< [s]
     std::uint32_t cores = 1;
     std::optional<programs::byte_size> frame{}, gradients{};
+    std::optional<double> mean_frame{}; ///< of a recorded run [bytes]: no flag
     std::optional<std::uint64_t> batches{};
     double busy = 0.95;
     std::uint32_t most = 1024;
@@ -102,7 +103,10 @@ void take_rates(model_flags& flags) {
     const auto bytes = [&](double sum) {
         return programs::byte_size{static_cast<std::uint64_t>(std::llround(sum / frames))};
     };
-    if (!flags.frame) flags.frame = bytes(frame_bytes);
+    if (!flags.frame) {
+        flags.frame = bytes(frame_bytes);
+        flags.mean_frame = frame_bytes / frames;
+    }
     if (!flags.gradients) flags.gradients = bytes(gradient_bytes);
     if (!flags.batches)
         flags.batches = static_cast<std::uint64_t>(std::llround(frames / static_cast<double>(record.epochs.size())));
@@ -163,7 +167,7 @@ public:
     explicit cluster_modeler(const model_flags& flags) : flags_(flags) {
         cost_ = {.make = *flags.make / flags.cores,
             .own = flags.own_make.value_or(*flags.make) / flags.cores,
-            .frame = static_cast<double>(flags.frame->bytes),
+            .frame = flags.mean_frame.value_or(static_cast<double>(flags.frame->bytes)),
             .compute = *flags.compute};
     }
 
