@@ -55,6 +55,15 @@ struct set_up {
     engine_factory engines = gneiss::test::stored_graph::threads();
     change_set_maker change_sets{};
     std::chrono::microseconds slow_rows{0}; ///< per gather
+    bool samples_on_device = false;         ///< by a sampler without a backend
+};
+
+/// A device's sampler that draws nothing.
+struct idle_sampler {
+    [[nodiscard]] static drawn_sample sample(const batch_key& /*key*/, std::size_t /*slot*/,
+        const graph_lists& /*graph*/, std::span<const node_id> /*seeds*/) {
+        return {};
+    }
 };
 
 /// Watches the users of the caches that take turns: gathers, draws and changes of the caches, from all threads.
@@ -203,11 +212,16 @@ struct trainer {
                         if (cache) cache->acquire();
                         watch.for_gathering = true;
                     },
-                .ahead = ahead.get()},
+                .ahead = ahead.get(),
+                .on_device = with.samples_on_device
+                    ? std::optional(
+                          device_draws{any_device_sampler(std::make_shared<idle_sampler>()), graph_lists(*whole)})
+                    : std::nullopt},
             on));
     }
 
     feature_input input() {
+        if (with.cache == "device") return features_on_device(columns);
         if (with.cache == "memory") {
             store.emplace(data.features, row_partitioning{data.rows.nodes, 1});
             const epoch_plan all{buffer_state{.resident = {0}, .edge_buckets = {}}};
@@ -635,6 +649,12 @@ TEST_CASE("inconsistent parts are refused") {
     graph_data wrong(100);
     wrong.labels[wrong.train[0]] = 17;
     CHECK_THROWS_WITH_AS(train(wrong, {}), doctest::Contains("label 17"), error);
+    CHECK_THROWS_WITH_AS(trainer(data, {.cache = "device", .schedule = superbatch_schedule::conventional}),
+        doctest::Contains("features of a device need its backend"), error);
+    for (const superbatch_schedule schedule : {superbatch_schedule::conventional, superbatch_schedule::overlap})
+        CHECK_THROWS_WITH_AS(
+            trainer(data, {.topology = "memory", .cache = "none", .schedule = schedule, .samples_on_device = true}),
+            doctest::Contains("a device samples for its own backend, and on demand"), error);
 }
 
 } // namespace test_train_ginex

@@ -321,7 +321,7 @@ private:
         trainers::run_reporter& live = context_.live;
         live.say(fmt::format("{}; neighbors {}, rows {}, {}",
             introduction(o.links() ? fmt::format("{} relations, {}", graph.relations, *o.decoder) : ""), *o.topology,
-            *o.feature_cache, *o.pipeline));
+            o.places_features() ? "on the device" : *o.feature_cache, *o.pipeline));
         check();
         const gneiss::tbb_executor executor(o.threads);
         const trainers::run_lists& files = lists_at_.emplace(program, *data_, o);
