@@ -118,6 +118,37 @@ TEST_CASE("each trainer's loss on the device equals that on the CPU, epoch by ep
         " --store device");
 }
 
+TEST_CASE("a tier reads fewer rows over the bus than all in pinned memory, with the bits of the host's rows") {
+    const device_workshop shop;
+    const auto made =
+        shop.run("generate planted --nodes 2000 --edges 9000 --classes 4 --undirected --partitions 4 --out "
+                 "wide --seed 5 --task node --num-features 64 --feature-signal 2 --train-fraction .05",
+            "gneiss-data");
+    REQUIRE(made.code == 0);
+    const auto train = [&](const std::string& trainer, const std::string& place) {
+        fs::remove_all(shop / "run");
+        const auto got = shop.run("train wide --layers sage:8,sage --fanout 3,3 --epochs 2 --batch 30 --early-stop 0 "
+                                  "--seed 3 --no-eval --memory 256MiB --device cuda --quiet --json --out run "
+                                  "--feature-place " +
+                place,
+            "emulated-gneiss-" + trainer);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return json::parse(got.out)["epochs"];
+    };
+    for (const std::string trainer : {"ginex", "hanoi"}) { // rows of all nodes do not fit in half of 700 KiB
+        const json host = train(trainer, "host"), tier = train(trainer, "tier --device-memory 700KiB"),
+                   uva = train(trainer, "uva");
+        for (std::size_t e = 0; e < host.size(); ++e) {
+            CHECK(tier[e]["loss"] == host[e]["loss"]);
+            CHECK(uva[e]["loss"] == host[e]["loss"]);
+            CHECK(tier[e]["bus_rows"] > 0);
+            CHECK(tier[e]["bus_rows"].get<std::uint64_t>() < uva[e]["bus_rows"].get<std::uint64_t>() / 2);
+            CHECK(uva[e]["bus_bytes"] == 256 * uva[e]["bus_rows"].get<std::uint64_t>());
+        }
+    }
+}
+
 TEST_CASE("a checkpoint moves a run from the device to the CPU and back") {
     const device_workshop shop;
     const std::string base = "train data --layers sage:8,sage --fanout 3,3 --batch 30 --early-stop 0 --seed 3 --task "
