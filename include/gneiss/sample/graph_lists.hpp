@@ -19,7 +19,7 @@ namespace gneiss {
 class graph_lists {
 public:
     using id_type = node_id;
-    static constexpr std::size_t neighbor_batch = ~std::size_t{0}; ///< any number of ids at once
+    static constexpr std::size_t neighbor_batch = 256;
 
     /// Refers to a graph.
     template <neighbor_source G>
