@@ -16,5 +16,6 @@ void add_grem(programs::command_line& to);
 void add_macro(programs::command_line& to);
 void add_drop(programs::command_line& to);
 void add_stages(programs::command_line& to);
+void add_gradients(programs::command_line& to);
 
 } // namespace study

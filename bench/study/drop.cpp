@@ -27,8 +27,6 @@
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/node_batches.hpp>
-#include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/train/cpu_backend.hpp>
 
 #include "commands.hpp"
@@ -41,6 +39,7 @@
 #include "kit/report/plot.hpp"
 #include "kit/report/records.hpp"
 #include "kit/report/statistics.hpp"
+#include "labeled_nodes.hpp"
 #include "subgraph.hpp"
 
 namespace study {
@@ -67,54 +66,12 @@ constexpr std::array neighborhood_policies{named_policy{neighborhood_policy::ran
     named_policy{neighborhood_policy::neighbor, "neighbor"}, named_policy{neighborhood_policy::influence, "influence"}};
 
 /// A dataset in memory.
-struct labeled_graph {
+struct labeled_graph : labeled_nodes {
     labeled_graph(const gneiss::dataset& data, gneiss::memory_budget& budget, const std::stop_token& stop)
-        : graph(programs::read_graph(data.buckets(), stop)),
-          features(data.features()),
-          labels(data.labels()),
-          training(data.nodes_of(gneiss::node_split::train)),
-          valid(data.nodes_of(gneiss::node_split::valid)),
-          test(data.nodes_of(gneiss::node_split::test)),
-          classes(static_cast<std::size_t>(data.manifest().node_attributes.classes)) {
-        if (features.sparse()) features.normalize_rows(); // as trainers do
-        store.emplace(features.files(), data.rows());
-        gneiss::buffer_state all;
-        for (gneiss::partition_id p = 0; p < data.rows().partitions; ++p) all.resident.push_back(p);
-        const gneiss::epoch_plan states{std::move(all)};
-        buffer.emplace(
-            *store, [] { return gneiss::any_engine(gneiss::threads_engine{}); },
-            gneiss::feature_buffer::need(states, *store).bytes, budget);
-        buffer->begin_epoch(states);
-        rows = buffer->acquire(0, stop);
-    }
+        : labeled_nodes(data, budget, stop),
+          graph(programs::read_graph(data.buckets(), stop)) {}
 
     gneiss::symmetric_csr graph;
-    gneiss::node_features features;
-    gneiss::mapped_array<std::int32_t> labels;
-    std::vector<node_id> training, valid, test;
-    std::size_t classes;
-    std::optional<gneiss::feature_store> store;
-    std::optional<gneiss::feature_buffer> buffer;
-    std::shared_ptr<const gneiss::resident_features> rows; ///< destroyed before the buffer
-};
-
-/// Features of the nodes of a batch.
-struct gathered {
-    gneiss::reusable_buffer<float> memory;
-    gneiss::sparse_feature_rows sparse;
-
-    [[nodiscard]] gneiss::input_rows<float> of(
-        const gneiss::resident_features& rows, std::span<const node_id> nodes, gneiss::executor_ref executor) {
-        const auto columns = static_cast<std::size_t>(rows.columns());
-        if (rows.sparse()) {
-            rows.gather(executor, nodes, sparse);
-            return {.dense = {nullptr, nodes.size(), 0},
-                .sparse = {columns, sparse.offsets, sparse.columns, sparse.values}};
-        }
-        const gneiss::matrix_view<float> dense(memory.at_least(nodes.size() * columns), nodes.size(), columns);
-        rows.gather(executor, nodes, dense);
-        return {.dense = dense};
-    }
 };
 
 /// GraphSAGE, trained on neighborhoods without their lowest-ranked nodes, and tested on the whole graph.
@@ -139,7 +96,6 @@ public:
         std::string layers;
         for (std::uint64_t i = 1; i < flags_.layers; ++i) layers += fmt::format("sage:{},", flags_.excluded);
         gneiss::dense_parameters<> weights;
-        const auto columns = static_cast<std::size_t>(data_.rows->columns());
         gneiss::encoder<float, gneiss::eigen_backend> encode(weights,
             gneiss::parse_layers(layers + "sage",
                 {.then = {},
@@ -148,8 +104,7 @@ public:
                     .norm = false,
                     .residual = false,
                     .last_width = data_.classes}),
-            data_.rows->sparse() ? gneiss::input_columns{.dense = 0, .sparse = columns}
-                                 : gneiss::input_columns{.dense = columns, .sparse = 0});
+            data_.columns());
         weights.allocate(seed);
         const gneiss::dense_optimizer optimizer = gneiss::make_dense_optimizer("adam", static_cast<float>(flags_.lr));
         optimizer.allocate_state(weights);
@@ -227,14 +182,7 @@ programs::exit_code drop(const drop_flags& flags) {
     const auto start = std::chrono::steady_clock::now();
     programs::check_dataset(flags.dataset);
     const gneiss::dataset data(flags.dataset);
-    const gneiss::dataset_manifest& m = data.manifest();
-    if (m.node_attributes.target != gneiss::node_target_kind::classes)
-        throw programs::usage_error(fmt::format(
-            "{} has several labels per node, or numbers: this study needs classes", flags.dataset.string()));
-    if (m.node_attributes.train == 0 || m.node_attributes.test == 0 || m.node_attributes.classes == 0 ||
-        m.node_attributes.features == 0)
-        throw programs::usage_error(
-            fmt::format("{} needs features, classes, training and test nodes", flags.dataset.string()));
+    check_classes(data, true);
     gneiss::memory_budget budget(programs::available_memory());
     const auto charge = budget.charge({"the graph, and rows of neighborhoods", bytes_of(data, flags)});
     const programs::interrupt_guard interrupts;

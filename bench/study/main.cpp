@@ -17,5 +17,6 @@ int main(int argc, char** argv) {
     study::add_macro(program);
     study::add_drop(program);
     study::add_stages(program);
+    study::add_gradients(program);
     return program.run(argc, argv);
 }

@@ -515,6 +515,65 @@ TEST_CASE("stages: large batches move fewer rows than batches, delta fewer still
     CHECK(drawn["row_bytes"] == 512);
 }
 
+TEST_CASE("gradients: nothing is approximated with all neighbors, and nothing varies with one batch of all nodes") {
+    const gneiss::test::workshop shop("gneiss-study");
+    REQUIRE(shop.run("generate planted --nodes 300 --edges 1500 --undirected --classes 3 --mixing .1 --task node "
+                     "--num-features 8 --train-fraction .3 --out data --quiet",
+                    "gneiss-data")
+                .code == 0);
+    const std::string command = "gradients data --layers sage:8,sage --epochs 2 --runs 2 --quiet --json ";
+    const auto settings = [&](const std::string& flags) {
+        const auto got = shop.run(command + flags);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        std::map<std::string, std::map<std::string, double>> result;
+        for (const auto& one : nlohmann::json::parse(got.out)["settings"])
+            for (const char* part : {"macro", "batch", "first", "second", "error", "bias"})
+                result[one["name"]][part] = one[part]["mean"];
+        REQUIRE(result.size() == 6);
+        return result;
+    };
+
+    // All neighbors in both stages, and all partitions at once: batches alone differ from the full gradient.
+    for (const auto& [name, error] :
+        settings("--fanout all,all --first-fanout all --partitions 4 --macro 4 --batch 20")) {
+        CAPTURE(name);
+        CHECK(error.at("batch") > .01);
+        if (name == "pbs, drop" || name == "pbs, ignored") continue; // below
+        CHECK(error.at("first") < 1e-9);
+        CHECK(error.at("second") < 1e-9);
+        CHECK(error.at("bias") < 1e-9);
+        CHECK(error.at("error") == doctest::Approx(error.at("macro") + error.at("batch")).epsilon(.2));
+    }
+    // One batch of all training nodes: what is left is the approximation by neighbors.
+    for (const auto& [name, error] : settings("--fanout 2,2 --batch 1000 --large 1 --partitions 4 --macro 4")) {
+        CAPTURE(name);
+        CHECK(error.at("macro") < 1e-9);
+        CHECK(error.at("batch") < 1e-9);
+        CHECK(error.at("error") > .001);
+    }
+    // Few neighbors, several macro-batches: each part is there where its stage draws.
+    const std::string few = "--fanout 2,2 --first-fanout 3 --batch 20 --large 3 --partitions 6 --macro 2";
+    auto parts = settings(few);
+    CHECK(parts["single"]["macro"] < 1e-9);
+    CHECK(parts["single"]["first"] < 1e-9);
+    CHECK(parts["lbs, hops"]["second"] == 0);
+    for (const char* name : {"lbs, hops", "lbs, union", "pbs, feature", "pbs, drop", "pbs, ignored"}) {
+        CAPTURE(name);
+        CHECK(parts[name]["macro"] > .01);
+        CHECK(parts[name]["first"] > .001);
+    }
+    CHECK(parts["lbs, union"]["second"] > .001);
+    CHECK(parts["pbs, ignored"]["first"] > parts["pbs, feature"]["first"]);
+    CHECK(settings(few + " --threads 1") == parts);
+    CHECK(shop.run("gradients data --epochs 1 --runs 1 --quiet").out.find("pbs, drop") != std::string::npos);
+
+    shop.refuses(2, command + "--macro 9 --partitions 4", {"--macro 9", "4 partitions"});
+    shop.refuses(2, command + "--fanout 2", {"fan"});
+    REQUIRE(shop.run("generate rmat --nodes 64 --edges 200 --out plain --quiet", "gneiss-data").code == 0);
+    shop.refuses(2, "gradients plain --quiet", {"plain", "features"});
+}
+
 TEST_CASE(
     "drop: policies agree if none or all are dropped; on an informative graph accuracy falls, slowest with influence") {
     const gneiss::test::workshop shop("gneiss-study");
