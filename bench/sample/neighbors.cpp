@@ -14,6 +14,7 @@
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/layer_view.hpp>
+#include <gneiss/sample/layerwise.hpp>
 
 // Sampled edges per second on RMAT, 2^20 nodes, 16 M edges, incoming, batches of 1000 seeds, 10 neighbors per hop;
 // compared with a hand-written loop that numbers nodes with a standard hash map, one that only loads the same number of
@@ -97,6 +98,64 @@ void layered_by_weight(benchmark::State& state) {
         [](edge_index id) { return static_cast<float>(id % 7); });
 }
 BENCHMARK(layered_by_weight)->Arg(2)->Unit(benchmark::kMicrosecond);
+
+/// Nodes of each hop drawn together, in list entries per second: all lists of the known nodes are read.
+std::int64_t entries_of(const neighbor_sample<>& sample) {
+    std::int64_t entries = 0;
+    for (std::size_t hop = 0; hop < sample.hops(); ++hop)
+        for (const node_id v : sample.nodes.first(sample.node_counts[hop])) entries += graph().in().degree(v);
+    return entries;
+}
+void layerwise(benchmark::State& state) {
+    layerwise_sampler<> sampler({std::vector<hop_fanout>(static_cast<std::size_t>(state.range(0)), {.in = 1000})}, 1);
+    const seed_batches seeds;
+    mini_batch_arena arena;
+    std::vector<std::int64_t> each(seeds.all.size());
+    for (std::uint64_t b = 0; b < each.size(); ++b)
+        each[b] = entries_of(
+            sampler.sample({0, {0, 0, b}}, graph(), std::span<const node_id>(seeds[b]), serial_executor{}, arena));
+    std::uint64_t batch = 0;
+    std::int64_t entries = 0;
+    for (auto _ : state) {
+        const std::uint64_t b = batch++ % each.size();
+        benchmark::DoNotOptimize(
+            sampler.sample({0, {0, 0, b}}, graph(), std::span<const node_id>(seeds[b]), serial_executor{}, arena));
+        entries += each[b];
+    }
+    state.SetItemsProcessed(entries);
+}
+BENCHMARK(layerwise)->DenseRange(1, 3)->Unit(benchmark::kMicrosecond);
+
+/// Limit of `layerwise`: a loop that draws a number for each entry of the same lists, and keeps the least 1000.
+void layerwise_by_hand(benchmark::State& state) {
+    layerwise_sampler<> sampler({std::vector<hop_fanout>(static_cast<std::size_t>(state.range(0)), {.in = 1000})}, 1);
+    const seed_batches seeds;
+    mini_batch_arena arena;
+    const auto sample = sampler.sample({}, graph(), std::span<const node_id>(seeds[0]), serial_executor{}, arena);
+    const random_key key = random_key(1, random_domain::user);
+    std::vector<double> least;
+    std::int64_t entries = 0;
+    for (auto _ : state) {
+        for (std::size_t hop = 0; hop < sample.hops(); ++hop) {
+            least.clear();
+            double last = 1;
+            for (const node_id v : sample.nodes.first(sample.node_counts[hop]))
+                for (const node_id u : graph().in().neighbors(v)) {
+                    const double draw = to_unit(key.with(u)[0]);
+                    if (draw >= last) continue;
+                    least.push_back(draw);
+                    if (least.size() < 8000) continue;
+                    std::ranges::nth_element(least, least.begin() + 1000);
+                    least.resize(1000);
+                    last = std::ranges::max(least);
+                }
+            benchmark::DoNotOptimize(least.data());
+        }
+        entries += entries_of(sample);
+    }
+    state.SetItemsProcessed(entries);
+}
+BENCHMARK(layerwise_by_hand)->DenseRange(1, 3)->Unit(benchmark::kMicrosecond);
 
 /// Link prediction: the edges that a batch predicts are found in the lists of their ends, most of them of hubs, and
 /// excluded.

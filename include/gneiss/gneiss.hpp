@@ -183,6 +183,7 @@
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/graph_lists.hpp>
 #include <gneiss/sample/layer_view.hpp>
+#include <gneiss/sample/layerwise.hpp>
 #include <gneiss/sample/link_batch.hpp>
 #include <gneiss/sample/link_batch_builder.hpp>
 #include <gneiss/sample/macro_batch.hpp>

@@ -157,6 +157,27 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("samples of a few nodes for the whole batch train the same bits in memory and on disk, and learn") {
+    const ginex_workshop shop;
+    const std::string command = task + "--sampler layerwise --fanout 60,90 --direction in --memory 256MiB ";
+    const auto run = shop.train(command + "--preset memory --epochs 12 --out memory");
+    CHECK(run["metrics"]["test"]["accuracy"] > .5); // of four classes
+    (void)shop.train(command + "--topology disk --feature-cache belady --superbatch 4 --epochs 12 --out disk");
+    CHECK(shop.predictions("memory") == shop.predictions("disk"));
+    const auto single =
+        shop.run("train data " + command + "--first-stage single --epochs 12 --quiet --out joestar", "gneiss-joestar");
+    CAPTURE(single.err);
+    CHECK(single.code == 0);
+    CHECK(shop.predictions("memory") == shop.predictions("joestar", "gneiss-joestar"));
+
+    shop.refuses(2, "train data --sampler layerwise --fanout 5+5,5 --out no --quiet", {"5+5,5", "layer-wise"});
+    shop.refuses(2, "train data --sampler layerwise --topology disk --neighbor-reads scan --out no --quiet",
+        {"--neighbor-reads scan", "layerwise"});
+    const auto macro = shop.run("train data --sampler layerwise --first-stage lbs --out no --quiet", "gneiss-joestar");
+    CHECK(macro.code == 2);
+    CHECK(macro.err.find("not layerwise") != std::string::npos);
+}
+
 TEST_CASE("an interrupted run resumes to the bits of an uninterrupted one, even with another cache") {
     const ginex_workshop shop("--nodes 3000 --edges 30000");
     const std::string base =

@@ -38,14 +38,19 @@ TEST_CASE("sample reports the size of batches: the same for CSR and blocks, and 
     std::vector<std::int64_t> nodes(5 * 20);
     for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i] = static_cast<std::int64_t>(7 * i % 500);
     shop.write("seeds.npy", seeds_file(5, 20, nodes));
-    for (const std::string sampler : {"dense", "neighbor"})
+    for (const std::string sampler : {"dense", "neighbor", "layerwise"})
         for (const std::string hops : {"--fanout 4,3", "--fanout 3+2,all", "--fanout 5 --direction both --replace"}) {
+            if (sampler == "layerwise" && hops != "--fanout 4,3") { // nor is it a fan-out that it takes
+                shop.refuses(2, "sample data --sampler layerwise " + hops, {"layer-wise sampling"});
+                continue;
+            }
             const std::string command =
                 std::string("sample data --json --seeds seeds.npy --sampler ").append(sampler).append(" ").append(hops);
             const auto result = nlohmann::json::parse(shop.run(command + " --threads 1").out);
             CHECK(result["batches"] == 2); // three rows of five are warm-up
             CHECK(result["batch"] == 20);
             CHECK(result["nodes_per_batch"].get<double>() > 20);
+            if (sampler == "layerwise") CHECK(result["nodes_per_batch"].get<double>() <= 20 + 4 + 3);
             CHECK(result["edges_per_batch"].get<double>() > 20);
             CHECK(result["ms_per_batch"].get<double>() > 0);
             CHECK(result["ns_per_edge"].get<double>() > 0);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
 #include <string>
@@ -33,8 +34,7 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
             return texts[static_cast<std::size_t>(draw.below(texts.size()))];
         };
         const std::uint64_t nodes = 1000 + draw.below(3000), edges = 2000 + draw.below(60000);
-        const auto listed = test::hub_edges(nodes, static_cast<std::size_t>(edges), seed);
-        const auto graph = test::whole_graph(nodes, listed);
+        auto listed = test::hub_edges(nodes, static_cast<std::size_t>(edges), seed);
         gnn_options options{.batch = 1 + draw.below(200)};
         const std::string fanout = one_of({"3,3", "400,400", "2,all", "500+1,1+500", "1,30", "10,2"});
         const std::string text = one_of({"sage:40,sage:8", "sage:8:max,sage:30:max", "gcn:16,gcn:16:row",
@@ -53,7 +53,18 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
         options.neighbors.fanout =
             parse_fanout(fanout, draw.below(2) == 0 ? neighbor_direction::both : neighbor_direction::in);
         options.neighbors.replace = draw.below(4) == 0;
-        options.sampler = draw.below(2) == 0 ? sampler_kind::dense : sampler_kind::neighbor;
+        options.sampler = std::array{sampler_kind::dense, sampler_kind::neighbor,
+            sampler_kind::layerwise}[static_cast<std::size_t>(draw.below(3))];
+        if (options.sampler == sampler_kind::layerwise) {
+            options.neighbors.replace = false;
+            if (fanout.find('+') != std::string::npos) options.neighbors.fanout = parse_fanout("500,1");
+            std::ranges::sort(listed, {}, [](const edge& e) { return std::pair(e.source, e.destination); });
+            const auto same = [](const edge& a, const edge& b) {
+                return a.source == b.source && a.destination == b.destination;
+            };
+            listed.erase(std::unique(listed.begin(), listed.end(), same), listed.end());
+        }
+        const auto graph = test::whole_graph(nodes, listed);
         options.coverage_correction = draw.below(2) == 0 ? 0 : .5;
         CAPTURE(seed);
         CAPTURE(fanout);
@@ -119,6 +130,8 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
         };
         if (options.sampler == sampler_kind::dense)
             both([&] { return dense_sampler<>(options.neighbors, seed); });
+        else if (options.sampler == sampler_kind::layerwise)
+            both([&] { return layerwise_sampler<>(options.neighbors, seed); });
         else
             both([&] { return neighbor_sampler<>(options.neighbors, seed); });
     }

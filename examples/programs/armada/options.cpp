@@ -57,6 +57,8 @@ void options::add_to(programs::command& to) {
 options resolve(const options& given, const gneiss::dataset& data) {
     options o = given;
     if (o.elsewhere()) o.compute_workers = std::min(o.local ? parse_counts(*o.local).compute : o.replicas, o.replicas);
+    if (o.sampler == "layerwise")
+        throw programs::usage_error("--sampler layerwise: batch workers draw for each node, by neighbor or dense");
     o.resolve_node_classification(data);
     const gneiss::dataset_manifest& graph = data.manifest();
     if (o.feature_cache != "none") {

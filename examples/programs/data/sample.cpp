@@ -134,6 +134,8 @@ measured measure(const sample_flags& flags, const std::vector<hop_fanout>& hops,
     const seed_batches& seeds, executor_ref executor) {
     const neighbor_options options{hops, flags.replace};
     if (flags.sampler == "dense") return measure(dense_sampler<>(options, flags.common.seed), graph, seeds, executor);
+    if (flags.sampler == "layerwise")
+        return measure(layerwise_sampler<>(options, flags.common.seed), graph, seeds, executor);
     return measure(neighbor_sampler<>(options, flags.common.seed), graph, seeds, executor);
 }
 
@@ -141,7 +143,9 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     check_dataset(flags.dataset);
     const std::vector<hop_fanout> hops = [&] {
         try {
-            return parse_fanout(flags.fanout, programs::parse_direction(flags.direction));
+            auto result = parse_fanout(flags.fanout, programs::parse_direction(flags.direction));
+            if (flags.sampler == "layerwise") (void)layerwise_sampler<>({result, flags.replace}, 0); // refuses some
+            return result;
         } catch (const error& e) {
             throw programs::usage_error(e.what());
         }
@@ -163,7 +167,9 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     const auto program = budget.charge({"program", std::uint64_t{16} << 20});
     const auto charge_samples = [&] {
         const std::uint64_t measurements = 2 * 4 * sizeof(double) * seeds.count; // growing lists
-        const sampler_kind kind = flags.sampler == "dense" ? sampler_kind::dense : sampler_kind::neighbor;
+        const sampler_kind kind = flags.sampler == "dense" ? sampler_kind::dense
+            : flags.sampler == "layerwise"                 ? sampler_kind::layerwise
+                                                           : sampler_kind::neighbor;
         return budget.charge({"samples",
             measurements + seeds.width * sizeof(node_id) +
                 programs::sample_memory(data.manifest(), kind, {hops, flags.replace}, seeds.width)});
@@ -223,8 +229,11 @@ void add_sample(programs::command_line& to) {
         [flags](programs::command& self) { return sample(*flags, self); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     command.group("Sampling");
-    command.option("sampler", flags->sampler, "dense: draws for each node once per batch; neighbor: draws at each hop")
-        .choices({"dense", "neighbor"})
+    command
+        .option("sampler", flags->sampler,
+            "dense: draws for each node once per batch; neighbor: draws at each hop; layerwise: draws the nodes of a "
+            "hop together, as many as --fanout")
+        .choices({"dense", "neighbor", "layerwise"})
         .formerly("neighbour", "neighbor");
     command.option("fanout", flags->fanout, "neighbors per hop, seeds first; A+B: in and out; all").value_name("LIST");
     command.option("direction", flags->direction, "direction of edges to neighbors").choices({"in", "out", "both"});

@@ -34,7 +34,7 @@ struct options : trainers::node_classification_options, trainers::link_options {
     [[nodiscard]] bool deals_rows() const { return *gather != "random" && *feature_cache == "belady"; }
     /// True if the neighbors of superbatches may be read in passes.
     [[nodiscard]] bool passes_neighbors() const {
-        return *neighbor_reads != "random" && *topology == "disk" && superbatches();
+        return *neighbor_reads != "random" && *topology == "disk" && superbatches() && sampler != "layerwise";
     }
     /// True if features are read row by row through `cached_rows` with some slots.
     [[nodiscard]] bool caches_rows() const {

@@ -179,6 +179,9 @@ options choose_stores(const options& given, const gneiss::dataset& data, const t
     if (*o.gather == "scan" && *o.feature_cache != "belady")
         throw programs::usage_error(
             fmt::format("--gather scan is for --feature-cache belady, not {}", *o.feature_cache));
+    if (*o.neighbor_reads == "scan" && o.sampler == "layerwise")
+        throw programs::usage_error(
+            "--neighbor-reads scan takes one request for the neighbors of a hop: --sampler layerwise makes several");
     if (*o.neighbor_reads == "scan" && !o.passes_neighbors())
         throw programs::usage_error(fmt::format("--neighbor-reads scan is for --topology disk with superbatches "
                                                 "(--pipeline overlap or alternate), not {} and {}",

@@ -129,7 +129,7 @@ namespace {
 void resolve_partitions(options& o, const gneiss::dataset& data) {
     const gneiss::dataset_manifest& graph = data.manifest();
     if (o.sampler != "neighbor")
-        throw programs::usage_error("macro-batches are sampled by --sampler neighbor, not dense");
+        throw programs::usage_error(fmt::format("macro-batches are sampled by --sampler neighbor, not {}", o.sampler));
     if (o.second_stage || o.macro_fanout)
         throw programs::usage_error(
             "--first-stage pbs draws batches from whole lists of neighbors: it does not go with "
@@ -172,7 +172,8 @@ void resolve_large_batches(options& o, const gneiss::dataset_manifest& graph) {
                 "--macro-fanout");
     } else {
         if (o.sampler != "neighbor")
-            throw programs::usage_error("macro-batches are sampled by --sampler neighbor, not dense");
+            throw programs::usage_error(
+                fmt::format("macro-batches are sampled by --sampler neighbor, not {}", o.sampler));
         if (!o.second_stage) o.second_stage = o.macro_fanout ? "union" : "hops";
         if (o.macro_fanout) {
             if (*o.second_stage != "union")

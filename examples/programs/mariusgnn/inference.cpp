@@ -66,10 +66,12 @@ void infer_resident(const inference_source& from, const resident_source& by,
     const std::function<std::span<const gneiss::node_id>(gneiss::partition_id)>& wanted,
     const std::function<void(std::span<const gneiss::node_id>, gneiss::matrix_view<const float>)>& visit) {
     const gneiss::gnn_options sampling = resident_sampling(from.how);
-    std::variant<gneiss::dense_sampler<>, gneiss::neighbor_sampler<>> sampler(
+    std::variant<gneiss::dense_sampler<>, gneiss::neighbor_sampler<>, gneiss::layerwise_sampler<>> sampler(
         std::in_place_type<gneiss::dense_sampler<>>, sampling.neighbors, sampling.seed);
     if (sampling.sampler == gneiss::sampler_kind::neighbor)
         sampler.emplace<gneiss::neighbor_sampler<>>(sampling.neighbors, sampling.seed);
+    if (sampling.sampler == gneiss::sampler_kind::layerwise)
+        sampler.emplace<gneiss::layerwise_sampler<>>(sampling.neighbors, sampling.seed);
     const std::size_t learned = from.rows == nullptr ? 0 : from.rows->dim(), dense = from.net.encode.inputs().dense;
     const std::size_t sparse = from.net.encode.inputs().sparse;
     gneiss::mini_batch_arena arena;

@@ -15,6 +15,7 @@
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/layer_view.hpp>
+#include <gneiss/sample/layerwise.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/neighbor.hpp>
 
@@ -22,8 +23,9 @@ namespace gneiss {
 
 /// Library samplers.
 enum class sampler_kind : std::uint8_t {
-    dense,   ///< draws a node's neighbors once per batch (MariusGNN)
-    neighbor ///< draws again at every hop
+    dense,    ///< draws a node's neighbors once per batch (MariusGNN)
+    neighbor, ///< draws again at every hop
+    layerwise ///< draws the nodes of a hop together
 };
 
 /// Returns the distinct nodes of a sample's first layer.
@@ -197,6 +199,8 @@ template <class G>
         neighbor_source<G>, "make_sampler: the graph must be a gneiss::neighbor_source, see gneiss/graph/concepts.hpp");
     if constexpr (neighbor_source<G>) {
         if (kind == sampler_kind::dense) return {graph, [options, seed] { return dense_sampler<>(options, seed); }};
+        if (kind == sampler_kind::layerwise)
+            return {graph, [options, seed] { return layerwise_sampler<>(options, seed); }};
         return {graph, [options, seed] { return neighbor_sampler<>(options, seed); }};
     }
 }

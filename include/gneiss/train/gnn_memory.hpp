@@ -172,7 +172,8 @@ struct hop_request {
 } // namespace detail
 
 /// Returns the most memory that training needs: every node reached has its full fan-out of neighbors, all of them new,
-/// until all nodes of the state are reached. Valid for any graph, with or without hubs. O(hops²). Samples are smaller
+/// until all nodes of the state are reached. Valid for any graph, with or without hubs; with `sampler_kind::layerwise`
+/// for one without repeated edges. O(hops²). Samples are smaller
 /// if neighborhoods overlap. `layers` holds `layer_options` or, as an encoder's `factories()`, any layers.
 template <class Layers>
 [[nodiscard]] gnn_memory bound_gnn_memory(const gnn_options& options, const gnn_shape& of, const Layers& layers) {
@@ -180,6 +181,7 @@ template <class Layers>
         of.links ? bound_link_batch(options.negatives, options.batch, of.nodes) : link_batch_bound{};
     const std::size_t hops = options.neighbors.fanout.size();
     const bool dense = options.sampler == sampler_kind::dense && !options.own_sampler,
+               layerwise = options.sampler == sampler_kind::layerwise && !options.own_sampler,
                repeated = options.neighbors.replace;
     std::vector<std::uint64_t> known{std::min(of.links ? links.nodes : options.batch, of.nodes)}; // after each hop
     std::vector<detail::hop_request> asked;
@@ -191,9 +193,13 @@ template <class Layers>
         // DENSE expands the nodes that the previous hop drew first.
         const std::uint64_t fresh = !dense || hop == 0 ? known.back() : std::min(drawn(hop - 1, 1), of.nodes);
         asked.push_back({fresh, options.neighbors.fanout[hop]});
+        if (std::uint32_t& both = asked.back().fanout.both; layerwise) // a neighbor may be one in either direction
+            both = static_cast<std::uint32_t>(std::min(2 * std::uint64_t{both}, std::uint64_t{all_neighbors}));
         const std::uint64_t edges = drawn(hop, 1);
         numbered = std::max(numbered, known.back() + edges);
-        known.push_back(std::min(of.nodes, known.back() + edges));
+        const hop_fanout& each = options.neighbors.fanout[hop];
+        const std::uint64_t more = layerwise ? std::max({each.in, each.out, each.both}) : edges;
+        known.push_back(std::min(of.nodes, known.back() + more));
     }
     const std::uint64_t all_edges = drawn(0, hops);
     if (of.all_nodes != 0) numbered = std::min(numbered, of.all_nodes);
@@ -227,7 +233,8 @@ template <class Layers>
     constexpr std::uint64_t products = std::uint64_t{1} << 20; // packed tiles
     return {
         .batch = {.sample = sample + sample / 8 + 65536, .rows = rows}, // buffers grow by an eighth more than requested
-        .sampler = 8 * std::bit_ceil(4 * numbered + 1024) + 32 * nodes + 24 * all_edges + 65536,
+        .sampler = 8 * std::bit_ceil(4 * numbered + 1024) + 32 * nodes + 24 * all_edges + 65536 +
+            (layerwise ? 80 * all_edges + (std::uint64_t{6} << 20) : 0),
         .encoder = encoder + encoder / 8 + products};
 }
 

@@ -34,8 +34,10 @@ void gnn_options::add_dropout(programs::command& to) {
 }
 
 void gnn_options::add_sampling(programs::command& to) {
-    to.option("sampler", sampler, "neighbor: draws at every hop; dense: draws a node's neighbors once per batch")
-        .choices({"neighbor", "dense"})
+    to.option("sampler", sampler,
+          "neighbor: draws at every hop; dense: draws a node's neighbors once per batch; layerwise: draws the nodes of "
+          "a hop together, as many as --fanout")
+        .choices({"neighbor", "dense", "layerwise"})
         .formerly("neighbour", "neighbor");
     to.option("fanout", fanout, "neighbors per hop, first the hop of the batch: 10,10; 10+10 (in and out); all")
         .value_name("N,N")
@@ -96,6 +98,8 @@ void gnn_options::resolve_placement(const gneiss::dataset& data) {
             throw programs::usage_error(fmt::format("--feature-place {} is for --device cuda", feature_place));
         return;
     }
+    if (sample_on == "gpu" && sampler == "layerwise")
+        throw programs::usage_error("--sampler layerwise runs on the CPU: it does not go with --sample-on gpu");
     if (feature_place == "host" || !data.has("features.indptr")) return;
     if (feature_place != "auto")
         throw programs::usage_error(fmt::format("--feature-place {} needs rows of one size, but the features are "
@@ -239,7 +243,11 @@ void gnn_options::resolve_direction(const gneiss::dataset& data) {
 void gnn_options::resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool data) {
     if (!attention_dropout) attention_dropout = 0;
     resolve_schedule(schedule, validates(data));
-    if (!fanout) fanout = graph.train_edges <= 500'000 ? "all" : for_each_hop("10", gneiss::hops_of(layer_options(1)));
+    if (!fanout)
+        fanout = sampler == "layerwise"
+            ? for_each_hop(std::to_string(std::max<std::uint64_t>(*batch, 512)), gneiss::hops_of(layer_options(1)))
+            : graph.train_edges <= 500'000 ? "all"
+                                           : for_each_hop("10", gneiss::hops_of(layer_options(1)));
     resolve_machine();
     fanout = fanout_of_hops(*fanout);
 }
@@ -249,6 +257,8 @@ std::string gnn_options::fanout_of_hops(const std::string& text) const {
     std::string each = text == "all" ? for_each_hop(text, hops) : text;
     try {
         gneiss::validate(gneiss::parse_fanout(each, neighbors()), hops);
+        if (sampler == "layerwise")
+            (void)gneiss::layerwise_sampler<>({.fanout = gneiss::parse_fanout(each, neighbors())}, 0);
     } catch (const gneiss::error& e) {
         throw programs::usage_error(e.what());
     }

@@ -92,7 +92,9 @@ struct gnn_options : run_options, rate_options {
     [[nodiscard]] std::vector<gneiss::layer_options> layer_options(std::size_t outputs) const;
     [[nodiscard]] std::vector<gneiss::hop_fanout> hops() const { return gneiss::parse_fanout(*fanout, neighbors()); }
     [[nodiscard]] gneiss::sampler_kind sampling() const {
-        return sampler == "dense" ? gneiss::sampler_kind::dense : gneiss::sampler_kind::neighbor;
+        return sampler == "dense"    ? gneiss::sampler_kind::dense
+            : sampler == "layerwise" ? gneiss::sampler_kind::layerwise
+                                     : gneiss::sampler_kind::neighbor;
     }
     [[nodiscard]] gneiss::neighbor_options neighbor_options() const {
         return {.fanout = hops(), .replace = false, .relations = false, .edge_ids = false};

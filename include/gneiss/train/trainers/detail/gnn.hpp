@@ -124,6 +124,7 @@ template <class Parts>
     const neighbor_options& hops = options.neighbors;
     const std::uint64_t seed = options.seed;
     if (options.sampler == sampler_kind::dense) return [hops, seed] { return dense_sampler<>(hops, seed); };
+    if (options.sampler == sampler_kind::layerwise) return [hops, seed] { return layerwise_sampler<>(hops, seed); };
     return [hops, seed] { return neighbor_sampler<>(hops, seed); };
 }
 /// Returns batches of a task that are sampled in the graph of their state, on the device or the CPU.
