@@ -344,13 +344,15 @@ TEST_CASE("a buffer below an eighth of the nodes is a warning, unless neighbors 
     CHECK(shop.run(flags).out.find("bias") == std::string::npos); // in memory there is none
 }
 
-TEST_CASE("small knowledge graphs have 200 floats a node by default, others 100") {
+TEST_CASE("small knowledge graphs have 400 or 200 floats a node by default, others 100") {
     const gneiss::test::workshop shop("gneiss-marius");
     const struct {
         const char* graph;
         int dim;
-    } cases[] = {{"--nodes 50000 --edges 500000 --relations 4", 200}, {"--nodes 50001 --edges 1000 --relations 4", 100},
-        {"--nodes 1000 --edges 500001 --relations 4", 100}, {"--nodes 1000 --edges 5000", 100}};
+    } cases[] = {{"--nodes 50000 --edges 100000 --relations 4", 400},
+        {"--nodes 50000 --edges 500000 --relations 4", 200}, {"--nodes 1000 --edges 100001 --relations 4", 200},
+        {"--nodes 50001 --edges 1000 --relations 4", 100}, {"--nodes 1000 --edges 500001 --relations 4", 100},
+        {"--nodes 1000 --edges 5000", 100}};
     for (const auto& of : cases) {
         CAPTURE(of.graph);
         REQUIRE(shop.run(std::string("generate rmat --out data --force --quiet ") + of.graph, "gneiss-data").code == 0);
