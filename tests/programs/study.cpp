@@ -527,7 +527,8 @@ TEST_CASE("gradients: nothing is approximated with all neighbors, and nothing va
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
         std::map<std::string, std::map<std::string, double>> result;
-        for (const auto& one : nlohmann::json::parse(got.out)["settings"])
+        const auto report = nlohmann::json::parse(got.out);
+        for (const auto& one : report["settings"])
             for (const char* part : {"macro", "batch", "first", "second", "error", "bias"})
                 result[one["name"]][part] = one[part]["mean"];
         REQUIRE(result.size() == 6);
