@@ -394,7 +394,51 @@ def fewer_bytes(_data, out, programs):
     return equal
 
 
-MEASUREMENTS = {"hashes": hashes, "faults": faults, "link": link, "bytes": fewer_bytes}
+WORKERS = (2, 4, 8)
+LINK = 1e9 / 8 # bytes a second of a batch worker, each way
+PARTITIONERS = {"GREM": ("grem", "--chunk", ".01"), "streaming greedy": ("grem", "--chunk", ".01", "--older", 1),
+                "random": ("random",)}
+
+
+def asked(graph, name, workers, programs, out):
+    """Trains an epoch by workers of one partition each, and returns what they sent to each other."""
+    tool, parts, assignment = programs / "gneiss-data", out / f"{name.replace(' ', '-')}-{workers}", out / "parts.npy"
+    cut = json.loads(run(tool, "partition", graph, "--partitioner", *PARTITIONERS[name], "--partitions", workers,
+                         "--seed", 1, "--out", assignment, "--force", "--json"))["cut"]
+    run(tool, "reorder", graph, "--by", assignment, "--out", parts, "--force", "--quiet")
+    record = json.loads(run(programs / "gneiss-armada", "train", parts, "--construct", "remote", "--batch-workers",
+                            workers, "--buffer", 1, "--layers", "sage:32,sage", "--fanout", "10,10", "--batch", 1000,
+                            "--epochs", 1, "--seed", 1, "--memory", "4GiB", "--no-eval", "--no-report", "--out",
+                            out / "run", "--force", "--quiet", "--json"))
+    shutil.rmtree(parts)
+    epoch = record["epochs"][0]
+    return {"cut": cut, **{key: epoch[key] for key in ("frames", "construct_messages", "construct_bytes",
+                                                       "remote_nodes", "remote_rows", "sampled_edges")}}
+
+
+def construct(_data, out, programs):
+    """Messages and bytes of remote construction by number of workers and partitioner, in one process."""
+    log, graph = Log(out / "construct.jsonl"), out / "planted"
+    if not graph.exists():
+        run(programs / "gneiss-data", "generate", "planted", "--nodes", 100000, "--edges", 1000000, "--classes", 8,
+            "--communities", 64, "--mixing", ".2", "--undirected", "--seed", 5, "--task", "node", "--num-features", 64,
+            "--train-fraction", ".2", "--out", graph, "--quiet")
+    print("| workers | partitioner | cut | messages of a batch | MB | draws of others | rows of others | seconds at "
+          "1 Gbit/s, model | of GREM's |\n|---|---|---|---|---|---|---|---|---|")
+    for workers in WORKERS:
+        first = None
+        for name in PARTITIONERS:
+            of = log.measure(f"{name} {workers}", functools.partial(asked, graph, name, workers, programs, out))
+            seconds = of["construct_bytes"] / workers / LINK
+            first = first or seconds
+            print(f"| {workers} | {name} | {of['cut']:.3f} | {of['construct_messages'] / of['frames']:.1f} |",
+                  f"{of['construct_bytes'] / 1e6:,.1f} | {of['remote_nodes']:,} | {of['remote_rows']:,} |",
+                  f"{seconds:.2f} | {seconds / first:.2f} |", flush=True)
+    return True
+
+
+MEASUREMENTS = {"hashes": hashes, "faults": faults, "link": link, "bytes": fewer_bytes,
+                "construct": construct}
 
 
 def main():

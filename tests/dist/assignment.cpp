@@ -109,6 +109,32 @@ TEST_CASE("rounds hold the partitions of the workers' states") {
     CHECK(rounds_of(std::vector<node_plan>{}).empty());
 }
 
+TEST_CASE(
+    "pinned partitions are held by all workers in every state, and trained once an epoch, by one worker in turn") {
+    for (const std::uint32_t pinned : {1U, 2U})
+        for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
+            const auto plans = assign_partitions(9 + pinned, 3, 2, 5, epoch, pinned),
+                       without = assign_partitions(9, 3, 2, 5, epoch);
+            for (std::uint32_t w = 0; w < 3; ++w) {
+                REQUIRE(plans[w].states.size() == without[w].states.size());
+                for (std::size_t t = 0; t < plans[w].states.size(); ++t) {
+                    const auto shifted = [&](std::vector<partition_id> of, bool hubs) {
+                        for (partition_id& p : of) p += pinned;
+                        for (partition_id p = pinned; hubs && p-- != 0;) of.insert(of.begin(), p);
+                        return of;
+                    };
+                    CHECK(plans[w].states[t].resident == shifted(without[w].states[t].resident, true));
+                    CHECK(plans[w].trained[t] == shifted(without[w].trained[t], t == 0 && epoch % 3 == w));
+                }
+            }
+            for (const buffer_state& round : rounds_of(plans)) {
+                CHECK(std::ranges::adjacent_find(round.resident) == round.resident.end());
+                CHECK(round.resident.front() == 0);
+            }
+        }
+    CHECK(test::code_of([] { (void)assign_partitions(4, 3, 1, 0, 0, 2); }) == errc::invalid_argument);
+}
+
 TEST_CASE("an owner's rounds hold all partitions, and the buckets that begin in its own") {
     const auto plans = assign_partitions(7, 3, 2, 4, 2);
     const epoch_plan rounds = rounds_of(plans);

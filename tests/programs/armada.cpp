@@ -213,6 +213,62 @@ TEST_CASE("a feature cache misses what gneiss-study caches says, and changes no 
     CHECK(shop.run("train data --out a --feature-cache lru --superbatch 1").code == 2);
 }
 
+TEST_CASE("remote construction: other bits than local, on any threads; with one worker the same, without a message") {
+    const armada_workshop shop;
+    const auto remote = [&](const std::string& more) {
+        return shop.train("data --construct remote --out a --buffer 1" + task + more);
+    };
+    const std::string three = "--batch-workers 3 --replicas 2 ";
+    const auto run = remote(three);
+    const std::string bits = armada_workshop::bits_of(run);
+    CHECK(armada_workshop::bits_of(remote(three + "--threads 1 --io-engine threads")) == bits);
+    CHECK(shop.bits("data --out a --buffer 1 --batch-workers 3 --replicas 2" + task) != bits);
+    for (const auto& epoch : run["epochs"]) {
+        const std::uint64_t frames = epoch["frames"], messages = epoch["construct_messages"];
+        CHECK(messages > frames);
+        CHECK(messages <= frames * 2 * 2 * 3); // question and answer, two other owners, two hops and rows
+        CHECK(epoch["construct_bytes"].get<std::uint64_t>() > 128 * messages);
+        CHECK(epoch["remote_nodes"].get<std::uint64_t>() > 0);
+        CHECK(epoch["remote_rows"].get<std::uint64_t>() > 0);
+    }
+    const auto messages = [](const nlohmann::json& of) { return of["epochs"][0]["construct_messages"].get<int>(); };
+    const auto grouped = remote(three + "--group-batches 4 --feature-cache lru --cache 10%");
+    CHECK(armada_workshop::bits_of(grouped) == bits);
+    const auto replicated = remote(three + "--replicate features");
+    CHECK(armada_workshop::bits_of(replicated) == bits);
+    CHECK(replicated["epochs"][0]["remote_rows"] == 0);
+    CHECK(messages(replicated) < messages(run));
+    CHECK(messages(remote(three + "--group-batches 4")) < messages(run));
+    const auto alone = remote("--batch-workers 1");
+    CHECK(armada_workshop::bits_of(alone) == shop.bits("data --out a --buffer 1 --batch-workers 1" + task));
+    CHECK(messages(alone) == 0);
+    const program_outcome said = shop.run("train data --construct remote --batch-workers 3 --buffer 1 --out b" + task);
+    CHECK(said.err.find("within the partitions that workers hold in a round: 3 of 6") != std::string::npos);
+    shop.refuses(2, "train data --replicate features --quiet --out new", {"--construct remote"});
+}
+
+TEST_CASE("pinned hubs that all workers hold change bits, and spare messages about them") {
+    const armada_workshop shop;
+    std::ofstream hubs(shop / "hubs.txt"), parts(shop / "parts.txt");
+    for (int v = 0; v < 60; ++v) hubs << 10 * v << '\n';
+    for (int v = 0; v < 600; ++v) parts << v % 3 << '\n';
+    hubs.close();
+    parts.close();
+    shop.succeed("reorder data --by parts.txt --out apart --quiet", "gneiss-data");
+    shop.succeed("reorder data --by parts.txt --hubs hubs.txt --out hubs --quiet", "gneiss-data");
+    for (const std::string construct : {"local", "remote"}) {
+        const std::string flags = task + "--out run --batch-workers 3 --replicas 2 --construct " + construct;
+        const auto run = shop.train("hubs --replicate hubs" + flags);
+        CHECK(armada_workshop::bits_of(run) == shop.bits("hubs --replicate hubs --threads 3" + flags));
+        for (const auto& epoch : run["epochs"]) CHECK(epoch["examples"] == shop.training_nodes());
+        if (construct == "local") continue;
+        const auto without = shop.train("apart" + flags);
+        CHECK(armada_workshop::bits_of(run) != armada_workshop::bits_of(without));
+        CHECK(run["epochs"][0]["remote_nodes"] < without["epochs"][0]["remote_nodes"]);
+        CHECK(run["epochs"][0]["remote_rows"] < without["epochs"][0]["remote_rows"]);
+    }
+}
+
 TEST_CASE("an interrupted or killed run resumes to the bits of an uninterrupted one, inside an epoch of replicas too") {
     const armada_workshop shop(3000, "--partitions 8");
     const std::string base =
@@ -265,6 +321,8 @@ TEST_CASE("bad input is one clear error, before a run is made") {
     parts.close();
     shop.succeed("reorder data --by parts.txt --hubs hubs.txt --out hubs --quiet", "gneiss-data");
     shop.refuses(2, "train hubs --quiet --out new", {"pinned hubs"});
+    shop.refuses(2, "train hubs --replicate hubs --batch-workers 4 --quiet --out new", {"has 3"});
+    shop.refuses(2, flags + "--replicate hubs", {"has no pinned partition"});
     // A flipped byte of a partition ends the run where it is read.
     fs::path features;
     for (const auto& entry : fs::directory_iterator(shop / "data"))

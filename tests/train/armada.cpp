@@ -5,6 +5,8 @@
 #include "graph_harness.hpp"
 #include "support/error_code.hpp"
 
+#include <sample/graphs.hpp>
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -56,6 +58,9 @@ struct workers {
     gnn_harness all;
     std::uint32_t count, resident, group;
     cache_of cache;
+    construction construct;
+    bool replicated;    // features
+    std::uint32_t hubs; // partitions that all hold
     tbb_executor on;
     memory_budget budget{};
     node_task task;
@@ -64,20 +69,24 @@ struct workers {
     std::optional<armada_trainer> training{};
 
     workers(const graph_data& of, const set_up& with, std::uint32_t of_workers, std::uint32_t held,
-        std::uint32_t batches_of_a_group = 1, cache_of with_cache = {})
+        std::uint32_t batches_of_a_group = 1, cache_of with_cache = {}, construction of_batches = construction::local,
+        bool all_features = false, std::uint32_t pinned = 0)
         : data(of),
           all(of, with),
           count(of_workers),
           resident(held),
           group(batches_of_a_group),
           cache(std::move(with_cache)),
+          construct(of_batches),
+          replicated(all_features),
+          hubs(pinned),
           on(with.threads),
           task({}, of.labels, all.encode->outputs(), of.rows, {}),
           source(options(), task, buffers(), on),
           batches(source, {.run = run_id, .sampler = with.training.sampler}, on) {}
 
     [[nodiscard]] std::vector<node_plan> plans(std::uint64_t epoch) const {
-        return assign_partitions(data.rows.partitions, count, resident, all.with.training.seed, epoch);
+        return assign_partitions(data.rows.partitions, count, resident, all.with.training.seed, epoch, hubs);
     }
     [[nodiscard]] epoch_plan rounds(std::uint64_t epoch) const { return rounds_of(plans(epoch)); }
     [[nodiscard]] worker_options options() const {
@@ -90,6 +99,9 @@ struct workers {
             .window = cache.window,
             .sampler = all.with.training.sampler,
             .neighbors = all.with.training.neighbors,
+            .construct = construct,
+            .ask = {},
+            .all_features = replicated,
             .plans = [this](std::uint64_t epoch) { return plans(epoch); },
             .nodes =
                 [this](const node_plan& plan, std::uint32_t state, std::vector<node_id>& out) {
@@ -101,7 +113,8 @@ struct workers {
     [[nodiscard]] std::vector<worker_buffers> buffers() {
         std::vector<worker_buffers> result;
         for (std::uint32_t w = 0; w < count; ++w)
-            result.push_back({std::make_unique<graph_buffer>(data.store, all.with.engines, all.direction(), 0, budget),
+            result.push_back({std::make_unique<graph_buffer>(data.store, all.with.engines, all.direction(), 0, budget,
+                                  graph_buffer_options{.owned_lists = construct == construction::remote}),
                 std::make_unique<feature_buffer>(*all.features, all.with.engines, 0, budget)});
         return result;
     }
@@ -113,7 +126,9 @@ struct workers {
                     .encode = *all.encode,
                     .weights = all.weights,
                     .optimizer = all.dense,
-                    .shape = state_sizes(data.store, &*all.features).of(std::min(resident, data.rows.partitions)),
+                    .shape = state_sizes(data.store, &*all.features)
+                        .of(std::min(
+                            resident * (construct == construction::remote ? count : 1) + hubs, data.rows.partitions)),
                     .cached_rows = cache.rows},
                 on, budget));
         return *training;
@@ -121,9 +136,9 @@ struct workers {
 };
 
 outcome train_by(const graph_data& data, const set_up& with, std::uint32_t count, std::uint32_t resident,
-    std::uint64_t stop_every = 0, std::uint32_t group = 1, const cache_of& cache = {},
-    frame_statistics* read = nullptr) {
-    workers now(data, with, count, resident, group, cache);
+    std::uint64_t stop_every = 0, std::uint32_t group = 1, const cache_of& cache = {}, frame_statistics* read = nullptr,
+    construction construct = construction::local) {
+    workers now(data, with, count, resident, group, cache, construct);
     std::vector<training_statistics> epochs;
     resume_position at{};
     while (at.epoch < with.epochs) {
@@ -414,6 +429,100 @@ TEST_CASE("a worker samples within its own partitions, and each training node is
             CHECK(seeds.size() == 134);
             CHECK(std::set<node_id>(seeds.begin(), seeds.end()).size() == 134);
         }
+}
+
+TEST_CASE("remote construction: the bits of one process over the partitions of all workers, in one message per owner") {
+    const graph_data data = graph_data::planted(400, 8);
+    for (const bool sparse : {false, true})
+        for (const sampler_kind kind : {sampler_kind::neighbor, sampler_kind::dense})
+            for (const std::uint32_t group : {1U, 3U})
+                for (const std::uint32_t count : {1U, 3U, 8U}) {
+                    const char* const fanout = group == 1 ? "3,3" : "2+1,3";
+                    const bool replicated = count == 8; // features
+                    CAPTURE(sparse);
+                    CAPTURE(fanout);
+                    CAPTURE(count);
+                    set_up with = with_features(sparse);
+                    with.training.sampler = kind;
+                    with.training.neighbors.fanout = parse_fanout(fanout);
+                    workers now(data, with, count, 2, group, {}, construction::remote, replicated, count == 3 ? 1 : 0);
+                    const epoch_plan rounds = now.rounds(1);
+                    const epoch_start start{rounds, 1};
+                    now.source.begin_epoch(start, {});
+                    memory_budget budget;
+                    graph_buffer in_one_process(data.store, with.engines, now.all.direction(), 0, budget);
+                    in_one_process.begin_epoch(rounds);
+                    std::uint64_t groups = 0;
+                    for (std::uint32_t t = 0; t < rounds.size(); ++t) {
+                        const state_work work = now.source.acquire(start, t);
+                        const auto all = in_one_process.acquire(t);
+                        groups += worker_batches::groups(work).size();
+                        for (std::uint64_t k = 0; k < work.batches; ++k) {
+                            mini_batch_arena arena, expected;
+                            const batch_key key{1, {t, 0, k}};
+                            const received_frame got = now.source.make(work, key, arena, {});
+                            const frame of = frame::attach(got.bytes, {.run = run_id, .key = key});
+                            std::span<const node_id> nodes;
+                            const auto check = [&](auto sampler, auto sample) {
+                                nodes = input_nodes(sample);
+                                const std::size_t first =
+                                    kind == sampler_kind::dense ? nodes.size() - sample.seeds() : 0;
+                                const auto seeds = nodes.subspan(first, sample.seeds());
+                                (void)sampler.sample(key, *all, seeds, serial_executor{}, expected);
+                                mini_batch_arena found;
+                                std::ranges::copy(
+                                    of.sample().bytes(), found.reserve(of.sample().bytes().size()).begin());
+                                CHECK((test::contents(found) == test::contents(expected)));
+                            };
+                            if (kind == sampler_kind::dense)
+                                check(dense_sampler<>(with.training.neighbors, with.training.seed),
+                                    dense_sample<>::of(of.sample()));
+                            else
+                                check(neighbor_sampler<>(with.training.neighbors, with.training.seed),
+                                    neighbor_sample<>::of(of.sample()));
+                            const frame rows = got.rows.empty() ? of : frame::attach(got.rows, {.run = run_id});
+                            REQUIRE((got.rows.empty() ? of.rows() : of.positions().size()) == nodes.size());
+                            for (std::size_t i = 0; i < nodes.size(); ++i) {
+                                std::vector<float> row(graph_data::columns, 0.0F);
+                                const std::size_t at = got.rows.empty() ? i : of.positions()[i];
+                                if (sparse)
+                                    for (std::uint64_t e = rows.sparse()->offsets[at];
+                                        e < rows.sparse()->offsets[at + 1]; ++e)
+                                        row[rows.sparse()->columns[e]] =
+                                            rows.sparse()->values.empty() ? 1.0F : rows.sparse()->values[e];
+                                else
+                                    std::ranges::copy(rows.dense()[at], row.begin());
+                                CHECK(std::ranges::equal(row,
+                                    std::span(data.features)
+                                        .subspan(nodes[i] * graph_data::columns, graph_data::columns)));
+                            }
+                        }
+                    }
+                    const construction_traffic sent = now.source.traffic();
+                    CHECK(sent.messages <= 2 * (replicated ? 2 : 3) * (count - 1) * groups); // two hops and rows
+                    CHECK((sent.remote != 0) == (count != 1));
+                    CHECK((sent.remote_rows != 0) == (count != 1 && !replicated));
+                    CHECK((sent.messages != 0) == (count != 1));
+                }
+}
+
+TEST_CASE(
+    "remote construction trains the same bits on any threads, stopped or not, and others than local construction") {
+    const graph_data data = graph_data::planted(400, 8);
+    set_up with = with_features();
+    with.training.replicas.count = 2;
+    with.threads = 1;
+    with.training.pipeline.sample_workers = 1;
+    const auto remote = [&](std::uint32_t count, std::uint64_t stop_every) {
+        return train_by(data, with, count, 2, stop_every, 1, {}, nullptr, construction::remote);
+    };
+    const outcome expected = remote(3, 0);
+    CHECK(expected.weights != train_by(data, with, 3, 2).weights);
+    CHECK(remote(1, 0) == train_by(data, with, 1, 2)); // no other worker
+    with.threads = 4;
+    with.training.pipeline.sample_workers = 3;
+    CHECK(remote(3, 0) == expected);
+    CHECK(remote(3, 5).weights == expected.weights);
 }
 
 namespace {

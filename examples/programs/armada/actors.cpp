@@ -51,6 +51,9 @@ gneiss::worker_options worker_options_of(const options& how, const gneiss::datas
         .window = how.superbatch,
         .sampler = how.sampling(),
         .neighbors = how.neighbor_options(),
+        .construct = how.construction(),
+        .ask = {},
+        .all_features = how.replicates_features(),
         .plans = [&how, &rows](std::uint64_t epoch) { return how.assignment(rows.partitions, epoch); },
         .nodes =
             [&rows, train](const gneiss::node_plan& plan, std::uint32_t state, std::vector<gneiss::node_id>& out) {
@@ -115,8 +118,8 @@ batch_actor::logical_worker& batch_actor::at(std::uint32_t worker) {
     std::unique_ptr<logical_worker>& found = workers_[worker];
     if (!found) {
         std::vector<gneiss::worker_buffers> buffers(flags_.batch_workers);
-        buffers[worker] = {std::make_unique<gneiss::graph_buffer>(
-                               buckets_, engine_.make, flags_.neighbors(), memory_.graph, budget_, worker_graph),
+        buffers[worker] = {std::make_unique<gneiss::graph_buffer>(buckets_, engine_.make, flags_.neighbors(),
+                               memory_.graph, budget_, worker_graph(flags_)),
             std::make_unique<gneiss::feature_buffer>(store_, engine_.make, memory_.features, budget_)};
         found.reset(new logical_worker{.batches = {worker_options_of(flags_, data_, buckets_.rows(), classes_.train),
                                            cutter_, std::move(buffers), executor_}});

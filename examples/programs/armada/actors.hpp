@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
@@ -26,8 +27,12 @@
 
 namespace armada {
 
-/// Workers change many partitions at once, and share none.
-inline constexpr gneiss::graph_buffer_options worker_graph{.form = gneiss::graph_form::csr};
+/// Workers change many partitions at once, and share none; with remote construction, each has the lists of its own
+/// nodes.
+[[nodiscard]] inline gneiss::graph_buffer_options worker_graph(const options& how) noexcept {
+    if (how.construction() == gneiss::construction::remote) return {.owned_lists = true};
+    return {.form = gneiss::graph_form::csr};
+}
 
 /// Returns the options of the workers that make the batches of a run. Precondition: the rest outlives them.
 [[nodiscard]] gneiss::worker_options worker_options_of(const options& how, const gneiss::dataset& data,

@@ -26,6 +26,14 @@ void options::add_to(programs::command& to) {
     to.option("batch-workers", batch_workers,
           "logical batch workers: each holds its share of the partitions, and samples within those in memory")
         .range(1, 16384);
+    to.option("construct", construct,
+          "nodes that a batch worker samples: local, those of its own partitions; remote, those of all partitions that "
+          "workers hold, by messages to their owners")
+        .choices({"local", "remote"});
+    to.option("replicate", replicate,
+          "what each worker holds besides its own partitions: hubs, the dataset's pinned partition; features, with "
+          "--construct remote, those of all partitions in place of messages")
+        .choices({"none", "hubs", "features"});
     to.option("replicas", replicas, "logical replicas of the model: that many batches share a step").range(1, 1024);
     to.option("group-batches", group_batches,
           "consecutive batches of a worker that share the feature rows of their nodes on the way; changes no bit")
@@ -59,6 +67,10 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.elsewhere()) o.compute_workers = std::min(o.local ? parse_counts(*o.local).compute : o.replicas, o.replicas);
     if (o.sampler == "layerwise")
         throw programs::usage_error("--sampler layerwise: batch workers draw for each node, by neighbor or dense");
+    if (o.elsewhere() && o.construction() == gneiss::construction::remote)
+        throw programs::usage_error("--construct remote needs --role all: processes do not ask each other yet");
+    if (o.replicates_features() && o.construction() == gneiss::construction::local)
+        throw programs::usage_error("--replicate features is for --construct remote");
     o.resolve_node_classification(data);
     const gneiss::dataset_manifest& graph = data.manifest();
     if (o.feature_cache != "none") {
@@ -71,24 +83,26 @@ options resolve(const options& given, const gneiss::dataset& data) {
                 fmt::format("--superbatch {}: {} batches are in flight; at least as many groups are sampled ahead",
                     o.superbatch, ahead));
     }
-    if (graph.pinned != 0)
-        throw programs::usage_error(fmt::format(
-            "{}: its first partition holds pinned hubs, which batch workers do not share yet; gneiss-data reorder "
-            "without --hubs",
-            data.directory().string()));
-    if (o.batch_workers > graph.partitions)
+    if ((o.replicate == "hubs") != (graph.pinned != 0))
+        throw programs::usage_error(graph.pinned != 0
+                ? fmt::format("{}: its first partition holds pinned hubs: --replicate hubs has each worker hold them",
+                      data.directory().string())
+                : fmt::format("--replicate hubs: {} has no pinned partition; gneiss-data reorder --hubs makes one",
+                      data.directory().string()));
+    o.hubs = graph.pinned;
+    if (const std::uint32_t own = graph.partitions - o.hubs; o.batch_workers > own)
         throw programs::usage_error(
             fmt::format("--batch-workers {}: each needs a partition, and {} has {}; gneiss-data "
                         "partition and reorder make more",
-                o.batch_workers, data.directory().string(), graph.partitions));
+                o.batch_workers, data.directory().string(), own));
     return o;
 }
 
 std::uint64_t options::frame_run(const gneiss::dataset& data) const {
     const gneiss::dataset_manifest& graph = data.manifest();
-    return gneiss::checksum(fmt::format("{}\n{} {} {} {} {}\n{} {} {} {} {}\n{} {} {} {}", graph.name, graph.generation,
-        graph.nodes, graph.train_edges, graph.partitions, graph.node_attributes.train, seed, batch_workers, *buffer,
-        *batch, *epochs, sampler, *fanout, *direction, *normalize_features));
+    return gneiss::checksum(fmt::format("{}\n{} {} {} {} {}\n{} {} {} {} {}\n{} {} {} {} {} {}", graph.name,
+        graph.generation, graph.nodes, graph.train_edges, graph.partitions, graph.node_attributes.train, seed,
+        batch_workers, *buffer, *batch, *epochs, sampler, *fanout, *direction, *normalize_features, construct, hubs));
 }
 
 } // namespace armada

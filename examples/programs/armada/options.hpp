@@ -9,6 +9,7 @@
 
 #include <gneiss/dist/assignment.hpp>
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/train/worker_batches.hpp>
 
 #include "kit/cli/units.hpp"
 #include "kit/gnn/node_classification_options.hpp"
@@ -22,6 +23,9 @@ struct options : trainers::node_classification_options {
     std::uint32_t replicas = 1;                      ///< of the model; batches that share a step
     std::uint32_t group_batches = 1;                 ///< batches that share the rows of their nodes
     std::uint32_t compute_workers = 1;               ///< processes with replicas: no flag
+    std::uint32_t hubs = 0;                          ///< leading partitions that all workers hold: no flag
+    std::string construct = "local";                 ///< nodes that a worker samples: its own, or those of all workers
+    std::string replicate = "none";                  ///< what all workers hold of a round
     std::string feature_cache = "none";              ///< policy of the cache of rows at a compute worker
     programs::count_or_percent cache{.percent = 10}; ///< its rows
     std::uint64_t superbatch = 100;                  ///< groups that are sampled ahead for it
@@ -31,9 +35,20 @@ struct options : trainers::node_classification_options {
 
     /// True if other processes make batches and gradients.
     [[nodiscard]] bool elsewhere() const noexcept { return local || address; }
+    /// Returns the nodes that a worker samples.
+    [[nodiscard]] gneiss::construction construction() const {
+        return construct == "remote" ? gneiss::construction::remote : gneiss::construction::local;
+    }
+    /// True if each worker holds the features of all partitions of the round.
+    [[nodiscard]] bool replicates_features() const { return replicate == "features"; }
+    /// Returns the number of partitions that a worker samples within, of `partitions`. Precondition: --buffer is known.
+    [[nodiscard]] std::uint32_t sampled_partitions(std::uint32_t partitions) const {
+        const std::uint32_t workers = construction() == gneiss::construction::remote ? batch_workers : 1;
+        return std::min(*buffer * workers + hubs, partitions);
+    }
     /// Returns the plans of the batch workers in an epoch. Precondition: --buffer is known.
     [[nodiscard]] std::vector<gneiss::node_plan> assignment(std::uint32_t partitions, std::uint64_t epoch) const {
-        return gneiss::assign_partitions(partitions, batch_workers, *buffer, seed, epoch);
+        return gneiss::assign_partitions(partitions, batch_workers, *buffer, seed, epoch, hubs);
     }
     /// Returns the library's options: those of a GNN, with the replicas.
     [[nodiscard]] gneiss::gnn_options armada_options() const {

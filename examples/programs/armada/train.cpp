@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,11 +38,30 @@ namespace armada {
 
 namespace {
 
-/// Returns the states that a worker loads in an epoch: its own, then its first one of the next epoch.
-gneiss::epoch_plan loaded(const options& o, std::uint32_t partitions, std::uint64_t epoch, std::uint32_t worker) {
-    gneiss::epoch_plan states = o.assignment(partitions, epoch)[worker].states;
-    if (epoch + 1 < *o.epochs) states.push_back(o.assignment(partitions, epoch + 1)[worker].states.front());
-    return states;
+/// States that a worker loads in an epoch: its own, then its first one of the next epoch.
+struct worker_states {
+    gneiss::epoch_plan features, graph;
+};
+worker_states loaded(const options& o, std::uint32_t partitions, std::uint64_t epoch, std::uint32_t worker) {
+    worker_states result;
+    for (std::uint64_t e = epoch; e < std::min(epoch + 2, *o.epochs); ++e) {
+        const std::vector<gneiss::node_plan> all = o.assignment(partitions, e);
+        const gneiss::epoch_plan &own = all[worker].states, owned = gneiss::owned_rounds(all, worker);
+        const auto add = [&](gneiss::epoch_plan& to, const gneiss::epoch_plan& from) {
+            to.insert(to.end(), from.begin(), e == epoch ? from.end() : from.begin() + 1);
+        };
+        add(result.features, o.replicates_features() ? owned : own);
+        add(result.graph, o.construction() == gneiss::construction::remote ? owned : own);
+    }
+    return result;
+}
+
+/// Returns the memory of the samplers of all threads. Remote construction has a sample's draws up to three times: as
+/// answers, as their bytes, and in the order of the batch.
+gneiss::memory_need samplers_of(const options& o, const gneiss::gnn_memory& bound) {
+    gneiss::memory_need result = bound.samplers(o.armada_options().pipeline.sample_workers);
+    if (o.construction() == gneiss::construction::remote) result.bytes *= 4;
+    return result;
 }
 
 /// Returns the memory of grouped frames by the bounds of a batch.
@@ -79,7 +99,7 @@ public:
 
     /// Returns the largest share of a worker.
     [[nodiscard]] std::uint32_t share() const {
-        return gneiss::ceil_div(buckets_.rows().partitions, options_.batch_workers);
+        return gneiss::ceil_div(buckets_.rows().partitions - options_.hubs, options_.batch_workers);
     }
 
     [[nodiscard]] gneiss::training_plan with(std::uint32_t held) const {
@@ -88,25 +108,25 @@ public:
         const std::uint32_t partitions = buckets_.rows().partitions;
         gneiss::training_plan plan;
         plan.partitioning = buckets_.rows();
-        plan.slots = std::min(held * o.batch_workers, partitions);
-        plan.in_memory = o.batch_workers == 1 && held >= partitions;
+        plan.slots = std::min(held * o.batch_workers + o.hubs, partitions);
+        plan.in_memory = o.batch_workers == 1 && held >= partitions - o.hubs;
         plan.budget = o.memory->bytes;
         plan.order = [o, partitions](
                          std::uint64_t epoch) { return gneiss::rounds_of(o.assignment(partitions, epoch)); };
         std::uint64_t graph = 0, features = 0; // of a worker
         for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*o.epochs, planned_epochs); ++e)
             for (std::uint32_t w = 0; w < o.batch_workers; ++w) {
-                const gneiss::epoch_plan states = loaded(o, partitions, e, w);
-                graph =
-                    std::max(graph, gneiss::graph_buffer::need(states, buckets_, o.neighbors(), worker_graph).bytes);
-                features = std::max(features, gneiss::feature_buffer::need(states, store_).bytes);
+                const worker_states states = loaded(o, partitions, e, w);
+                graph = std::max(
+                    graph, gneiss::graph_buffer::need(states.graph, buckets_, o.neighbors(), worker_graph(o)).bytes);
+                features = std::max(features, gneiss::feature_buffer::need(states.features, store_).bytes);
             }
         if (*o.epochs > planned_epochs && !plan.in_memory) // later epochs draw other partitions
             for (std::uint64_t* bytes : {&graph, &features}) *bytes += *bytes / 16;
         plan.graph_bytes = graph * o.batch_workers;
         plan.feature_bytes = features * o.batch_workers;
         const gneiss::gnn_options training = o.armada_options();
-        gneiss::gnn_shape shape = sizes_.of(held);
+        gneiss::gnn_shape shape = sizes_.of(o.sampled_partitions(partitions));
         shape.columns = net_.encode.inputs();
         if (graph_.node_attributes.target != gneiss::node_target_kind::classes) shape.targets = net_.encode.outputs();
         const gneiss::gnn_memory bound = gneiss::bound_armada_memory(training, shape, trainers::layers_of(net_.encode));
@@ -117,7 +137,7 @@ public:
         if (!o.no_eval) plan.memory.reserve(trainers::node_metrics::need(graph_));
         if (o.group_batches > 1) plan.memory.add(group_need(o, bound));
         for (gneiss::memory_need& need : cache_needs(o, shape, bound)) plan.memory.add(std::move(need));
-        plan.memory.add(bound.samplers(training.pipeline.sample_workers));
+        plan.memory.add(samplers_of(o, bound));
         plan.memory.reserve(net_.need());
         if (o.replicas > 1) {
             const std::uint64_t gradients = net_.weights.values().size();
@@ -154,8 +174,44 @@ private:
     /// Returns the bytes that the workers read in epoch 0.
     [[nodiscard]] std::uint64_t reads(const options& o) const {
         std::uint64_t bytes = 0;
-        for (const gneiss::node_plan& worker : o.assignment(buckets_.rows().partitions, 0))
-            bytes += gneiss::reads_of(worker.states, buckets_.rows().partitions, o.neighbors(), buckets_, &store_);
+        const std::vector<gneiss::node_plan> all = o.assignment(buckets_.rows().partitions, 0);
+        for (std::uint32_t w = 0; w < all.size(); ++w)
+            bytes += o.construction() == gneiss::construction::remote
+                ? owned_reads(o, gneiss::owned_rounds(all, w))
+                : gneiss::reads_of(all[w].states, buckets_.rows().partitions, o.neighbors(), buckets_, &store_);
+        return bytes;
+    }
+    /// Returns the partitions of a round whose features a worker holds.
+    [[nodiscard]] static std::set<gneiss::partition_id> with_features(
+        const options& o, const gneiss::buffer_state& round) {
+        std::set<gneiss::partition_id> result;
+        if (o.replicates_features()) result.insert(round.resident.begin(), round.resident.end());
+        for (const auto& [own, other] : round.edge_buckets) result.insert(own);
+        return result;
+    }
+    /// Returns the bytes that a worker reads which owns the partitions that begin the edge buckets of these states.
+    [[nodiscard]] std::uint64_t owned_reads(const options& o, const gneiss::epoch_plan& rounds) const {
+        std::uint64_t bytes = 0;
+        std::set<gneiss::edge_bucket> before;
+        std::set<gneiss::partition_id> had;
+        for (const gneiss::buffer_state& round : rounds) {
+            const std::set<gneiss::edge_bucket> now(round.edge_buckets.begin(), round.edge_buckets.end());
+            for (const auto& [own, other] : now) {
+                if (before.contains({own, other})) continue;
+                gneiss::for_each_side(o.neighbors(), [&, own = own, other = other](gneiss::edge_direction d) {
+                    bytes += buckets_.extent(gneiss::bucket_of(own, other, d)).range(d).length;
+                });
+            }
+            const std::set<gneiss::partition_id> held = with_features(o, round);
+            for (const gneiss::partition_id p : held) {
+                if (had.contains(p)) continue;
+                for (const auto part :
+                    {gneiss::feature_part::values, gneiss::feature_part::offsets, gneiss::feature_part::indices})
+                    bytes += store_.blocks(p, part).length;
+            }
+            before = now;
+            had = held;
+        }
         return bytes;
     }
 
@@ -177,11 +233,11 @@ public:
           options_(settings),
           store_(of.features.files(), of.plan.partitioning),
           loop_(loop_options(of, settings)),
-          shape_(gneiss::state_sizes(buckets_, &store_).of(*settings.buffer)),
+          shape_(
+              gneiss::state_sizes(buckets_, &store_).of(settings.sampled_partitions(of.plan.partitioning.partitions))),
           task_(of.classes->truth.task({}, settings.class_weights, of.data, of.classes->train)),
           cutter_(gneiss::make_worker_task(task_, of.net.encode.outputs(), of.plan.partitioning)),
-          source_(source_options(), cutter_, buffers(), executor_,
-              of.budget.charge(bound().samplers(loop_.pipeline.sample_workers))),
+          source_(source_options(), cutter_, buffers(), executor_, of.budget.charge(samplers_of(settings, bound()))),
           shared_(charge_shared()),
           batches_(source_, {.run = settings.frame_run(of.data), .sampler = settings.sampling()}, executor_),
           training_(gneiss::make_armada(loop_,
@@ -203,6 +259,13 @@ public:
         const gneiss::frame_statistics read = batches_.statistics();
         programs::named<std::uint64_t> result{{"frames", read.frames}, {"frame_bytes", read.bytes},
             {"frame_rows", read.rows}, {"gradient_bytes", read.frames * of_.net.weights.values().size_bytes()}};
+        if (options_.construction() == gneiss::construction::remote) {
+            const gneiss::construction_traffic sent = source_.traffic();
+            result.emplace_back("construct_messages", sent.messages);
+            result.emplace_back("construct_bytes", sent.question_bytes + sent.answer_bytes);
+            result.emplace_back("remote_nodes", sent.remote);
+            result.emplace_back("remote_rows", sent.remote_rows);
+        }
         if (options_.feature_cache == "none") return result;
         result.emplace_back("cached_rows", read.cached);
         result.emplace_back("cache_fills", source_.cache_fills());
@@ -253,7 +316,7 @@ private:
     }
     [[nodiscard]] std::vector<gneiss::worker_buffers> buffers() {
         std::vector<gneiss::worker_buffers> result;
-        gneiss::graph_buffer_options form = worker_graph;
+        gneiss::graph_buffer_options form = worker_graph(options_);
         form.trace = of_.run.recorder();
         for (std::uint32_t w = 0; w < options_.batch_workers; ++w)
             result.push_back({std::make_unique<gneiss::graph_buffer>(buckets_, of_.engine.make, options_.neighbors(),
@@ -307,7 +370,11 @@ public:
         plan_.disk_bytes = 4 * net_.weights.size_bytes() + (std::uint64_t{1} << 20) +
             trainers::evaluation_files(o, net_, features_, buckets_, plan_.evaluation_bytes + plan_.borrowable_bytes());
         context_.live.say(fmt::format("{} batch workers hold {} of {} partitions each; {} replicas share a step",
-            o.batch_workers, *o.buffer, plan_.partitioning.partitions, o.replicas));
+            o.batch_workers, *o.buffer, plan_.partitioning.partitions - o.hubs, o.replicas));
+        if (const std::uint32_t within = o.sampled_partitions(plan_.partitioning.partitions);
+            o.construction() == gneiss::construction::remote && within < plan_.partitioning.partitions)
+            context_.live.say(fmt::format("batches sample within the partitions that workers hold in a round: {} of {}",
+                within, plan_.partitioning.partitions));
     }
 
     [[nodiscard]] const gneiss::training_plan& plan() const override { return plan_; }
@@ -315,13 +382,14 @@ public:
         return trainers::node_classification_loop(config_.flags, *data_);
     }
     [[nodiscard]] programs::epoch_work work() const override {
-        const double share = static_cast<double>(*config_.flags.buffer) / plan_.partitioning.partitions;
-        return trainers::gnn_epoch_work(config_.flags, nullptr, *data_, std::min(share, 1.0));
+        const std::uint32_t partitions = plan_.partitioning.partitions;
+        return trainers::gnn_epoch_work(config_.flags, nullptr, *data_,
+            static_cast<double>(config_.flags.sampled_partitions(partitions)) / partitions);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         const options& o = config_.flags;
-        if (const float scale =
-                o.neighbor_scale(*o.buffer, plan_.partitioning.partitions, gneiss::relative_cut(buckets_));
+        if (const float scale = o.neighbor_scale(o.sampled_partitions(plan_.partitioning.partitions),
+                plan_.partitioning.partitions, gneiss::relative_cut(buckets_));
             scale != 1)
             gneiss::scale_neighbor_weights(net_.weights, scale);
         const training::parts of = parts(plan_, opened);

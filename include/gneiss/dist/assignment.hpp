@@ -22,24 +22,25 @@ namespace gneiss {
 /// train in the state that loads it. So each partition is read once an epoch, and each training node is a seed once.
 ///
 /// \param partitions  p; some may have no training node
-/// \param workers     logical workers W, at most p
-/// \param resident    partitions that a worker holds at once
+/// \param workers     logical workers W, at most p - pinned
+/// \param resident    partitions that a worker holds at once, besides the pinned ones
+/// \param pinned      leading partitions, of hubs, that all workers hold in every state; worker epoch mod W trains them
 ///
 /// Returns [W] plans, without edge buckets: a worker samples within its resident partitions. The number of states of
 /// two workers differs by at most one. Pure function of its arguments. Key (seed, plan, epoch, 17…): 17 the split, 18
 /// the partitions that leave, by worker. Throws errc::invalid_argument for no worker, more workers than partitions, or
 /// resident 0. O(p · resident).
 /// Source: Armada, section 5 (partition assignment), which leaves open the partition that a swap evicts.
-[[nodiscard]] inline std::vector<node_plan> assign_partitions(
-    std::uint32_t partitions, std::uint32_t workers, std::uint32_t resident, std::uint64_t seed, std::uint64_t epoch) {
-    if (workers == 0 || workers > partitions)
+[[nodiscard]] inline std::vector<node_plan> assign_partitions(std::uint32_t partitions, std::uint32_t workers,
+    std::uint32_t resident, std::uint64_t seed, std::uint64_t epoch, std::uint32_t pinned = 0) {
+    if (workers == 0 || pinned > partitions || workers > partitions - pinned)
         throw error(errc::invalid_argument,
-            std::to_string(workers) + " batch workers for " + std::to_string(partitions) +
-                " partitions: each needs at least one");
+            std::to_string(workers) + " batch workers for " +
+                std::to_string(partitions - std::min(pinned, partitions)) + " partitions: each needs at least one");
     if (resident == 0) throw error(errc::invalid_argument, "a batch worker holds at least one partition");
     const random_key key = random_key{seed, random_domain::plan}.with(epoch);
-    std::vector<partition_id> order(partitions);
-    std::iota(order.begin(), order.end(), partition_id{0});
+    std::vector<partition_id> order(partitions - pinned);
+    std::iota(order.begin(), order.end(), pinned);
     shuffle(order, key.with(17));
     std::vector<node_plan> result(workers);
     for (std::uint32_t w = 0; w < workers; ++w) {
@@ -48,6 +49,7 @@ namespace gneiss {
         std::vector<partition_id> held;
         const auto add_state = [&](std::vector<partition_id> loaded) {
             buffer_state state{.resident = held};
+            for (partition_id hubs = 0; hubs < pinned; ++hubs) state.resident.push_back(hubs);
             std::ranges::sort(state.resident);
             std::ranges::sort(loaded);
             plan.states.push_back(std::move(state));
@@ -61,12 +63,15 @@ namespace gneiss {
             add_state({order[next]});
         }
     }
+    for (partition_id hubs = pinned; hubs-- != 0;) {
+        std::vector<partition_id>& first = result[static_cast<std::size_t>(epoch % workers)].trained.front();
+        first.insert(first.begin(), hubs);
+    }
     return result;
 }
 
 /// Returns the rounds of batch workers: state t of the result holds the partitions of state t of every worker that has
 /// one. A worker's later rounds, if others have more states, are without it. O(partitions in all states · log).
-/// Precondition: the workers' partitions are disjoint.
 [[nodiscard]] inline epoch_plan rounds_of(std::span<const node_plan> workers) {
     epoch_plan result;
     for (const node_plan& worker : workers) {
@@ -76,7 +81,10 @@ namespace gneiss {
             all.insert(all.end(), worker.states[t].resident.begin(), worker.states[t].resident.end());
         }
     }
-    for (buffer_state& round : result) std::ranges::sort(round.resident);
+    for (buffer_state& round : result) {
+        std::ranges::sort(round.resident);
+        round.resident.erase(std::ranges::unique(round.resident).begin(), round.resident.end()); // pinned ones
+    }
     return result;
 }
 

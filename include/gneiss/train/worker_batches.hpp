@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,22 +15,24 @@
 #include <variant>
 #include <vector>
 
-#include <gneiss/cache/trace.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/object_pool.hpp>
 #include <gneiss/dist/assignment.hpp>
-#include <gneiss/dist/feature_cache.hpp>
 #include <gneiss/dist/frame.hpp>
+#include <gneiss/dist/group_sampler.hpp>
 #include <gneiss/dist/grouped_rows.hpp>
-#include <gneiss/sample/any_sampler.hpp>
+#include <gneiss/dist/hop_messages.hpp>
 #include <gneiss/sample/node_batches.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
+#include <gneiss/train/detail/batch_maker.hpp>
+#include <gneiss/train/detail/superbatch_deliveries.hpp>
 #include <gneiss/train/remote_batches.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/tasks.hpp>
+#include <gneiss/train/worker_options.hpp>
 
 namespace gneiss {
 
@@ -41,34 +42,10 @@ struct worker_buffers {
     std::unique_ptr<feature_buffer> features;
 };
 
-/// Options of `worker_batches`.
-struct worker_options {
-    std::uint64_t batch = 1000; ///< nodes
-    std::uint64_t seed = 0;     ///< of the order of nodes and of samples
-    std::uint64_t run = 0;      ///< of `frame_id`
-    /// Arguments of `batch_groups`: most batches that share rows, replicas, and the compute workers that they are on.
-    std::uint32_t group = 1, replicas = 1, compute_workers = 1;
-    /// Makes the empty cache of a compute worker; none: it has no cache. Features are then dense.
-    std::function<delivery_planner()> cache{};
-    std::uint64_t window = 100; ///< groups that are sampled ahead for the cache, at least the batches in flight
-    sampler_kind sampler = sampler_kind::neighbor;
-    neighbor_options neighbors{};
-    /// Returns the plans of an epoch, one for each worker: `assign_partitions`.
-    std::function<std::vector<node_plan>(std::uint64_t epoch)> plans{};
-    /// Appends the nodes that train in a state of a worker's plan, resident ones: `append_training_nodes`.
-    std::function<void(const node_plan& plan, std::uint32_t state, std::vector<node_id>& out)> nodes{};
-};
-
-/// Frames of a group's batches, and of the rows that they share.
-struct group_frames {
-    std::vector<std::span<const std::byte>> frames; ///< in the order of the batches' numbers
-    std::span<const std::byte> rows;                ///< empty: the group's only frame has its own
-    std::vector<mini_batch_arena> memory;           ///< of the spans
-};
-
-/// Logical batch workers in one process, as a `frame_source`: each holds its own partitions, and samples within them
-/// (local construction). State t of the loop's plan is the round of state t of every worker, `rounds_of`;
-/// `round_batches` numbers its batches. Workers without buffers are elsewhere: their batches are numbered, not made.
+/// Logical batch workers in one process, as a `frame_source`: each holds its own partitions, and samples within
+/// them, or within those of all workers, by questions to their owners. State t of the loop's plan is the round of state
+/// t of every worker, `rounds_of`; `round_batches` numbers its batches. Workers without buffers are elsewhere: their
+/// batches are numbered, not made.
 ///
 /// With `worker_options::group` above 1, batches of a group share the distinct rows of their nodes: the first one that
 /// is requested makes the frames of all, which live until each was requested, and as long as a batch uses them.
@@ -78,10 +55,11 @@ struct group_frames {
 /// resumed begins with an empty cache. Rows are left out of bytes alone: gathered, they are the same.
 ///
 /// A batch is a pure function of (dataset, options, key), whoever makes it. Memory: that of the buffers, and a sampler
-/// with a batch's sample for each producing thread, charged by `samplers`; grouped frames, see `group_need`.
-/// Errors: errc::invalid_argument for another plan than that of the workers, as many buffers as there are no workers
-/// for, or a batch of a worker that is elsewhere; errc::out_of_range for a training node that is not resident; those of
-/// buffers and samplers. Source: Armada, sections 3 and 5.
+/// with a batch's sample for each producing thread, charged by `samplers`, with remote construction also its questions
+/// and their answers; grouped frames, see `group_need`. The graphs of remote construction have
+/// `graph_buffer_options::owned_lists`. Errors: errc::invalid_argument for another plan than that of the workers, as
+/// many buffers as there are no workers for, or a batch of a worker that is elsewhere; errc::out_of_range for a
+/// training node that is not resident; those of buffers and samplers. Source: Armada, sections 3 and 5.
 class worker_batches {
 public:
     /// \param task     cuts labels or targets; its states are not used
@@ -93,18 +71,14 @@ public:
           task_(task),
           buffers_(std::move(buffers)),
           executor_(executor),
-          charge_(std::move(samplers)) {
+          charge_(std::move(samplers)),
+          deliveries_(options_.cache, options_.window) {
         if (buffers_.empty()) throw error(errc::invalid_argument, "there are no batch workers");
     }
 
     void begin_epoch(const epoch_start& start, const std::stop_token& /*stop*/) {
         plans_ = options_.plans(start.epoch);
-        if (options_.cache && !(planner_ && unplanned_ == 0 && start.from == batch_number{})) {
-            fills_ += planner_ ? planner_->fills() : 0;
-            planner_.emplace(options_.cache());
-        }
-        before_.reset();
-        unplanned_ = start.states.size() - start.from.state; // rounds, until their groups are known
+        if (deliveries_) deliveries_.begin_epoch(start);
         if (plans_.size() != buffers_.size() || rounds_of(plans_) != start.states)
             throw error(errc::invalid_argument,
                 "the plan of epoch " + std::to_string(start.epoch) + " is not that of " +
@@ -113,12 +87,20 @@ public:
             start.ahead == nullptr ? std::vector<node_plan>{} : options_.plans(start.epoch + 1);
         for (std::size_t w = 0; w < buffers_.size(); ++w) {
             if (!here(w)) continue;
-            epoch_plan loaded = plans_[w].states;
-            if (!ahead.empty()) loaded.push_back(ahead[w].states.front());
+            const auto loaded = [&](const auto& states_of) {
+                epoch_plan result = states_of(plans_);
+                if (!ahead.empty()) result.push_back(states_of(ahead).front());
+                return result;
+            };
+            const auto own = [w](const std::vector<node_plan>& of) { return of[w].states; };
+            const auto owned = [w](const std::vector<node_plan>& of) {
+                return owned_rounds(of, static_cast<std::uint32_t>(w));
+            };
+            const epoch_plan states = loaded(own);
             const auto first = std::min(start.from.state, static_cast<std::uint32_t>(plans_[w].states.size()));
-            if (first == loaded.size()) continue; // its epoch is over
-            buffers_[w].graph->begin_epoch(loaded, first);
-            buffers_[w].features->begin_epoch(loaded, first);
+            if (first == states.size()) continue; // its epoch is over
+            buffers_[w].graph->begin_epoch(remote() ? loaded(owned) : states, first);
+            buffers_[w].features->begin_epoch(options_.all_features ? loaded(owned) : states, first);
         }
     }
     [[nodiscard]] state_work acquire(const epoch_start& start, std::uint32_t i) {
@@ -140,12 +122,20 @@ public:
             }
             batches.push_back(of.seeds->size());
         }
+        if (remote())
+            for (std::size_t w = 0; w < buffers_.size(); ++w) result->workers[w].owners = owners_in(i, w);
         result->numbers = round_batches(std::move(batches));
         result->groups = batch_groups(result->numbers, options_.group, options_.replicas, options_.compute_workers);
         result->made = std::vector<open_group>(result->groups.size());
-        if (options_.cache) plan_rounds(*result, start, i);
         const std::uint64_t count = result->numbers.size();
-        if (options_.cache) before_ = result;
+        if (deliveries_) {
+            const std::shared_ptr<detail::superbatch_deliveries::round> cached(result, &result->cached);
+            cached->nodes = [this, &all = *result, epoch = start.epoch, i](
+                                std::size_t group, std::vector<node_id>& out) {
+                group_nodes(all, {epoch, {i, 0, all.groups[group].front()}}, out);
+            };
+            deliveries_.begin_round(cached, result->groups, i == start.from.state ? start.from.index : 0, count);
+        }
         return {.view = std::move(result), .features = {}, .batches = count};
     }
     [[nodiscard]] bool ready(std::uint32_t i) const {
@@ -164,14 +154,15 @@ public:
     /// Makes the frame of a batch: in `arena`, or with those of its group.
     [[nodiscard]] received_frame make(
         const state_work& work, const batch_key& key, mini_batch_arena& arena, const std::stop_token& /*stop*/) {
-        if (options_.group == 1 && !options_.cache) return {.bytes = make_one(work, key, arena)};
+        if (options_.group == 1 && !deliveries_) return {.bytes = make_one(work, key, arena)};
         const round& all = of(work);
         const grouped_batch at = all.groups.of(key.number.index);
         const std::size_t members = all.groups[at.group].size();
         open_group& open = all.made[at.group];
         const std::scoped_lock lock(open.mutex);
         if (!open.frames) {
-            open.frames = make_group(work, key, options_.cache ? delivery_of(all, key, at.group).get() : nullptr);
+            open.frames =
+                make_group(work, key, deliveries_ ? deliveries_.delivery_of(all.cached, at.group).get() : nullptr);
             open.given.assign(members, false);
         }
         open.given[at.member] = true;
@@ -200,8 +191,9 @@ public:
         const worker& owner = worker_of(all, key);
         with_maker([&](maker& mine) {
             mine.shared.clear();
+            begin_group(mine, all, key, numbers);
             for (std::size_t i = 0; i < numbers.size(); ++i) {
-                const std::span<const node_id> nodes = draw(mine, all, at(i));
+                const std::span<const node_id> nodes = draw(mine, all, at(i), i);
                 frame_writer to(result->memory[i], {options_.run, at(i)},
                     {.sample_bytes = sample_of(mine).size(),
                         .labels = mine.cut.labels.size(),
@@ -212,7 +204,7 @@ public:
                 result->frames.push_back(seal(mine, to));
             }
             result->rows = write_rows(
-                mine, {options_.run, at(0)}, numbers.back(), *owner.features, delivery, result->memory.back());
+                mine, {options_.run, at(0)}, numbers.back(), all, *owner.features, delivery, result->memory.back());
         });
         return result;
     }
@@ -228,6 +220,18 @@ public:
     [[nodiscard]] static memory_need group_need(
         const worker_options& options, std::uint64_t workers, std::uint64_t frame) {
         return {"grouped batches", 2 * workers * options.compute_workers * (options.group - 1) * frame};
+    }
+    /// Answers a question for worker `w`, which is here, about the partitions that it holds in a round that `acquire`
+    /// returned: a pure function of the question. In `arena`. By any thread. Errors: those of `hop_owner` and of
+    /// `hop_messages.hpp`, errc::invalid_argument for a worker that is elsewhere or has no partitions in the round.
+    [[nodiscard]] std::span<const std::byte> answer(
+        const state_work& work, std::uint32_t w, std::span<const std::byte> question, mini_batch_arena& arena) {
+        return answer(of(work), w, question, arena);
+    }
+    /// Returns the messages of remote construction so far. By any thread.
+    [[nodiscard]] construction_traffic traffic() const {
+        const std::scoped_lock lock(counting_);
+        return traffic_;
     }
     void enter(phase next) {
         if (next != phase::evaluate) return;
@@ -247,22 +251,21 @@ public:
     }
     /// Returns the bytes of ids to the planner of a cache, and of its answers to batch workers, that processes would
     /// have exchanged. By any thread.
-    [[nodiscard]] std::uint64_t id_bytes() const noexcept { return id_bytes_.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t id_bytes() const { return deliveries_.id_bytes(); }
     /// Returns the rows that were sent into slots of the cache that its policy had filled before.
-    [[nodiscard]] std::uint64_t cache_fills() const {
-        const std::scoped_lock lock(planning_);
-        return fills_ + (planner_ ? planner_->fills() : 0);
-    }
+    [[nodiscard]] std::uint64_t cache_fills() const { return deliveries_.fills(); }
     /// Returns the buffers of the workers.
     [[nodiscard]] std::span<const worker_buffers> buffers() const noexcept { return buffers_; }
 
 private:
+    [[nodiscard]] bool remote() const noexcept { return options_.construct == construction::remote; }
     [[nodiscard]] bool here(std::size_t w) const noexcept { return buffers_[w].graph != nullptr; }
 
     struct worker {
         std::optional<node_batches> seeds;
         std::shared_ptr<const resident_graph> graph;
         std::shared_ptr<const resident_features> features;
+        partition_owners owners; ///< remote construction: as it sees them, whose own are those that all hold
     };
     /// Frames of a group that not all of its batches have got.
     struct open_group {
@@ -275,31 +278,10 @@ private:
         round_batches numbers;
         batch_groups groups;
         mutable std::vector<open_group> made;
-        // of a cache, under `planning_`:
-        std::weak_ptr<const round> before; ///< round with the groups before these
-        std::uint64_t epoch = 0;
-        std::uint32_t state = 0;
-        std::vector<std::size_t> order;  ///< groups as their first batches come
-        std::vector<std::size_t> place;  ///< [groups] in `order`; those that do not come any more: size
-        mutable std::size_t planned = 0; ///< groups of `order` whose deliveries were planned
-        mutable std::vector<std::shared_ptr<const row_delivery>> deliveries; ///< [order], of two windows
+        detail::superbatch_deliveries::round cached;
     };
-    /// Makes batches; one per thread.
-    struct maker {
-        using any_of_both = std::variant<neighbor_sampler<>, dense_sampler<>>;
-        maker(node_task::cutter_type by, const worker_options& options)
-            : cutter(std::move(by)),
-              sampler(options.sampler == sampler_kind::dense
-                      ? any_of_both(dense_sampler<>(options.neighbors, options.seed))
-                      : any_of_both(neighbor_sampler<>(options.neighbors, options.seed))) {}
-        node_task::cutter_type cutter;
-        any_of_both sampler;
-        training_batch cut; ///< seeds, labels and targets
-        mini_batch_arena sample;
-        sparse_feature_rows rows;
-        grouped_rows shared;
-        std::vector<std::uint32_t> positions;
-    };
+    using maker = detail::batch_maker;
+    using owner = detail::owner_answers;
 
     [[nodiscard]] static const round& of(const state_work& work) { return *static_cast<const round*>(work.view.get()); }
     [[nodiscard]] static const worker& worker_of(const round& all, const batch_key& key) {
@@ -314,15 +296,42 @@ private:
         makers_.with([this] { return std::make_unique<maker>(task_.cutter(), options_); },
             [&](std::unique_ptr<maker>& mine) { use(*mine); });
     }
-    /// Cuts and samples a batch. Returns its input nodes, in memory of the maker.
-    [[nodiscard]] std::span<const node_id> draw(maker& by, const round& all, const batch_key& key) const {
+    /// Cuts a batch. Returns its worker.
+    const worker& cut(maker& by, const round& all, const batch_key& key) const {
         const worker& owner = worker_of(all, key);
         by.cut.key = key;
         by.cut.key.number.index = all.numbers[key.number.index].index;
         (void)by.cutter.cut(by.cut, *owner.seeds);
+        return owner;
+    }
+    /// Has the batches of a group drawn one after another. With remote construction, it samples them here, so that a
+    /// hop is one message to each owner.
+    void begin_group(maker& by, const round& all, const batch_key& key, std::span<const std::uint64_t> numbers) {
+        if (!remote()) return;
+        by.seeds.resize(numbers.size());
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+            batch_key one = key;
+            one.number.index = numbers[i];
+            (void)cut(by, all, one);
+            by.seeds[i].assign(by.cut.seeds.begin(), by.cut.seeds.end());
+        }
+        const std::uint32_t self = all.numbers[key.number.index].worker;
+        std::visit(
+            [&](auto& sampler) {
+                count(sampler.group.draw({options_.run, key}, numbers, by.seeds, all.workers[self].owners,
+                    static_cast<std::uint32_t>(buffers_.size()), self, by.own.draws, *all.workers[self].graph,
+                    executor_, asking(all, key)));
+            },
+            by.sampler);
+    }
+    /// Cuts and samples the `member`-th batch of the group. Returns its input nodes, in memory of the maker.
+    [[nodiscard]] std::span<const node_id> draw(
+        maker& by, const round& all, const batch_key& key, std::size_t member) const {
+        const worker& owner = cut(by, all, key);
         return std::visit(
             [&](auto& sampler) {
-                return input_nodes(sampler.sample(key, *owner.graph, by.cut.seeds, executor_, by.sample));
+                if (remote()) return input_nodes(sampler.group.sample(member).write(key, by.sample));
+                return input_nodes(sampler.alone.sample(key, *owner.graph, by.cut.seeds, executor_, by.sample));
             },
             by.sampler);
     }
@@ -331,8 +340,9 @@ private:
         std::span<const std::byte> result;
         const round& all = of(work);
         with_maker([&](maker& mine) {
-            const std::span<const node_id> nodes = draw(mine, all, key);
-            result = write(mine, {options_.run, key}, nodes, *worker_of(all, key).features, arena);
+            begin_group(mine, all, key, {&key.number.index, 1});
+            const std::span<const node_id> nodes = draw(mine, all, key, 0);
+            result = write(mine, {options_.run, key}, nodes, all, *worker_of(all, key).features, arena);
         });
         return result;
     }
@@ -348,9 +358,9 @@ private:
     }
 
     [[nodiscard]] std::span<const std::byte> write(maker& by, const frame_id& id, std::span<const node_id> nodes,
-        const resident_features& features, mini_batch_arena& arena) const {
+        const round& all, const resident_features& features, mini_batch_arena& arena) {
         frame_writer to(arena, id,
-            shape_with_rows(by, nodes, features,
+            shape_with_rows(by, id, nodes, all, features,
                 {.sample_bytes = sample_of(by).size(),
                     .labels = by.cut.labels.size(),
                     .targets = by.cut.targets.size()}));
@@ -359,7 +369,7 @@ private:
     }
     /// Writes the frame of the rows that a group shares.
     [[nodiscard]] std::span<const std::byte> write_rows(maker& by, const frame_id& id, std::uint64_t last,
-        const resident_features& features, const row_delivery* delivery, mini_batch_arena& arena) const {
+        const round& all, const resident_features& features, const row_delivery* delivery, mini_batch_arena& arena) {
         std::vector<node_id> sent;
         std::span<const node_id> nodes = by.shared.ids();
         if (delivery != nullptr) {
@@ -371,103 +381,106 @@ private:
             nodes = sent;
         }
         frame_writer to(arena, id,
-            shape_with_rows(
-                by, nodes, features, {.sample_bytes = mini_batch::header_bytes(), .last = last, .delivery = delivery}));
+            shape_with_rows(by, id, nodes, all, features,
+                {.sample_bytes = mini_batch::header_bytes(), .last = last, .delivery = delivery}));
         (void)mini_batch::format(to.sample(), id.key);
         copy_rows(by, nodes, features, to);
         return to.seal();
     }
-    /// Returns `shape` with the rows of nodes; gathers them if they are sparse.
-    [[nodiscard]] frame_shape shape_with_rows(
-        maker& by, std::span<const node_id> nodes, const resident_features& features, frame_shape shape) const {
+    /// True if the rows of nodes come from their owners.
+    [[nodiscard]] bool asks_for_features() const noexcept { return remote() && !options_.all_features; }
+    /// Returns `shape` with the rows of nodes; gathers them if they are sparse, or of other owners.
+    [[nodiscard]] frame_shape shape_with_rows(maker& by, const frame_id& id, std::span<const node_id> nodes,
+        const round& all, const resident_features& features, frame_shape shape) {
         shape.rows = nodes.size();
         shape.columns = features.sparse() ? 0 : features.columns();
         shape.sparse = features.sparse();
+        if (asks_for_features()) {
+            const std::uint32_t self = all.numbers[id.key.number.index].worker;
+            count(by.of_owners.gather(id, nodes, all.workers[self].owners, static_cast<std::uint32_t>(buffers_.size()),
+                self, features, executor_, asking(all, id.key), by.rows));
+        } else if (features.sparse())
+            features.gather(executor_, nodes, by.rows.sparse);
         if (!features.sparse()) return shape;
-        features.gather(executor_, nodes, by.rows);
-        shape.entries = by.rows.columns.size();
-        shape.values = !by.rows.values.empty();
+        shape.entries = by.rows.sparse.columns.size();
+        shape.values = !by.rows.sparse.values.empty();
         return shape;
     }
     void copy_rows(
         maker& by, std::span<const node_id> nodes, const resident_features& features, frame_writer& to) const {
-        if (!features.sparse()) return features.gather(executor_, nodes, to.rows());
-        std::ranges::copy(by.rows.offsets, to.offsets().begin());
-        std::ranges::copy(by.rows.columns, to.columns().begin());
-        std::ranges::copy(by.rows.values, to.values().begin());
+        if (!features.sparse()) {
+            if (!asks_for_features()) return features.gather(executor_, nodes, to.rows());
+            std::ranges::copy(by.rows.dense, to.rows().data());
+            return;
+        }
+        const sparse_feature_rows& rows = by.rows.sparse;
+        std::ranges::copy(rows.offsets, to.offsets().begin());
+        std::ranges::copy(rows.columns, to.columns().begin());
+        std::ranges::copy(rows.values, to.values().begin());
     }
 
+    /// Returns the owners of the partitions of a round, as worker `self` sees them; none if it is elsewhere.
+    [[nodiscard]] partition_owners owners_in(std::uint32_t state, std::size_t self) const {
+        if (!here(self)) return {};
+        const row_partitioning& rows = buffers_[self].graph->store().rows();
+        std::vector<std::uint32_t> owners(rows.partitions, partition_owners::no_owner);
+        const auto own = [&](std::size_t w) {
+            if (state >= plans_[w].states.size()) return;
+            for (const partition_id p : plans_[w].states[state].resident) owners[p] = static_cast<std::uint32_t>(w);
+        };
+        for (std::size_t w = 0; w < plans_.size(); ++w) own(w);
+        own(self);
+        return {rows, std::move(owners)};
+    }
+    /// Returns the way to the owners of a round: the one given, or calls of `answer`.
+    [[nodiscard]] ask_owners asking(const round& all, const batch_key& key) {
+        if (options_.ask)
+            return [this, key](std::span<const owner_message> questions) { return options_.ask(key, questions); };
+        return [this, &all](std::span<const owner_message> questions) {
+            std::vector<owner_message> answers;
+            for (const owner_message& question : questions) {
+                auto arena = std::make_shared<mini_batch_arena>();
+                const std::span<const std::byte> bytes = answer(all, question.owner, question.bytes, *arena);
+                answers.push_back({question.owner, bytes, std::move(arena)});
+            }
+            return answers;
+        };
+    }
+    [[nodiscard]] std::span<const std::byte> answer(
+        const round& all, std::uint32_t w, std::span<const std::byte> question, mini_batch_arena& arena) {
+        if (w >= all.workers.size() || all.workers[w].graph == nullptr)
+            throw error(errc::invalid_argument,
+                "batch worker " + std::to_string(w) + " is asked, which holds no partitions here");
+        const worker& of = all.workers[w];
+        const auto owns = [&](node_id node) { return of.owners.of(node) == w; };
+        std::span<const std::byte> result;
+        owners_.with([this] { return std::make_unique<owner>(options_); },
+            [&](std::unique_ptr<owner>& mine) {
+                result = asks_for_rows(question)
+                    ? detail::answer_rows(question, options_.run, *of.features, owns, executor_, mine->rows, arena)
+                    : mine->draws.answer(question, options_.run, *of.graph, owns, executor_, arena);
+            });
+        return result;
+    }
+    void count(const construction_traffic& sent) {
+        const std::scoped_lock lock(counting_);
+        traffic_ += sent;
+    }
     void group_nodes(const round& all, const batch_key& key, std::vector<node_id>& out) {
         with_maker([&](maker& mine) {
             mine.shared.clear();
-            for (const std::uint64_t number : all.groups[all.groups.of(key.number.index).group]) {
+            const std::span<const std::uint64_t> numbers = all.groups[all.groups.of(key.number.index).group];
+            begin_group(mine, all, key, numbers);
+            for (std::size_t i = 0; i < numbers.size(); ++i) {
                 batch_key one = key;
-                one.number.index = number;
-                const std::span<const node_id> nodes = draw(mine, all, one);
+                one.number.index = numbers[i];
+                const std::span<const node_id> nodes = draw(mine, all, one, i);
                 mine.positions.resize(nodes.size());
                 mine.shared.add(nodes, mine.positions);
             }
             out.assign(mine.shared.ids().begin(), mine.shared.ids().end());
         });
     }
-    /// Orders the groups of a round that begins at a batch for the cache.
-    void plan_rounds(round& of_round, const epoch_start& start, std::uint32_t state) {
-        const std::scoped_lock lock(planning_);
-        of_round.before = before_;
-        of_round.epoch = start.epoch;
-        of_round.state = state;
-        const std::uint64_t first = state == start.from.state ? start.from.index : 0;
-        of_round.place.assign(of_round.groups.size(), of_round.groups.size());
-        for (std::uint64_t number = first; number < of_round.numbers.size(); ++number) {
-            const std::size_t group = of_round.groups.of(number).group;
-            if (of_round.place[group] != of_round.groups.size()) continue;
-            of_round.place[group] = of_round.order.size();
-            of_round.order.push_back(group);
-        }
-        of_round.deliveries.resize(of_round.order.size());
-        unplanned_ += of_round.order.size();
-        --unplanned_; // the round itself
-    }
-    /// Plans the deliveries of the next window of a round.
-    void plan_window(const round& of_round) {
-        const std::size_t first = of_round.planned,
-                          last = std::min<std::size_t>(first + options_.window, of_round.order.size());
-        memory_trace trace;
-        std::vector<node_id> nodes;
-        for (std::size_t i = first; i < last; ++i) {
-            group_nodes(
-                of_round, {of_round.epoch, {of_round.state, 0, of_round.groups[of_round.order[i]].front()}}, nodes);
-            trace.append(nodes);
-        }
-        if (planner_->needs_window()) planner_->begin_window(trace);
-        for (std::size_t i = first; i < last; ++i) {
-            auto one = std::make_shared<row_delivery>(planner_->next(trace.read(i - first, nodes)));
-            id_bytes_.fetch_add(2 * one->from.size() * sizeof(node_id) + one->enter.size() * sizeof(entering_row),
-                std::memory_order_relaxed);
-            of_round.deliveries[i] = std::move(one);
-            --unplanned_;
-        }
-        of_round.planned = last;
-        const std::size_t old = first < options_.window ? 0 : first - static_cast<std::size_t>(options_.window);
-        for (std::size_t i = 0; i < old; ++i) of_round.deliveries[i].reset();
-    }
-    /// Plans the first `count` deliveries of a round, after those of all earlier rounds.
-    void plan_to(const round& of_round, std::size_t count) {
-        if (of_round.planned >= count) return;
-        if (const auto earlier = of_round.before.lock()) plan_to(*earlier, earlier->order.size());
-        while (of_round.planned < count) plan_window(of_round);
-    }
-    /// Returns the delivery of a group.
-    [[nodiscard]] std::shared_ptr<const row_delivery> delivery_of(
-        const round& of_round, const batch_key& key, std::size_t group) {
-        const std::scoped_lock lock(planning_);
-        const std::size_t place = of_round.place[group];
-        if (place < of_round.order.size()) plan_to(of_round, place + 1);
-        if (place >= of_round.order.size() || !of_round.deliveries[place])
-            throw error(errc::invalid_argument, "the delivery of " + to_string(key) + " is no longer there");
-        return of_round.deliveries[place];
-    }
-
     worker_options options_;
     const node_task& task_;
     std::vector<worker_buffers> buffers_;
@@ -475,12 +488,10 @@ private:
     memory_charge charge_;
     std::vector<node_plan> plans_;
     object_pool<std::unique_ptr<maker>> makers_;
-    mutable std::mutex planning_;
-    std::optional<delivery_planner> planner_;
-    std::weak_ptr<const round> before_; // round that was acquired last
-    std::uint64_t fills_ = 0;           // of earlier planners
-    std::uint64_t unplanned_ = 0;       // groups of the epoch, and rounds to come
-    std::atomic<std::uint64_t> id_bytes_ = 0;
+    detail::superbatch_deliveries deliveries_;
+    object_pool<std::unique_ptr<owner>> owners_;
+    mutable std::mutex counting_;
+    construction_traffic traffic_; // guarded by counting_
 };
 static_assert(frame_source<worker_batches>);
 

@@ -128,6 +128,62 @@ TEST_CASE("the graph of a state equals the CSR of the edges among its partitions
     }
 }
 
+TEST_CASE("owned lists: the nodes of some partitions have the lists of the whole state, and all others have none") {
+    const stored data(300, 6, 2, 4000);
+    const auto state = [](std::vector<partition_id> own, std::vector<partition_id> resident) {
+        buffer_state result{.resident = std::move(resident)};
+        for (const partition_id i : own)
+            for (const partition_id j : result.resident) result.edge_buckets.emplace_back(i, j);
+        return result;
+    };
+    const std::vector<std::vector<partition_id>> own{{1}, {1, 4}, {4}, {}, {0, 1, 2, 3, 4, 5}};
+    const epoch_plan states{state(own[0], {0, 1, 3}), state(own[1], {1, 2, 3, 4}), state(own[2], {0, 4, 5}),
+        state(own[3], {2, 3}), state(own[4], {0, 1, 2, 3, 4, 5})};
+    const graph_buffer_options options{.owned_lists = true};
+    memory_budget budget;
+    std::uint64_t all_read = 0;
+    for (const auto keeps : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
+        const auto need = [&](const epoch_plan& of, const graph_buffer_options& with) {
+            return graph_buffer::need(of, data.store, keeps, with).bytes;
+        };
+        CHECK(need({states[0]}, options) < need({states[0]}, {}));
+        CHECK(need({states[4]}, options) == need({states[4]}, {}));
+        graph_buffer buffer(data.store, threads(), keeps, need(states, options), budget, options);
+        buffer.begin_epoch(states);
+        for (std::uint32_t s = 0; s < states.size(); ++s) {
+            const auto graph = buffer.acquire(s);
+            const csr_graph<> whole = data.among(states[s].resident);
+            for (const auto d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
+                if (keeps != neighbor_direction::both && d != keeps) continue;
+                for (node_id v = 0; v < 300; ++v) {
+                    const bool mine = std::ranges::binary_search(own[s], data.layout.rows.of(v));
+                    std::uint32_t found = 0, degree = 0;
+                    graph->degrees({&v, 1}, d, {&found, 1});
+                    whole.degrees({&v, 1}, d, {&degree, 1});
+                    REQUIRE(found == (mine ? degree : 0));
+                    const std::vector<std::uint32_t> offsets{0, found};
+                    std::vector<std::uint32_t> positions(found);
+                    for (std::uint32_t k = 0; k < found; ++k) positions[k] = k;
+                    const auto list = [&](const auto& of) {
+                        std::vector<node_id> neighbors(found);
+                        std::vector<edge_index> ids(found);
+                        of.neighbors_at({{&v, 1}, d, offsets, positions}, {neighbors, {}, ids});
+                        return std::pair(neighbors, ids);
+                    };
+                    CHECK(list(*graph) == list(whole));
+                }
+            }
+        }
+        const std::uint64_t read = buffer.statistics().read_bytes;
+        all_read += read;
+        graph_buffer everything(data.store, threads(), keeps, 1 << 20, budget);
+        everything.begin_epoch(states);
+        for (std::uint32_t s = 0; s < states.size(); ++s) (void)everything.acquire(s);
+        if (keeps != neighbor_direction::both) CHECK(read < everything.statistics().read_bytes);
+    }
+    CHECK(all_read != 0);
+}
+
 TEST_CASE("resident blocks, merged or not, and a CSR give the same samples, bit for bit, on one thread and several") {
     const stored data(2000, 5, 3, 30000);
     const tbb_executor two(2);

@@ -94,8 +94,9 @@ struct moved_kind {
 /// of the second, those of passes. Then macro-batches that were sampled, and what was moved for them; rows of
 /// histories, and those that were read by their age in macro-batches, 1, 2 to 3, 4 to 7, …. Last, batches that came as
 /// frames, the bytes and feature rows of these, and the bytes of the gradients that replicas computed of them; rows
-/// that were left out of frames, those of the frames that filled a cache, and bytes of ids for that.
-inline constexpr std::array<moved_kind, 27> moved_kinds{
+/// that were left out of frames, those of the frames that filled a cache, and bytes of ids for that; messages between
+/// batch workers and their bytes, nodes that other workers drew for, and rows that came from them.
+inline constexpr std::array<moved_kind, 31> moved_kinds{
     {{"gather_bytes", "read by gather"}, {"sample_bytes", "read by sampling"}, {"scanned_bytes", "read by scan passes"},
         {"dealt_bytes", "written by scan passes"}, {"sample_scanned_bytes", "read by passes over neighbors"},
         {"transferred_bytes", "moved for macro-batches"}, {"macro_batches", ""}, {"transferred_rows", ""},
@@ -103,7 +104,8 @@ inline constexpr std::array<moved_kind, 27> moved_kinds{
         {"history_age_1", ""}, {"history_age_2", ""}, {"history_age_4", ""}, {"history_age_8", ""},
         {"history_age_16", ""}, {"history_age_32", ""}, {"history_age_64", ""}, {"history_age_128", ""}, {"frames", ""},
         {"frame_bytes", "in frames"}, {"frame_rows", ""}, {"gradient_bytes", ""}, {"cached_rows", ""},
-        {"cache_fills", ""}, {"id_bytes", ""}}};
+        {"cache_fills", ""}, {"id_bytes", ""}, {"construct_messages", ""}, {"construct_bytes", "between batch workers"},
+        {"remote_nodes", ""}, {"remote_rows", ""}}};
 
 /// Returns the mean over the macro-batches of an epoch that had training nodes; 0 if no passes are recorded.
 [[nodiscard]] double mean_passes(const epoch_record& epoch);

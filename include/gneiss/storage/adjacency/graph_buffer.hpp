@@ -41,6 +41,9 @@ struct graph_buffer_options {
     graph_form form = graph_form::blocks;
     csr_options columns{};           ///< columns of a `csr` besides neighbors; blocks have all that is stored
     trace_recorder* trace = nullptr; ///< gets a track of the loading thread; outlives the buffer
+    /// Only the nodes of partitions that begin an edge bucket of the state have lists, with their neighbors in all
+    /// resident partitions: a worker draws for the nodes that it owns. The form is `blocks`.
+    bool owned_lists = false;
 };
 
 /// Holds the graph of the current state and loads that of the next one in the background: all buckets among the
@@ -91,12 +94,12 @@ public:
         detail::check_plan(states, store.rows().partitions);
         std::uint64_t most = 0;
         for (std::size_t s = 0; s < states.size(); ++s) {
-            const std::vector<partition_id>&now = states[s].resident, &before = states[s == 0 ? 0 : s - 1].resident;
+            const buffer_state &now = states[s], &before = states[s == 0 ? 0 : s - 1];
             if (merges(store, options)) // a plan may begin with any state
-                most = std::max({most, bytes_of_merging(store, keeps, options.columns, now, before),
-                    bytes_of_merging(store, keeps, options.columns, now, {})});
+                most = std::max({most, bytes_of_merging(store, keeps, options.columns, now.resident, before.resident),
+                    bytes_of_merging(store, keeps, options.columns, now.resident, {})});
             else
-                most = std::max(most, bytes_of_both(store, keeps, now, before));
+                most = std::max(most, bytes_of_both(store, keeps, blocks_of(now, options), blocks_of(before, options)));
         }
         return need(most);
     }
@@ -120,8 +123,7 @@ public:
     /// state that the budget has no room for.
     void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
         detail::check_plan(states, store_.rows().partitions);
-        for (std::size_t s = first_state; s < states.size(); ++s)
-            charge_.at_least(bytes_beside(states[s].resident, {}));
+        for (std::size_t s = first_state; s < states.size(); ++s) charge_.at_least(bytes_beside(states[s], {}));
         loader_->begin(states, first_state);
     }
 
@@ -139,7 +141,7 @@ public:
         loader_->forget([this] {
             last_.clear();
             lists_[0] = lists_[1] = nullptr;
-            resident_.clear();
+            made_ = {};
         });
     }
 
@@ -155,18 +157,32 @@ private:
         return store.rows().size(d == edge_direction::out ? b.first : b.second);
     }
 
-    /// Returns the bytes of the blocks among the partitions of either list.
-    [[nodiscard]] static std::uint64_t bytes_of_both(const bucket_store& store, neighbor_direction keeps,
-        std::span<const partition_id> these, std::span<const partition_id> those) {
+    /// Partitions whose nodes have lists, and those of their neighbors.
+    struct lists {
+        std::vector<partition_id> listed, resident; // ascending
+    };
+    [[nodiscard]] static lists blocks_of(const buffer_state& s, const graph_buffer_options& options) {
+        if (!options.owned_lists) return {s.resident, s.resident};
+        lists result{{}, s.resident};
+        for (const edge_bucket& b : s.edge_buckets) result.listed.push_back(b.first);
+        std::ranges::sort(result.listed);
+        result.listed.erase(std::ranges::unique(result.listed).begin(), result.listed.end());
+        return result;
+    }
+
+    /// Returns the bytes of the blocks of either.
+    [[nodiscard]] static std::uint64_t bytes_of_both(
+        const bucket_store& store, neighbor_direction keeps, const lists& these, const lists& those) {
         std::uint64_t sum = 0;
-        const auto add = [&](std::span<const partition_id> of, std::span<const partition_id> except) {
-            for (const partition_id i : of)
-                for (const partition_id j : of)
-                    if (store.extent({i, j}).edges != 0 && !(among(except, i) && among(except, j)))
-                        for_each_side(keeps, [&](edge_direction d) {
-                            sum += block_reader::memory_of(store, {{i, j}, d}) +
-                                resident_block::memory_of_ranks(own_size(store, {i, j}, d));
-                        });
+        const auto add = [&](const lists& of, const lists& except) {
+            for (const partition_id own : of.listed)
+                for (const partition_id other : of.resident)
+                    for_each_side(keeps, [&](edge_direction d) {
+                        const edge_bucket b = bucket_of(own, other, d);
+                        if (store.extent(b).edges != 0 && !(among(except.listed, own) && among(except.resident, other)))
+                            sum += block_reader::memory_of(store, {b, d}) +
+                                resident_block::memory_of_ranks(own_size(store, b, d));
+                    });
         };
         add(these, {});
         add(those, these);
@@ -174,7 +190,7 @@ private:
     }
 
     [[nodiscard]] static bool merges(const bucket_store& store, const graph_buffer_options& options) noexcept {
-        return options.form == graph_form::csr && store.rows().partitions > 1;
+        return options.form == graph_form::csr && !options.owned_lists && store.rows().partitions > 1;
     }
 
     [[nodiscard]] static edge_index edges_of(const bucket_store& store, edge_bucket b) noexcept {
@@ -217,10 +233,10 @@ private:
     }
 
     /// Returns the bytes of a state's graph, made while that of another is in memory.
-    [[nodiscard]] std::uint64_t bytes_beside(
-        std::span<const partition_id> now, std::span<const partition_id> before) const {
-        return merges(store_, options_) ? bytes_of_merging(store_, keeps_, options_.columns, now, before)
-                                        : bytes_of_both(store_, keeps_, now, before);
+    [[nodiscard]] std::uint64_t bytes_beside(const buffer_state& now, const buffer_state& before) const {
+        return merges(store_, options_)
+            ? bytes_of_merging(store_, keeps_, options_.columns, now.resident, before.resident)
+            : bytes_of_both(store_, keeps_, blocks_of(now, options_), blocks_of(before, options_));
     }
 
     [[nodiscard]] static bool among(std::span<const partition_id> some, partition_id p) noexcept {
@@ -230,12 +246,12 @@ private:
     // The functions below are called by the loading thread.
 
     [[nodiscard]] bool fits_beside_last(const buffer_state& s) const {
-        return bytes_beside(s.resident, resident_) <= charge_.bytes();
+        return bytes_beside(s, made_) <= charge_.bytes();
     }
 
     /// Returns the lists of a state. After an error no read is in flight: another thread destroys the reader.
     [[nodiscard]] std::unique_ptr<resident_graph> make_merged(const buffer_state& s) {
-        const bool same = s.resident == resident_ && (lists_[0] || lists_[1]);
+        const bool same = s.resident == made_.resident && (lists_[0] || lists_[1]);
         if (!same) {
             if (!fits_beside_last(s)) lists_[0] = lists_[1] = nullptr; // without a user
             try {
@@ -272,7 +288,7 @@ private:
         }
         lists_[0] = std::move(result[0]);
         lists_[1] = std::move(result[1]);
-        resident_ = s.resident;
+        made_ = s;
     }
 
     /// Returns the parts of a partition's lists, by partner; starts reading the blocks of those that are not copied.
@@ -291,7 +307,7 @@ private:
     }
     /// Returns true if the previous state has the lists of a bucket.
     [[nodiscard]] bool copied(edge_direction d, partition_id own, partition_id other) const noexcept {
-        return lists_[side(d)] && among(resident_, own) && among(resident_, other);
+        return lists_[side(d)] && among(made_.resident, own) && among(made_.resident, other);
     }
     [[nodiscard]] static constexpr std::size_t side(edge_direction d) noexcept {
         return d == edge_direction::out ? 0 : 1;
@@ -307,9 +323,11 @@ private:
         if (!fits_beside_last(s)) last_.clear(); // without a user
         blocks now;
         std::vector<block_place> missing;
+        const lists all = blocks_of(s, options_);
         for_each_side(keeps_, [&](edge_direction d) {
-            for (const partition_id i : s.resident)
-                for (const partition_id j : s.resident) {
+            const bool out = d == edge_direction::out;
+            for (const partition_id i : out ? all.listed : all.resident)
+                for (const partition_id j : out ? all.resident : all.listed) {
                     if (store_.extent({i, j}).edges == 0) continue;
                     const block_place at{{i, j}, d};
                     if (const auto known = last_.find(at); known != last_.end())
@@ -338,7 +356,7 @@ private:
                 }
         });
         last_ = std::move(now);
-        resident_ = s.resident;
+        made_ = s;
         return std::make_unique<resident_graph>(
             store_.rows(), s.resident, keeps_, std::move(sides[0]), std::move(sides[1]));
     }
@@ -352,7 +370,7 @@ private:
     block_reader reader_;                          // loading thread only, with the members below
     blocks last_;                                  // blocks of the state made last
     std::shared_ptr<const resident_csr> lists_[2]; // the same, merged: out, in
-    std::vector<partition_id> resident_;           // its partitions
+    buffer_state made_;                            // that state
 
     std::optional<detail::state_prefetcher<resident_graph>> loader_; // last: its thread uses the rest
 };
