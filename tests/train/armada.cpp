@@ -663,6 +663,10 @@ TEST_CASE("another plan, frames of other columns, and parts that Armada does not
     workers now(data, with, 2, 1);
     CHECK(test::code_of([&] { (void)now.trainer().run({{.resident = {0}}}, 0); }) == errc::invalid_argument);
     CHECK(test::code_of([&] { worker_batches(now.options(), now.task, {}, now.on); }) == errc::invalid_argument);
+    worker_options layerwise = now.options();
+    layerwise.sampler = sampler_kind::layerwise;
+    CHECK(test::code_of([&] { worker_batches(layerwise, now.task, std::vector<worker_buffers>(1), now.on); }) ==
+        errc::invalid_argument);
     training_batch none;
     CHECK(test::code_of([&] { frame_features({.dense = 3}).gather(none, {}); }) == errc::invalid_argument);
     with.training.coverage_correction = .5;

@@ -74,6 +74,8 @@ public:
           charge_(std::move(samplers)),
           deliveries_(options_.cache, options_.window) {
         if (buffers_.empty()) throw error(errc::invalid_argument, "there are no batch workers");
+        if (options_.sampler == sampler_kind::layerwise)
+            throw error(errc::invalid_argument, "batch workers draw for each node, not the nodes of a hop together");
     }
 
     void begin_epoch(const epoch_start& start, const std::stop_token& /*stop*/) {
