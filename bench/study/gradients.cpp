@@ -139,6 +139,8 @@ public:
         return gneiss::parse_fanout(text, direction);
     }
 
+    /// Returns the number of weights.
+    [[nodiscard]] std::uint64_t weights() const noexcept { return weights_.size(); }
     /// Returns the gradient of the mean loss of `seeds`, at most 1000 at a time.
     [[nodiscard]] std::vector<float> of(std::span<const float> weights, std::span<const node_id> seeds) {
         std::ranges::copy(weights, weights_.values().begin());
@@ -211,6 +213,10 @@ public:
     }
 
     [[nodiscard]] gradient_error run(const setting& of, std::uint64_t seed, const std::stop_token& stop) {
+        const std::uint64_t most = flags_.epochs *
+            (gneiss::ceil_div(std::uint64_t{data_.training.size()}, flags_.batch) + states(of, seed, 0).size());
+        const auto charge =
+            budget_.charge({"weights and gradients of the steps", most * 3 * sizeof(float) * exact_.weights()});
         std::vector<recorded_step> steps;
         gneiss::dense_parameters<> weights;
         train(of, seed, second_, weights, "adam", [&](gneiss::dense_parameters<>& w) {

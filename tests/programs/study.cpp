@@ -569,6 +569,8 @@ TEST_CASE("gradients: nothing is approximated with all neighbors, and nothing va
     CHECK(settings(few + " --threads 1") == parts);
     CHECK(shop.run("gradients data --epochs 1 --runs 1 --quiet").out.find("pbs, drop") != std::string::npos);
 
+    shop.refuses(3, "gradients data --quiet --layers sage:4096,sage --epochs 1000000 --batch 1",
+        {"steps"}); // more than the machine has
     shop.refuses(2, command + "--macro 9 --partitions 4", {"--macro 9", "4 partitions"});
     shop.refuses(2, command + "--fanout 2", {"fan"});
     REQUIRE(shop.run("generate rmat --nodes 64 --edges 200 --out plain --quiet", "gneiss-data").code == 0);
