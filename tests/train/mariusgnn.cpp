@@ -760,7 +760,7 @@ TEST_CASE("features read row by row train the bits of resident ones; what is rea
                         .inputs = {.features = &features, .stored_features = rows, .graph = graph}},
                     executor, budget);
             };
-            CHECK_THROWS_WITH_AS(of_both(), doctest::Contains("not both"), error);
+            CHECK_THROWS_WITH_AS(of_both(), doctest::Contains("not from several of them"), error);
             const std::uint64_t before = budget.used();
             const gnn_parts parts{.task = classified_nodes{data.labels, training_nodes(data, states)},
                 .encode = *all.encode,

@@ -222,7 +222,9 @@ template <class Layers>
         encoder += layer_memory(layer, at);
         at = {.in = {.dense = layer.outputs()}, .corrected = options.coverage_correction != 0};
     }
-    if (of.links) encoder += sizeof(float) * seeds * at.in.dense; // gradients of the outputs
+    // Gradients of the outputs; `encoder::memory_of` counts them for nodes, too, where samples that are as large as
+    // their bound need them.
+    if (of.links || layerwise) encoder += sizeof(float) * seeds * at.in.dense;
     const std::uint64_t arrays =
         8 * nodes + all_edges * (8U + (options.neighbors.relations ? 4U : 0U) + (options.neighbors.edge_ids ? 8U : 0U));
     const std::uint64_t rows = nodes * of.columns.dense * sizeof(float) * (of.learned != 0 ? 2 : 1);
