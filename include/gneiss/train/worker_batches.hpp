@@ -283,7 +283,7 @@ private:
         detail::superbatch_deliveries::round cached;
     };
     using maker = detail::batch_maker;
-    using owner = detail::owner_answers;
+    using answering_owner = detail::owner_answers;
 
     [[nodiscard]] static const round& of(const state_work& work) { return *static_cast<const round*>(work.view.get()); }
     [[nodiscard]] static const worker& worker_of(const round& all, const batch_key& key) {
@@ -456,8 +456,8 @@ private:
         const worker& of = all.workers[w];
         const auto owns = [&](node_id node) { return of.owners.of(node) == w; };
         std::span<const std::byte> result;
-        owners_.with([this] { return std::make_unique<owner>(options_); },
-            [&](std::unique_ptr<owner>& mine) {
+        owners_.with([this] { return std::make_unique<answering_owner>(options_); },
+            [&](std::unique_ptr<answering_owner>& mine) {
                 result = asks_for_rows(question)
                     ? detail::answer_rows(question, options_.run, *of.features, owns, executor_, mine->rows, arena)
                     : mine->draws.answer(question, options_.run, *of.graph, owns, executor_, arena);
@@ -491,7 +491,7 @@ private:
     std::vector<node_plan> plans_;
     object_pool<std::unique_ptr<maker>> makers_;
     detail::superbatch_deliveries deliveries_;
-    object_pool<std::unique_ptr<owner>> owners_;
+    object_pool<std::unique_ptr<answering_owner>> owners_;
     mutable std::mutex counting_;
     construction_traffic traffic_; // guarded by counting_
 };
