@@ -15,6 +15,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/sample/dense.hpp>
+#include <gneiss/sample/layerwise.hpp>
 #include <gneiss/sample/neighbor.hpp>
 #include <gneiss/train/cpu_backend.hpp>
 #include <gneiss/train/gnn_memory.hpp>
