@@ -6,16 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/csr.hpp>
-#include <gneiss/graph/edge_list.hpp>
-#include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/sample/neighbor.hpp>
+
+#include "sample/rmat_graph.hpp"
 
 // Both stages of Joestar's sampling, in edges per second: RMAT, 2^20 nodes, 16 M edges, incoming; large batches of 16
 // batches of 1000 seeds, 15, 10 and 5 neighbors. Compared with a loop that only loads as many random neighbors of as
@@ -24,19 +23,8 @@ namespace {
 
 using namespace gneiss;
 
-constexpr std::uint64_t nodes = std::uint64_t{1} << 20;
+constexpr std::uint64_t nodes = bench::rmat_nodes;
 constexpr std::size_t batch = 1000, batches = 16;
-
-const csr_graph<>& graph() {
-    static const csr_graph<> result = [] {
-        const rmat<> edges({.nodes = nodes, .edges = 16 * nodes, .seed = 1});
-        std::vector<edge> all(static_cast<std::size_t>(edges.edges()));
-        edges.fill(0, all);
-        edge_list<> stream(nodes, std::move(all));
-        return make_csr_graph(stream, neighbor_direction::in);
-    }();
-    return result;
-}
 
 const neighbor_options& hops() {
     static const neighbor_options result{.fanout = parse_fanout("15,10,5")};
@@ -55,7 +43,7 @@ std::vector<node_id> large_batch(std::uint64_t number) {
 /// The first stage: the sample of a large batch, and its block.
 void made(benchmark::State& state, second_stage form) {
     const tbb_executor executor(static_cast<std::size_t>(state.range(0)));
-    const csr_graph<>& of = graph();
+    const csr_graph<>& of = bench::rmat_graph();
     std::vector<std::vector<node_id>> seeds;
     for (std::uint64_t k = 0; k < 4; ++k) seeds.push_back(large_batch(k));
     neighbor_sampler<> sampler(hops(), 1);
@@ -77,7 +65,7 @@ BENCHMARK_CAPTURE(made, lists, second_stage::lists)->Arg(1)->Arg(2)->UseRealTime
 /// Limit of the first stage: as many loads of random neighbors of random nodes.
 void random_neighbors(benchmark::State& state) {
     const tbb_executor executor(static_cast<std::size_t>(state.range(0)));
-    const csr<>& in = graph().in();
+    const csr<>& in = bench::rmat_graph().in();
     constexpr std::size_t count = std::size_t{1} << 21;
     const random_key key(2, random_domain::user);
     std::vector<node_id> from(count), to(count);
@@ -102,8 +90,9 @@ void sampled(benchmark::State& state, second_stage form) {
     neighbor_sampler<> first(hops(), 1);
     macro_batch_builder builder;
     mini_batch_arena scratch, block, arena;
-    const macro_batch from(builder.build(
-        first.sample({}, graph(), std::span<const node_id>(large), executor, scratch), form, executor, block));
+    const macro_batch from(
+        builder.build(first.sample({}, bench::rmat_graph(), std::span<const node_id>(large), executor, scratch), form,
+            executor, block));
     std::vector<node_id> shuffled = large;
     shuffle(shuffled, random_key(3, random_domain::user));
     second_stage_sampler sampler(hops(), 1);

@@ -10,11 +10,12 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/csr.hpp>
-#include <gneiss/graph/edge_list.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/layerwise.hpp>
+
+#include "sample/rmat_graph.hpp"
 
 // Sampled edges per second on RMAT, 2^20 nodes, 16 M edges, incoming, batches of 1000 seeds, 10 neighbors per hop;
 // compared with a hand-written loop that numbers nodes with a standard hash map, one that only loads the same number of
@@ -23,18 +24,7 @@ namespace {
 
 using namespace gneiss;
 
-constexpr std::uint64_t nodes = std::uint64_t{1} << 20;
-
-const csr_graph<>& graph() {
-    static const csr_graph<> result = [] {
-        const rmat<> edges({.nodes = nodes, .edges = 16 * nodes, .seed = 1});
-        std::vector<edge> all(static_cast<std::size_t>(edges.edges()));
-        edges.fill(0, all);
-        edge_list<> stream(nodes, std::move(all));
-        return make_csr_graph(stream, neighbor_direction::in, {.edge_ids = true});
-    }();
-    return result;
-}
+constexpr std::uint64_t nodes = bench::rmat_nodes;
 
 /// Seeds of 16 batches in turn, drawn in advance.
 struct seed_batches {
@@ -55,7 +45,7 @@ std::vector<hop_fanout> hops(const benchmark::State& state) {
 
 template <class Sampler, class E, class... More>
 void sample(benchmark::State& state, Sampler& sampler, const E& executor, const More&... more) {
-    const csr_graph<>& of = graph();
+    const csr_graph<>& of = bench::rmat_graph();
     const seed_batches seeds;
     mini_batch_arena arena;
     std::uint64_t batch = 0;
@@ -103,7 +93,8 @@ BENCHMARK(layered_by_weight)->Arg(2)->Unit(benchmark::kMicrosecond);
 std::int64_t entries_of(const neighbor_sample<>& sample) {
     std::int64_t entries = 0;
     for (std::size_t hop = 0; hop < sample.hops(); ++hop)
-        for (const node_id v : sample.nodes.first(sample.node_counts[hop])) entries += graph().in().degree(v);
+        for (const node_id v : sample.nodes.first(sample.node_counts[hop]))
+            entries += bench::rmat_graph().in().degree(v);
     return entries;
 }
 void layerwise(benchmark::State& state) {
@@ -112,14 +103,14 @@ void layerwise(benchmark::State& state) {
     mini_batch_arena arena;
     std::vector<std::int64_t> each(seeds.all.size());
     for (std::uint64_t b = 0; b < each.size(); ++b)
-        each[b] = entries_of(
-            sampler.sample({0, {0, 0, b}}, graph(), std::span<const node_id>(seeds[b]), serial_executor{}, arena));
+        each[b] = entries_of(sampler.sample(
+            {0, {0, 0, b}}, bench::rmat_graph(), std::span<const node_id>(seeds[b]), serial_executor{}, arena));
     std::uint64_t batch = 0;
     std::int64_t entries = 0;
     for (auto _ : state) {
         const std::uint64_t b = batch++ % each.size();
-        benchmark::DoNotOptimize(
-            sampler.sample({0, {0, 0, b}}, graph(), std::span<const node_id>(seeds[b]), serial_executor{}, arena));
+        benchmark::DoNotOptimize(sampler.sample(
+            {0, {0, 0, b}}, bench::rmat_graph(), std::span<const node_id>(seeds[b]), serial_executor{}, arena));
         entries += each[b];
     }
     state.SetItemsProcessed(entries);
@@ -131,7 +122,8 @@ void layerwise_by_hand(benchmark::State& state) {
     layerwise_sampler<> sampler({std::vector<hop_fanout>(static_cast<std::size_t>(state.range(0)), {.in = 1000})}, 1);
     const seed_batches seeds;
     mini_batch_arena arena;
-    const auto sample = sampler.sample({}, graph(), std::span<const node_id>(seeds[0]), serial_executor{}, arena);
+    const auto sample =
+        sampler.sample({}, bench::rmat_graph(), std::span<const node_id>(seeds[0]), serial_executor{}, arena);
     const random_key key = random_key(1, random_domain::user);
     std::vector<double> least;
     std::int64_t entries = 0;
@@ -140,7 +132,7 @@ void layerwise_by_hand(benchmark::State& state) {
             least.clear();
             double last = 1;
             for (const node_id v : sample.nodes.first(sample.node_counts[hop]))
-                for (const node_id u : graph().in().neighbors(v)) {
+                for (const node_id u : bench::rmat_graph().in().neighbors(v)) {
                     const double draw = to_unit(key.with(u)[0]);
                     if (draw >= last) continue;
                     least.push_back(draw);
@@ -174,7 +166,8 @@ void views_and_their_transposition(benchmark::State& state) {
     dense_sampler<> sampler({hops(state)}, 1);
     mini_batch_arena arena;
     const seed_batches seeds;
-    const auto result = sampler.sample({}, graph(), std::span<const node_id>(seeds[0]), serial_executor{}, arena);
+    const auto result =
+        sampler.sample({}, bench::rmat_graph(), std::span<const node_id>(seeds[0]), serial_executor{}, arena);
     layer_stack layers;
     std::int64_t edges = 0;
     for (auto _ : state) {
@@ -187,7 +180,7 @@ BENCHMARK(views_and_their_transposition)->Arg(3)->Unit(benchmark::kMicrosecond);
 
 /// The same hops with a sequential generator and rejection of repeated positions.
 void hash_map_by_hand(benchmark::State& state) {
-    const csr<>& in = graph().in();
+    const csr<>& in = bench::rmat_graph().in();
     const seed_batches seeds;
     random_stream random(random_key(1, random_domain::user));
     std::uint64_t batch = 0;
@@ -229,7 +222,7 @@ BENCHMARK(hash_map_by_hand)->DenseRange(1, 3)->Unit(benchmark::kMicrosecond);
 /// the machine allows.
 template <class E>
 void load_by_hand(benchmark::State& state, const E& executor) {
-    const auto all = graph().in().neighbors();
+    const auto all = bench::rmat_graph().in().neighbors();
     std::vector<std::size_t> places(200000);
     random_stream random(random_key(1, random_domain::user));
     for (std::size_t& place : places) place = static_cast<std::size_t>(random.below(all.size()));
