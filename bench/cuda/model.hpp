@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -175,37 +176,52 @@ struct device_time {
     }
 };
 
-/// Returns the stages of a batch of node classification by GraphSAGE (mean, own row and sum joined).
-[[nodiscard]] inline stages stages_of(const node_shape& of, const device& on, const bus& over, way how) {
-    const sample_size sample = sample_of(of);
+/// Kernels of a batch of GraphSAGE (mean, own row and sum joined).
+struct network_time {
+    double seconds = 0, kernels = 12; ///< kernels: of the loss and the update to begin with
+    double listed = 0;                ///< edges in the lists of all layers
+};
+/// Returns the time of a network over a sample. Input rows have values of `value_bytes`.
+[[nodiscard]] inline network_time network_of(
+    const node_shape& of, const sample_size& sample, const device& on, double value_bytes = 4) {
     const device_time take{on};
     const std::size_t layers = of.fanout.size();
-    const double inputs = sample.nodes.back(), row = 4 * of.columns;
-    double all_edges = 0, listed = 0;
-    for (const double edges : sample.edges) all_edges += edges;
-    stages result{.batches = std::ceil(of.training_nodes / of.batch)};
-    double kernel_count = 12;                              // loss and update
+    network_time result;
     for (std::size_t layer = 0; layer < layers; ++layer) { // the first reads all hops
         const std::size_t hops = layers - layer;
         const double targets = sample.nodes[hops - 1], in = layer == 0 ? of.columns : of.hidden,
-                     out = layer + 1 == layers ? of.classes : of.hidden;
+                     out = layer + 1 == layers ? of.classes : of.hidden, row = (layer == 0 ? value_bytes : 4) * in;
         double edges = 0;
         for (std::size_t h = 0; h < hops; ++h) edges += sample.edges[h];
-        listed += edges;
-        result.kernels +=
-            take.rows(edges * (4 * in + 4) + targets * 4 * in, 4 * in) + 2 * take.product(targets, 2 * in, out);
+        result.listed += edges;
+        result.seconds += take.rows(edges * (row + 4) + targets * row, row) + 2 * take.product(targets, 2 * in, out);
         if (layer != 0)
-            result.kernels += take.rows(edges * (4 * in + 8) + sample.nodes[hops] * 4 * in, 4 * in) +
+            result.seconds += take.rows(edges * (4 * in + 8) + sample.nodes[hops] * 4 * in, 4 * in) +
                 take.product(targets, out, 2 * in);
-        kernel_count += layer == 0 ? 8 : 12;
+        result.kernels += layer == 0 ? 8 : 12;
     }
+    return result;
+}
+/// Adds the sampling of a batch on the device to the time of its network.
+inline void sample_on(const device& on, const sample_size& sample, network_time& to) {
+    const double edges = std::accumulate(sample.edges.begin(), sample.edges.end(), 0.0);
+    to.seconds += edges * assumed.sampled_edge_bytes / (on.gb_per_s * 1e9 * assumed.copy * assumed.sampling_share);
+    const double layers = static_cast<double>(sample.edges.size());
+    to.kernels += 10 + 9 * layers + 6 * (layers - 1);
+}
+
+/// Returns the stages of a batch of node classification by GraphSAGE.
+[[nodiscard]] inline stages stages_of(const node_shape& of, const device& on, const bus& over, way how) {
+    const sample_size sample = sample_of(of);
+    const double inputs = sample.nodes.back(), row = 4 * of.columns;
+    network_time network = network_of(of, sample, on);
+    stages result{.batches = std::ceil(of.training_nodes / of.batch)};
     if (how == way::host) {
-        result.sample = all_edges * assumed.host_edge_seconds / assumed.host_workers;
-        result.bus_bytes = 4 * (2 * listed + 2 * inputs); // offsets, neighbors, lists by source of half of them, ids
+        result.sample = std::accumulate(sample.edges.begin(), sample.edges.end(), 0.0) * assumed.host_edge_seconds /
+            assumed.host_workers;
+        result.bus_bytes = 4 * (2 * network.listed + 2 * inputs); // offsets, neighbors, lists by source of half, ids
     } else {
-        result.kernels +=
-            all_edges * assumed.sampled_edge_bytes / (on.gb_per_s * 1e9 * assumed.copy * assumed.sampling_share);
-        kernel_count += 10 + 9 * static_cast<double>(layers) + 6 * static_cast<double>(layers - 1);
+        sample_on(on, sample, network);
         result.bus_bytes = 4 * inputs; // ids come back
     }
     if (how == way::features_on_device) {
@@ -215,7 +231,8 @@ struct device_time {
         result.bus_bytes += inputs * row;
     }
     result.over_bus = result.bus_bytes / (over.gb_per_s * 1e9);
-    result.launches = kernel_count * assumed.launch_seconds;
+    result.kernels = network.seconds;
+    result.launches = network.kernels * assumed.launch_seconds;
     return result;
 }
 

@@ -1,6 +1,6 @@
 // gneiss-gpu-model: prints docs/results/cuda-model.md.
 #include <cstdio>
 
-#include <cuda/model.hpp>
+#include <cuda/macro_batch_model.hpp>
 
-int main() { return std::fputs(gpu_model::page().c_str(), stdout) < 0; }
+int main() { return std::fputs((gpu_model::page() + gpu_model::macro_batch_section()).c_str(), stdout) < 0; }
