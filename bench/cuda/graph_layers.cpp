@@ -164,7 +164,7 @@ void gather(bench& executor, std::uint32_t rows, std::uint32_t table_rows, std::
     const auto there = executor.pinned<float>(table_rows * columns);
     const auto from = [&](const float* memory) {
         return executor.milliseconds([&](cudaStream_t stream) {
-            cuda::gather_rows<float>(stream, {count.data(), rows, nullptr}, ids.data(), {memory, columns, columns},
+            cuda::gather_rows<float>(stream, {count.data(), rows, nullptr, ids.data()}, {memory, columns, columns},
                 {out.data(), columns, columns});
         });
     };

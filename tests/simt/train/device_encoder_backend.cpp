@@ -89,6 +89,17 @@ set_up small() {
     return with;
 }
 
+/// Returns all features of a graph, which outlives them, for the device's memory.
+device_features features_of(const graph_data& data) {
+    return {.nodes = data.rows.nodes,
+        .columns = graph_data::columns,
+        .read = [&data](std::uint64_t first, matrix_view<float> to) {
+            for (std::size_t i = 0; i < to.rows(); ++i)
+                std::copy_n(data.features.begin() + static_cast<std::ptrdiff_t>((first + i) * graph_data::columns),
+                    graph_data::columns, to[i].begin());
+        }};
+}
+
 } // namespace
 
 TEST_CASE("simt.train.device_encoder_backend: node classification on the device trains as on the CPU") {
@@ -303,12 +314,7 @@ TEST_CASE("simt.train.device_encoder_backend: features on the device, in a tier 
         const outcome want = train(data, with, 0, on_device(budget, rows));
         std::uint64_t inputs = 0;
         for (const auto& epoch : want.epochs) inputs += epoch.input_nodes;
-        device_features features{.nodes = data.rows.nodes, .columns = graph_data::columns};
-        features.read = [&](std::uint64_t first, matrix_view<float> to) {
-            for (std::size_t i = 0; i < to.rows(); ++i)
-                std::copy_n(data.features.begin() + static_cast<std::ptrdiff_t>((first + i) * graph_data::columns),
-                    graph_data::columns, to[i].begin());
-        };
+        device_features features = features_of(data);
         std::vector<node_id> some;
         for (node_id v = 0; v < data.rows.nodes; v += 3) some.push_back(v);
         std::uint64_t over_bus[3] = {};
@@ -327,6 +333,41 @@ TEST_CASE("simt.train.device_encoder_backend: features on the device, in a tier 
         CHECK(over_bus[1] < over_bus[2]);
         CHECK(over_bus[2] == inputs);
     }
+}
+
+TEST_CASE(
+    "simt.train.device_encoder_backend: first layers read features on the device by id, with the launches and bits "
+    "of rows that the host brings") {
+    const graph_data data = graph_data::planted(150, 3);
+    const device_features features = features_of(data);
+    set_up with = small();
+    with.rows = false;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 3;
+    for (const char* layers : {"sage:6,sage:4", "sage:6:sum:add:residual,gcn:4", "sage:3:max:dropout=.3,sage:4",
+             "gcn:6:symmetric,gcn:4", "gcn:2:norm,gat:4x2:mean", "gat:3x2,gat:4x2:mean", "linear:5,sage:6,gcn:4"})
+        for (const bool dense : {false, true}) {
+            CAPTURE(layers);
+            CAPTURE(dense);
+            with.layers = layers;
+            with.training.sampler = dense ? sampler_kind::dense : sampler_kind::neighbor;
+            with.features_on_device = false;
+            memory_budget budget;
+            const auto run = [&](const device_features* from) {
+                const cuda::device_calls before = cuda::calls_so_far();
+                outcome result = train(data, with, 0, on_device(budget, false, dense, from));
+                return std::pair(std::move(result), cuda::calls_so_far() - before);
+            };
+            const auto [want, of_host] = run(nullptr);
+            with.features_on_device = true;
+            const auto [got, of_device] = run(&features);
+            CHECK(got == want);
+            CHECK(of_device.launches == of_host.launches);
+            CHECK(of_device.copied_bytes < of_host.copied_bytes);
+            device_features over_bus = features;
+            over_bus.resident = std::vector<node_id>{};
+            CHECK(run(&over_bus).second.launches > of_host.launches); // gathers
+        }
 }
 
 TEST_CASE("simt.train.device_encoder_backend: a lack of device memory is reported with its parts, a NaN loss with its "

@@ -115,7 +115,7 @@ public:
         on_device& here = batches_.at(b.slot);
         stream& in = lanes_.begin(b.slot);
         device_network::batch& network = here.network;
-        if (rows_ || features_) gather(in, network);
+        if (rows_ || features_) find_rows(in, network);
         const device_network::outputs out = network_.forward(in, network);
         task_.differentiate(in, network, here.task, out, here.made_on_device);
         rows_view<float> to_rows{};
@@ -210,8 +210,14 @@ private:
     [[nodiscard]] rows_view<float> learned(rows_view<float> of) const noexcept {
         return {of.data, rows_->dim(), of.stride};
     }
-    /// Reads a batch's rows from the tables on the device.
-    void gather(stream& in, device_network::batch& b) {
+    /// Sets a batch's input rows to those of the tables on the device. The first layer reads them by id if they are of
+    /// features alone, and all on the device; others are gathered, as are learned columns and features beside them.
+    void find_rows(stream& in, device_network::batch& b) {
+        if (features_ && !rows_ && features_->read_by_ids()) {
+            b.input.dense = features_->rows();
+            b.input.ids = b.names;
+            return;
+        }
         if (!brings_rows())
             b.input.dense = b.dense = rows_of(values_.at_least(b.input_count() * network_.stride(), in));
         if (rows_) rows_->gather(in, b.inputs(), b.input_count(), b.names, learned(b.dense));

@@ -73,13 +73,19 @@ public:
     /// Returns the number of values of a row.
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
 
+    /// True if kernels of layers read rows at the nodes' ids. Rows that pass the bus are gathered instead, since layers
+    /// read a row once for each of its edges.
+    [[nodiscard]] bool read_by_ids() const noexcept { return all_near_; }
+    /// Returns the rows of all nodes. Precondition: `read_by_ids`.
+    [[nodiscard]] rows_view<const float> rows() const noexcept { return {near_.data(), columns_, near_stride_}; }
+
     /// out[i] = the row of node ids[i], for i below *count, at most `capacity`.
     void gather(stream& in, const std::uint32_t* count, std::uint32_t capacity, const node_id* ids,
         rows_view<float> out) const {
         const rows_view<const float> near(near_.data(), columns_, near_stride_),
             far(far_.data(), columns_, far_stride_);
         if (!slots_.empty()) return gather_rows(in, count, capacity, ids, slots_.data(), near, far, out);
-        gather_rows<float>(in, {count, capacity, nullptr}, ids, all_near_ ? near : far, out);
+        gather_rows<float>(in, {count, capacity, nullptr, ids}, all_near_ ? near : far, out);
     }
     /// Counts the rows that pass the bus when these nodes' rows are gathered: see `calls_so_far`.
     void note(std::span<const node_id> ids) const noexcept {

@@ -72,7 +72,7 @@ public:
     /// True if batches whose input gets a gradient, or not, need lists by source in the layer of their first hop, where
     /// most edges are.
     [[nodiscard]] static bool needs_lists_of_inputs(const network_setup& of, bool gradient) {
-        encoder_capacity least{.rows = 1, .hops = {}, .by_ids = false};
+        encoder_capacity least{.rows = 1, .hops = {}};
         for (const layer_options& layer : of.layers)
             if (layer.takes_hop()) least.hops.push_back({1, 1, 1});
         device_arena counting;
@@ -209,7 +209,7 @@ private:
 
     /// Ensures an encoder for batches of that size.
     void fit(const batch& b, stream& in) {
-        encoder_capacity wanted{.rows = b.views.front().source_capacity, .hops = {}, .by_ids = false};
+        encoder_capacity wanted{.rows = b.views.front().source_capacity, .hops = {}};
         for (const layer_view& v : b.views)
             wanted.hops.push_back({v.target_capacity, v.source_capacity, v.edge_capacity});
         bool fits = encode_.has_value() && wanted.rows <= most_.rows;

@@ -58,7 +58,7 @@ public:
     /// out[i] = the values of node ids[i], for i below *count, at most `capacity`.
     void gather(
         stream& in, const std::uint32_t* count, std::uint32_t capacity, const node_id* ids, rows_view<float> out) {
-        gather_rows<float>(in, {count, capacity, nullptr}, ids, values(), out);
+        gather_rows<float>(in, {count, capacity, nullptr, ids}, values(), out);
     }
     /// Updates the rows of distinct nodes by their gradients.
     void step(stream& in, const any_row_optimizer& optimizer, const step_state* at, const std::uint32_t* count,

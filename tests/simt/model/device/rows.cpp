@@ -182,7 +182,7 @@ TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows fr
             oracle::dropout(cpu_mask, want.view, want.view, serial);
             oracle::dropout(cpu_mask, sums.view, sums.view, serial);
             rows<T> out(most, of.columns, of.how), added(most, of.columns, of.how);
-            cuda::gather_rows<T>(nullptr, {&count, most, &first}, ids.data(), table.view(), out.view(), mask);
+            cuda::gather_rows<T>(nullptr, {&count, most, &first, ids.data()}, table.view(), out.view(), mask);
             check_rows<T>("rows by ids", out, of.rows, want.view, zero.view, 0);
             cuda::add_rows<T>(nullptr, {&count, most, &first}, x.view(), table.view(), added.view(), mask);
             check_rows<T>("sums", added, of.rows, sums.view, one.view, 1e-6);

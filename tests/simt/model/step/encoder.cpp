@@ -14,7 +14,7 @@ namespace {
 struct options {
     std::size_t dense = 6, sparse = 0;
     bool last = true;    ///< targets come after the other rows
-    bool by_ids = false; ///< rows come from a table
+    bool by_ids = false; ///< rows come from a table, and have the bits of rows in order
     bool training = true, inputs = true;
     double relative = 0; ///< tolerance of norms; 0: 2 · 10⁻⁵, or 0.05 for bfloat16
 };
@@ -65,7 +65,7 @@ void check_encoder(const std::string& text, const options& with) {
     const cuda::dense_weights on_device{
         memory.put(std::vector<float>(weights.values().begin(), weights.values().end())),
         memory.put(std::vector<float>(weights.size()))};
-    cuda::encoder_capacity most{.rows = static_cast<std::uint32_t>(count + 3), .by_ids = with.by_ids};
+    cuda::encoder_capacity most{.rows = static_cast<std::uint32_t>(count + 3)};
     std::vector<cuda::layer_view> device_views;
     std::vector<device_layer> lists;
     for (std::size_t i = 0; i < views.size(); ++i) {
@@ -143,6 +143,21 @@ void check_encoder(const std::string& text, const options& with) {
         CHECK(memory.get(out, want.rows()).memory == out_rows);
         CHECK(memory.get(on_device.gradients, weights.size()) == got);
     }
+    if (!with.by_ids) return;
+    std::vector<T> in_order(count * stride);
+    for (std::size_t i = 0; i < count; ++i)
+        std::copy_n(table.begin() + static_cast<std::ptrdiff_t>(ids[i] * stride), stride,
+            in_order.begin() + static_cast<std::ptrdiff_t>(i * stride));
+    rows.dense.data = memory.put(in_order);
+    rows.ids = nullptr;
+    const std::vector<double> grad_by_ids = with.inputs ? memory.get(to_input, count).memory : std::vector<double>();
+    memory.set(grad_out.data, std::span<const T>(gradients));
+    cuda::fill_bytes_async(std::span(on_device.gradients, weights.size()), 0, memory.stream());
+    const auto again = device.forward(memory.stream(), on_device, device_views, rows, device_pass);
+    device.backward(memory.stream(), on_device, grad_out, to_input);
+    CHECK(memory.get(again, want.rows()).memory == out_rows);
+    CHECK(memory.get(on_device.gradients, weights.size()) == got);
+    if (with.inputs) CHECK(memory.get(to_input, count).memory == grad_by_ids);
 }
 
 } // namespace
@@ -156,6 +171,7 @@ TEST_CASE_TEMPLATE(
         }
     check_encoder<T>("sage:3:sum", {.dense = 40}); // rows become shorter: multiplied first
     check_encoder<T>("sage:3:mean", {.dense = 40, .by_ids = true});
+    check_encoder<T>("sage:9:max:residual", {.dense = 9, .last = false, .by_ids = true, .inputs = false});
     check_encoder<T>("sage:9,sage:3:no-bias", {.inputs = false});
 }
 
@@ -164,7 +180,7 @@ TEST_CASE_TEMPLATE(
     for (const std::string normalize : {"symmetric", "row"})
         for (const bool last : {false, true}) {
             check_encoder<T>("gcn:8:" + normalize, {.last = last, .by_ids = last});
-            check_encoder<T>("gcn:2:no-bias:" + normalize, {.dense = 30, .last = last});
+            check_encoder<T>("gcn:2:no-bias:" + normalize, {.dense = 30, .last = last, .by_ids = !last});
         }
     check_encoder<T>("gcn:12,gcn:5,gcn:3:symmetric", {});
 }

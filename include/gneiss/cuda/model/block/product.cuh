@@ -8,6 +8,7 @@
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/model/device/dropout.cuh>
+#include <gneiss/cuda/model/device/partial_sums.cuh>
 #include <gneiss/cuda/model/device/row_maps.cuh>
 #include <gneiss/cuda/model/warp/mma_tile.cuh>
 #include <gneiss/model/activation.hpp>
@@ -45,13 +46,34 @@ struct product_blocks {
     static constexpr unsigned stride = depth + 16 / sizeof(S);
 };
 
+/// Positions of an operand's rows in memory: adjacent ones.
+struct rows_in_order {
+    std::uint32_t first = 0;
+
+    [[nodiscard]] __device__ std::uint32_t operator[](std::uint32_t row) const { return first + row; }
+};
+/// Positions of an operand's rows in a table.
+struct rows_by_id {
+    const std::uint32_t* ids;
+
+    [[nodiscard]] __device__ std::uint32_t operator[](std::uint32_t row) const { return __ldg(ids + row); }
+};
+/// Returns the positions of a range's rows; `ById`: the range has ids.
+template <bool ById>
+[[nodiscard]] __device__ auto places_of(const row_range& rows) {
+    if constexpr (ById)
+        return rows_by_id{rows.ids + first_row(rows.first)};
+    else
+        return rows_in_order{first_row(rows.first)};
+}
+
 /// An operand of a product, read by a block in tiles [Rows, depth]. Its rows in memory are those of the tile, or, if
 /// `Across`, run along the depth.
-template <storage T, bool Across>
+template <storage T, bool Across, class Places = rows_in_order>
 struct operand {
     rows_view<const T> in;
     std::uint32_t rows, depth; ///< zeros beyond these
-    std::uint32_t shift;       ///< first row in memory
+    Places places;             ///< of rows in memory
     bool aligned;
 
     /// Reads four adjacent values in memory, starting at row `row` and depth `at` of the operand.
@@ -61,7 +83,7 @@ struct operand {
         GNEISS_UNROLL
         for (float& value : x) value = 0;
         if (line >= lines) return;
-        const T* const from = in[line + shift] + first;
+        const T* const from = in[places[line]] + first;
         if (aligned && first + 4 <= columns) {
             if constexpr (std::is_same_v<T, float>) {
                 const float4 four = __ldg(reinterpret_cast<const float4*>(from));
@@ -85,8 +107,8 @@ class tile_in_flight {
     static constexpr unsigned fours = Rows * product_blocks::depth / 4 / product_blocks::threads;
 
 public:
-    template <storage T>
-    __device__ void load(const operand<T, Across>& from, std::uint32_t row, std::uint32_t depth) {
+    template <storage T, class Places>
+    __device__ void load(const operand<T, Across, Places>& from, std::uint32_t row, std::uint32_t depth) {
         GNEISS_UNROLL
         for (unsigned i = 0; i < fours; ++i) from.read_four(row + row_of(i), depth + depth_of(i), value_[i]);
     }
@@ -120,8 +142,8 @@ class product_tile {
 
 public:
     /// Sums over depths [begin, end): rows of the first operand from `row` on, of the second from `column` on.
-    template <storage A, bool AAcross, storage B, bool BAcross>
-    __device__ product_tile(const operand<A, AAcross>& a, const operand<B, BAcross>& b, std::uint32_t row,
+    template <storage A, bool AAcross, class APlaces, storage B, bool BAcross>
+    __device__ product_tile(const operand<A, AAcross, APlaces>& a, const operand<B, BAcross>& b, std::uint32_t row,
         std::uint32_t column, std::uint32_t begin, std::uint32_t end) {
         constexpr unsigned stride = product_blocks::stride<S>;
         alignas(16) __shared__ S a_tile[product_blocks::rows * stride];

@@ -36,7 +36,7 @@ public:
     /// Fills a tile, row r from row which(r) of memory; zeros for no_row and beyond the columns.
     template <class Which>
     __device__ void load(T* tile, rows_view<const T> in, bool aligned, Which&& which) const {
-        const operand<T, false> from{in, no_row, in.columns, 0, aligned};
+        const operand<T, false> from{in, no_row, in.columns, {}, aligned};
         GNEISS_NO_UNROLL
         for (unsigned at = threadIdx.x; at < size * Width / 4; at += threads) {
             const unsigned r = at / (Width / 4), c = at % (Width / 4) * 4;

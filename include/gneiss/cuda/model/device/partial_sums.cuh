@@ -12,12 +12,13 @@
 // Sums over all rows of a matrix, in two passes: over slices of rows in parallel, then over the slices in order.
 namespace gneiss::cuda {
 
-/// Rows of a product: `count` of them, at most `capacity`, from row *first of a matrix on. In device memory except the
-/// capacity.
+/// Rows of a matrix: `count` of them, at most `capacity`, from row *first on; or those of a table at the ids stored
+/// from there on. In device memory except the capacity.
 struct row_range {
     const std::uint32_t* count = nullptr; ///< number of rows, in device memory
     std::uint32_t capacity = 0;           ///< maximum number of rows
     const std::uint32_t* first = nullptr; ///< null: 0
+    const std::uint32_t* ids = nullptr;   ///< positions of rows in the table; null: in order
 };
 
 /// Partition of rows for sums: depends only on the capacity, so sums always have the same parts.

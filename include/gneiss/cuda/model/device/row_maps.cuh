@@ -169,12 +169,12 @@ void dropout(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capa
     detail::map<T>(stream, count, capacity, x, {}, out, detail::drop{mask});
 }
 
-/// out[i] = dropped(table[ids[*rows.first + i]]): rows of a table, with names as for the rows of `out`. Without ids:
-/// the rows from *rows.first on.
+/// out[i] = dropped(table[rows.ids[*rows.first + i]]): rows of a table, with names as for the rows of `out`. Without
+/// ids: the rows from *rows.first on.
 template <storage T>
-void gather_rows(cudaStream_t stream, const row_range& rows, const std::uint32_t* ids, rows_view<const T> table,
-    rows_view<T> out, const dropout_mask& mask = {}) {
-    detail::map<T>(stream, rows.count, rows.capacity, table, {}, out, detail::drop{mask}, {rows.first, ids});
+void gather_rows(cudaStream_t stream, const row_range& rows, rows_view<const T> table, rows_view<T> out,
+    const dropout_mask& mask = {}) {
+    detail::map<T>(stream, rows.count, rows.capacity, table, {}, out, detail::drop{mask}, {rows.first, rows.ids});
 }
 
 /// out[i] = near[slots[ids[i]]], or far[ids[i]] where the slot is `far_row`: rows of a table in two tiers, of which the
@@ -187,13 +187,14 @@ inline void gather_rows(cudaStream_t stream, const std::uint32_t* count, std::ui
         detail::warp_grid(capacity), 256, 0, count, ids, slots, near, far, out);
 }
 
-/// out[i] = dropped(x[i] + y[*rows.first + i]): a residual. out may be x.
+/// out[i] = dropped(x[i] + y[*rows.first + i]), or with the row of y at the id there: a residual. out may be x.
 template <storage T>
 void add_rows(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const T> y, rows_view<T> out,
     const dropout_mask& mask = {}) {
-    detail::map<T>(stream, rows.count, rows.capacity, x, y, out, detail::add_and_drop{mask}, {}, {rows.first, nullptr});
+    detail::map<T>(
+        stream, rows.count, rows.capacity, x, y, out, detail::add_and_drop{mask}, {}, {rows.first, rows.ids});
 }
-/// Gradient with respect to y: out[*rows.first + i] += g[i].
+/// Gradient with respect to y: out[*rows.first + i] += g[i]. Precondition: no ids.
 template <storage T>
 void add_rows_backward(cudaStream_t stream, const row_range& rows, rows_view<const T> g, rows_view<T> out) {
     const detail::row_places there{rows.first, nullptr};

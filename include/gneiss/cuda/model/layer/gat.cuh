@@ -42,7 +42,6 @@ public:
         with.scratch.need(with.capacity.targets, columns_);
     }
 
-    [[nodiscard]] bool multiplies_sources() const noexcept override { return true; }
     [[nodiscard]] bool needs_lists_by_source() const noexcept override { return true; }
 
     void forward(const layer_input<T>& in, activation then, const dropout_mask& dropout, rows_view<T> out) override {

@@ -20,7 +20,6 @@ public:
               options.normalize == gcn_normalization::row ? edge_weight::mean : edge_weight::symmetric, true),
           bias_(with, options.bias, width) {}
 
-    [[nodiscard]] bool multiplies_sources() const noexcept override { return linear_.project_first(); }
     [[nodiscard]] bool needs_lists_by_source() const noexcept override { return linear_.needs_lists_by_source(); }
     void forward(const layer_input<T>& in, activation then, const dropout_mask& dropout, rows_view<T> out) override {
         linear_.forward(in, out, {.bias = bias_.value(in.weights), .then = then, .dropout = dropout});

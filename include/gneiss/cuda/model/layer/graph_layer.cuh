@@ -63,14 +63,13 @@ template <storage T>
 struct input_rows {
     rows_view<const T> dense{};               ///< [sources, dense], or a larger table
     const std::uint32_t* ids = nullptr;       ///< positions of the sources' rows in `dense`; null: in order
-    rows_view<const T> own{};                 ///< the targets' rows
-    const std::uint32_t* own_first = nullptr; ///< index of target 0's row; null: 0
+    const std::uint32_t* own_first = nullptr; ///< index of target 0 among the sources; null: 0
     sparse_rows sparse{};                     ///< [sources, sparse]
 
     /// Returns rows in order, with target 0 at row *own_first.
     [[nodiscard]] static input_rows of(rows_view<const T> rows, const std::uint32_t* own_first = nullptr) noexcept {
         input_rows result;
-        result.dense = result.own = rows;
+        result.dense = rows;
         result.own_first = own_first;
         return result;
     }
@@ -97,14 +96,18 @@ struct layer_input {
     }
     /// Returns the targets' rows of the input.
     [[nodiscard]] row_range own_rows() const noexcept {
-        return {&view.counts->targets, view.target_capacity, rows.own_first};
+        return {&view.counts->targets, view.target_capacity, rows.own_first, rows.ids};
+    }
+    /// Returns the rows of the input.
+    [[nodiscard]] row_range all_rows() const noexcept {
+        return {&view.counts->sources, view.source_capacity, nullptr, rows.ids};
     }
 
-    /// out = rows of the sources, or of the targets, times w, then the epilogue. Precondition for sources: no ids.
+    /// out = rows of the sources, or of the targets, times w, then the epilogue.
     void multiply(bool own, const weight_array& w, rows_view<T> out, const epilogue& then) const {
         const std::size_t dense = rows.dense.columns;
         if (dense != 0)
-            linear<T>(stream, own ? own_rows() : sources(), own ? rows.own : rows.dense, w.value(weights), out,
+            linear<T>(stream, own ? own_rows() : all_rows(), rows.dense, w.value(weights), out,
                 rows.has_sparse() ? epilogue{.accumulate = then.accumulate} : then);
         if (!rows.has_sparse()) return;
         epilogue last = then;
@@ -116,7 +119,7 @@ struct layer_input {
         const std::size_t dense = rows.dense.columns;
         if (dense != 0)
             linear_weight_gradient<T>(
-                stream, own ? own_rows() : sources(), own ? rows.own : rows.dense, g, w.gradient(weights), scratch);
+                stream, own ? own_rows() : all_rows(), rows.dense, g, w.gradient(weights), scratch);
         if (rows.has_sparse())
             sparse_weight_gradient<T>(stream, rows.sparse, sparse(own), g, w.gradient(weights, dense));
     }
@@ -143,8 +146,6 @@ public:
     graph_layer& operator=(const graph_layer&) = delete;
     virtual ~graph_layer() = default;
 
-    /// True if the layer multiplies all sources' rows, which must then be in order, without ids.
-    [[nodiscard]] virtual bool multiplies_sources() const noexcept = 0;
     /// True if a pass without a gradient of the input reads lists by source. With one, every layer that reads neighbors
     /// does.
     [[nodiscard]] virtual bool needs_lists_by_source() const noexcept = 0;

@@ -16,7 +16,6 @@ public:
         : weight_(with, true, "weight", width),
           bias_(with, bias, width) {}
 
-    [[nodiscard]] bool multiplies_sources() const noexcept override { return false; }
     [[nodiscard]] bool needs_lists_by_source() const noexcept override { return false; }
     void forward(const layer_input<T>& in, activation then, const dropout_mask& dropout, rows_view<T> out) override {
         weight_.multiply(in, out, {.bias = bias_.value(in.weights), .then = then, .dropout = dropout});

@@ -33,7 +33,6 @@ public:
         winners_ = with.rows<std::uint32_t>(with.capacity.targets, with.in.dense);
     }
 
-    [[nodiscard]] bool multiplies_sources() const noexcept override { return linear_ && linear_->project_first(); }
     [[nodiscard]] bool needs_lists_by_source() const noexcept override {
         return linear_ && linear_->needs_lists_by_source();
     }

@@ -154,7 +154,7 @@ private:
         weight_array gain{}, shift{};
         std::optional<layer_weight<T>> residual{};
         layer_input<T> input{};
-        rows_view<T> dropped{}, own{}; ///< first stage: the input rows, or those of targets, if they are copied
+        rows_view<T> dropped{};                   ///< first stage: its input rows after dropout
         rows_view<T> plain{}, activated{}, out{}; ///< before the norm, before the residual, final
         rows_view<T> gradient{};                  ///< gradient of the activation's input, if that of the output is kept
         rows_view<float> moments{};
@@ -189,19 +189,8 @@ private:
             s.gradient = target_rows();
             if (with.in.sparse != 0 || with.in.dense != width) s.residual.emplace(with, true, "residual", width);
         }
-        if (&s != &stages_.front() || with.in.dense == 0) return;
-        if (o.dropout > 0 || (most_.by_ids && copies_all(s)))
+        if (&s == &stages_.front() && with.in.dense != 0 && o.dropout > 0)
             s.dropped = with.rows<T>(with.capacity.sources, with.in.dense);
-        else if (most_.by_ids && reads_own(s))
-            s.own = with.rows<T>(with.capacity.targets, with.in.dense);
-    }
-    /// Returns true if the first layer copies the table rows of all sources, not only those of targets.
-    [[nodiscard]] static bool copies_all(const stage& s) noexcept {
-        return s.layer->multiplies_sources() || !s.options.takes_hop();
-    }
-
-    [[nodiscard]] static bool reads_own(const stage& s) noexcept {
-        return s.options.kind == layer_kind::sage || s.options.residual;
     }
 
     void check(std::span<const layer_view> views, const encoder_input<T>& input) const {
@@ -211,7 +200,6 @@ private:
         need(views.size() == hops(), "the number of hops differs from the encoder's");
         need(input.dense.columns == in_.dense && input.sparse.columns == in_.sparse,
             "rows of a batch do not have the width of the encoder's input");
-        need(input.ids == nullptr || most_.by_ids, "the encoder was made without rows by ids");
         need(input.count != nullptr || !views.empty(), "rows without hops need a count");
         for (std::size_t i = 0; i < views.size(); ++i)
             need(views[i].target_capacity <= most_.hops[i].targets &&
@@ -241,24 +229,14 @@ private:
     void enter(cudaStream_t stream, const encoder_input<T>& input, const std::uint32_t* count) {
         stage& s = stages_.front();
         input_rows<T>& rows = s.input.rows;
-        rows = {.dense = input.dense,
-            .ids = input.ids,
-            .own = input.dense,
-            .own_first = own_first(s),
-            .sparse = input.sparse};
+        rows = {.dense = input.dense, .ids = input.ids, .own_first = own_first(s), .sparse = input.sparse};
         if (rows.has_sparse()) rows.sparse.dropout = mask(0, &state_[0].words, s.options.dropout);
-        if (in_.dense == 0) return;
         const dropout_mask dropout = mask(0, &state_[0].rows, s.options.dropout);
-        if (dropout.drops() || (input.ids != nullptr && s.dropped.data != nullptr)) {
-            gather_rows<T>(
-                stream, {count, s.input.view.source_capacity, nullptr}, input.ids, input.dense, s.dropped, dropout);
-            rows.dense = rows.own = s.dropped;
-            rows.ids = nullptr;
-        } else if (input.ids != nullptr && s.own.data != nullptr) {
-            gather_rows<T>(stream, s.input.own_sources(), input.ids, input.dense, s.own);
-            rows.own = s.own;
-            rows.own_first = nullptr;
-        }
+        if (in_.dense == 0 || !dropout.drops()) return;
+        gather_rows<T>(
+            stream, {count, s.input.view.source_capacity, nullptr, input.ids}, input.dense, s.dropped, dropout);
+        rows.dense = s.dropped;
+        rows.ids = nullptr;
     }
 
     void run(std::size_t i) {
@@ -282,7 +260,7 @@ private:
             s.residual->multiply(in, s.out);
             add_rows<T>(in.stream, in.targets(), s.activated, s.out, s.out, dropout);
         } else if (residual) {
-            add_rows<T>(in.stream, in.own_rows(), s.activated, in.rows.own, s.out, dropout);
+            add_rows<T>(in.stream, in.own_rows(), s.activated, in.rows.dense, s.out, dropout);
         }
     }
 

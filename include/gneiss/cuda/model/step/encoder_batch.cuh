@@ -16,11 +16,10 @@
 // The input of a device encoder per batch, and the values computed from it before the first layer runs.
 namespace gneiss::cuda {
 
-/// Maximum sizes of an encoder's batch, and input options.
+/// Maximum sizes of an encoder's batch.
 struct encoder_capacity {
     std::uint32_t rows = 0;             ///< rows of the input
     std::vector<layer_capacity> hops{}; ///< one per layer that reads neighbors
-    bool by_ids = false;                ///< dense input rows are in a table, at ids
 };
 
 /// The input rows of an encoder, in device memory.
