@@ -525,6 +525,81 @@ TEST_CASE(
     CHECK(remote(3, 5).weights == expected.weights);
 }
 
+TEST_CASE(
+    "workers in processes of their own ask each other for the frames of one; a changed answer is refused by name") {
+    const graph_data data = graph_data::planted(400, 8);
+    for (const bool sparse : {false, true}) {
+        const set_up with = with_features(sparse);
+        workers now(data, with, 3, 2, 1, {}, construction::remote);
+        const epoch_plan rounds = now.rounds(0);
+        const epoch_start start{rounds, 0};
+        std::vector<std::unique_ptr<worker_batches>> apart;
+        std::vector<state_work> held(3);
+        bool change = false;
+        worker_options options = now.options();
+        options.ask = [&](const batch_key&, std::span<const owner_message> questions) {
+            std::vector<owner_message> answers;
+            for (const owner_message& question : questions) {
+                auto arena = std::make_shared<mini_batch_arena>();
+                const auto bytes =
+                    apart[question.owner]->answer(held[question.owner], question.owner, question.bytes, *arena);
+                if (change) arena->reserve(bytes.size())[bytes.size() / 2] ^= std::byte{1};
+                answers.push_back({question.owner, bytes, std::move(arena)});
+            }
+            return answers;
+        };
+        for (std::size_t w = 0; w < 3; ++w) {
+            std::vector<worker_buffers> all = now.buffers(), own(3);
+            own[w] = std::move(all[w]);
+            apart.push_back(std::make_unique<worker_batches>(options, now.task, std::move(own), now.on));
+            apart.back()->begin_epoch(start, {});
+        }
+        now.source.begin_epoch(start, {});
+        for (std::uint32_t t = 0; t < rounds.size(); ++t) {
+            const state_work work = now.source.acquire(start, t);
+            for (std::size_t w = 0; w < 3; ++w) {
+                held[w] = {}; // two states have no room
+                held[w] = apart[w]->acquire(start, t);
+            }
+            for (std::uint64_t k = 0; k < work.batches; ++k) {
+                const std::uint32_t w = worker_batches::place(work, k).worker;
+                const batch_key key{0, {t, 0, k}};
+                mini_batch_arena mine, expected;
+                const frame::expectation of{.run = run_id, .key = key};
+                const frame got = frame::attach(apart[w]->make(held[w], key, mine, {}).bytes, of);
+                const frame one = frame::attach(now.source.make(work, key, expected, {}).bytes, of);
+                const auto sample = [](const frame& from) {
+                    mini_batch_arena copy;
+                    std::ranges::copy(from.sample().bytes(), copy.reserve(from.sample().bytes().size()).begin());
+                    return test::contents(copy);
+                };
+                CHECK((sample(got) == sample(one)));
+                CHECK(got.rows() == one.rows());
+                if (sparse)
+                    CHECK(std::ranges::equal(got.sparse()->columns, one.sparse()->columns));
+                else
+                    for (std::size_t i = 0; i < got.rows(); ++i)
+                        CHECK(std::ranges::equal(got.dense()[i], one.dense()[i]));
+                if (t != 0 || k != 0) continue;
+                change = true;
+                try {
+                    (void)apart[w]->make(held[w], key, mine, {});
+                    FAIL("a changed answer is believed");
+                } catch (const error& e) {
+                    CHECK(e.code() == errc::corrupt);
+                    CHECK(std::string(e.what()).starts_with("the answer of batch worker "));
+                }
+                change = false;
+            }
+        }
+        construction_traffic sent;
+        for (const auto& of : apart) sent += of->traffic();
+        CHECK(sent.remote_rows > 0);
+        CHECK(sent == now.source.traffic());
+        held.clear();
+    }
+}
+
 namespace {
 
 /// Gives the frames of workers, changed.

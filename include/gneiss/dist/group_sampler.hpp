@@ -156,7 +156,8 @@ private:
                 std::to_string(answers_.size()) + " answers to " + std::to_string(questions.size()) + " questions");
         for (std::size_t k = 0; k < questions.size(); ++k) {
             share& of = shares_[questions[k].owner];
-            of.answer = read_hop_answer(answers_[k].bytes, of.question);
+            of.answer =
+                detail::read_from(questions[k].owner, [&] { return read_hop_answer(answers_[k].bytes, of.question); });
             if (!of.answer.neighbors.empty() &&
                 (own.options().relations == of.answer.relations.empty() ||
                     own.options().edge_ids == of.answer.edge_ids.empty()))

@@ -163,6 +163,16 @@ void check_offsets(std::span<const T> offsets, std::size_t count, std::uint64_t 
         throw error(errc::corrupt, "the offsets of a message do not match its arrays");
 }
 
+/// Returns what `read` makes of the answer of an owner, which its errors name.
+template <class Read>
+[[nodiscard]] auto read_from(std::uint32_t owner, const Read& read) {
+    try {
+        return read();
+    } catch (const error& e) {
+        throw error(e.code(), "the answer of batch worker " + std::to_string(owner) + ": " + e.what());
+    }
+}
+
 /// Throws errc::config_mismatch unless an answer is that to a question.
 inline void check_answer(const message_header& head, const frame_id& id, std::uint64_t hop) {
     if (head.id != id || head.hop != hop)
@@ -230,6 +240,10 @@ inline void check_answer(const message_header& head, const frame_id& id, std::ui
     row_question result;
     result.id = detail::read_message(bytes, detail::message_kind::row_question, run, result.nodes).id;
     return result;
+}
+/// Returns the id of a question of a run, which names the round that it is about. O(bytes). Errors: as above.
+[[nodiscard]] inline frame_id read_question_id(std::span<const std::byte> bytes, std::uint64_t run) {
+    return asks_for_rows(bytes) ? read_row_question(bytes, run).id : read_hop_question(bytes, run).id;
 }
 /// Reads the answer to a question for rows of `columns` values; 0: sparse ones. Errors: as above.
 [[nodiscard]] inline row_answer read_row_answer(

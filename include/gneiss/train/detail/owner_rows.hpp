@@ -91,7 +91,8 @@ public:
             throw error(errc::invalid_argument, "an owner does not answer a question for rows");
         for (std::size_t k = 0; k < questions.size(); ++k) {
             share& of = shares_[questions[k].owner];
-            of.answer = read_row_answer(answers[k].bytes, {id, of.nodes}, columns);
+            of.answer = read_from(
+                questions[k].owner, [&] { return read_row_answer(answers[k].bytes, {id, of.nodes}, columns); });
             sent.answer_bytes += answers[k].bytes.size();
         }
         sent.messages = 2 * questions.size();
