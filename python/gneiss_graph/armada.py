@@ -38,6 +38,10 @@ REPLACE_SECONDS = 5   # least deadline before a worker is ended, and replaced
 LATE_SECONDS = 60     # a batch worker that is late for longer is replaced
 BYTES_A_SECOND = 50 << 20 # of parameters, in deadlines
 HEAD_SECONDS = 8      # a head that refuses connections for longer is gone
+QUESTION_SECONDS = 60 # an owner that answers a question later is late, though it answers the driver
+SILENT_SECONDS = 1    # least deadline of a batch worker that is only asked whether it is there
+# By default, an actor does one thing after another: two batch workers that ask each other would wait for ever.
+GROUPS = {"owner": 2, "state": 1} # threads that answer other batch workers, and the driver
 
 
 def check():
@@ -81,17 +85,74 @@ class _Worker:
 
 
 class BatchWorker(_Worker):
-    """Makes the batches of logical workers."""
+    """Makes the batches of logical workers. With remote construction, it asks the owners of nodes, other batch workers,
+    and is one: questions and answers are bytes that C++ writes and checks."""
 
     _make = staticmethod(_core.BatchActor)
 
-    def make(self, group, delivery):
-        """Returns [(requests, bytes) read so far, seconds that it took, bytes], the frame of the rows that a group of
-        batches shares, and the frames of the batches; of a group of 0, the ids of its nodes instead. delivery: which
-        rows the cache of the compute worker has, and takes; None: it has no cache."""
+    def __init__(self):
+        self._owners = 0, None # number of what `connect` was called with, and that
+        self._connected = threading.Condition()
+
+    def make(self, group, delivery, connected=0):
+        """Returns [(requests, bytes) read so far, seconds that it took, bytes, messages to owners], the frame of the
+        rows that a group of batches shares, and the frames of the batches; of a group of 0, the ids of its nodes
+        instead. delivery: which rows the cache of the compute worker has, and takes; None: it has no cache. connected:
+        number of the owners that it waits for, those of `connect` or later ones; 0: it asks none. Raises
+        _Unanswered."""
         begin = time.monotonic()
-        made = self._actor.make(group[:5], delivery) if group[5] else (self._actor.nodes(group[:5]),)
-        return (self._actor.read_counts, time.monotonic() - begin, sum(of.nbytes for of in made)), *made
+        ask = None
+        if connected:
+            with self._connected:
+                if not self._connected.wait_for(lambda: self._owners[0] >= connected, START_SECONDS):
+                    raise Error(f"does not know who owns which partitions after {START_SECONDS} s")
+            ask = self._ask
+        before = self._actor.traffic
+        made = self._actor.make(group[:5], delivery, ask) if group[5] else (self._actor.nodes(group[:5], ask),)
+        sent = tuple(now - was for now, was in zip(self._actor.traffic, before))
+        return (self._actor.read_counts, time.monotonic() - begin, sum(of.nbytes for of in made), sent), *made
+
+    def connect(self, number, owners):
+        """Takes those who own the partitions of each logical worker: (name, actor); an actor of None: this one."""
+        with self._connected:
+            if number > self._owners[0]:
+                self._owners = number, owners
+                self._connected.notify_all()
+
+    def answer(self, owner, question):
+        """Returns the answer of a logical worker."""
+        return self._actor.answer(owner, question)
+
+    def _ask(self, questions):
+        """Returns the answers to [(logical worker, question)]. If another takes the place of an owner meanwhile, it is
+        asked again there."""
+        import ray # pylint: disable=import-outside-toplevel
+        answers, asked, number = {}, {}, 0
+        while len(answers) < len(questions):
+            if self._owners[0] != number:
+                number, owners = self._owners
+                end = time.monotonic() + QUESTION_SECONDS
+                for at, (owner, question) in enumerate(questions):
+                    name, actor = owners[owner]
+                    if at not in answers and (at not in asked or asked[at][0] != name):
+                        asked[at] = name, actor and actor.answer.options(concurrency_group="owner").remote(
+                            owner, question)
+            for at in [at for at, (_, reference) in asked.items() if reference is None]:
+                answers[at] = self._actor.answer(*questions[at])
+                del asked[at]
+            references = [reference for _, reference in asked.values()]
+            there = ray.wait(references, num_returns=len(references), timeout=0.5)[0] if references else []
+            for at, (name, reference) in list(asked.items()):
+                if reference in there:
+                    try:
+                        answers[at] = _take(ray, reference, f"{name}, a question for batch worker {questions[at][0]}")
+                    except _gone(ray.exceptions):
+                        if self._owners[0] == number:
+                            raise _Unanswered(name, "died") from None
+                    del asked[at]
+                elif time.monotonic() > end and self._owners[0] == number:
+                    raise _Unanswered(name, f"has not answered for {QUESTION_SECONDS} s")
+        return [answers[at] for at in range(len(questions))]
 
 
 class ComputeWorker(_Worker):
@@ -137,6 +198,14 @@ class _Stale(Exception):
     """A call of a driver that has gone on without this actor."""
 
 
+class _Unanswered(Exception):
+    """A batch worker has asked an owner in vain: its name, and why."""
+
+    def __init__(self, owner, why):
+        super().__init__(owner, why)
+        self.owner, self.why = owner, why
+
+
 class _Late(Exception):
     """Workers have not answered within the deadline."""
 
@@ -177,13 +246,14 @@ class _Request:
     """A group of batches that an actor was asked for: (worker, epoch, state, pass, index of the first, number). With a
     number of 0, it was asked for the ids of the group's nodes."""
 
-    def __init__(self, slot, group, delivery):
+    def __init__(self, slot, group, delivery, connected):
         self.slot, self.actor, self.name = slot, slot.actor, slot.name
         self.done = False
         worker, *state = group[:3]
         self.first = slot.states.get(worker) != state # of a state, whose partitions it loads
         slot.states[worker] = state
-        self.answer, self.rows, *self.frames = slot.actor.make.options(num_returns=2 + group[5]).remote(group, delivery)
+        self.answer, self.rows, *self.frames = slot.actor.make.options(num_returns=2 + group[5]).remote(
+            group, delivery, connected)
 
 
 class _Deliveries:
@@ -258,7 +328,8 @@ class Cluster:
     """Batch and compute workers, as gneiss-armada's loop calls them. One driver; `request` by any thread."""
 
     def __init__(self, *, local, address, config, dataset, run, batch_workers, replicas, group_batches,
-                 compute_workers, threads, graph_bytes, feature_bytes, gradient_bytes, memory_bytes, superbatch, cache, say, warn):
+                 compute_workers, threads, graph_bytes, feature_bytes, gradient_bytes, memory_bytes, superbatch,
+                 asks_owners, cache, say, warn):
         check()
         batch, compute = _core.parse_counts(local) if local else (batch_workers, replicas)
         self._batch = [_Slot("batch", i) for i in range(batch)]
@@ -279,6 +350,9 @@ class Cluster:
         self.frames = {}                   # made, by actor
         self.frame_bytes = 0
         self.id_bytes = 0                  # of ids for the cache, and of what is planned by them
+        self.traffic = (0,) * 5            # of batch workers with owners: messages, bytes of questions, of answers …
+        self._asks_owners, self._logical = asks_owners, batch_workers
+        self._connected = 0                # number of the owners that batch workers know
         self._deliveries = cache and _Deliveries(cache, superbatch, replicas, len(self._compute))
         self._generation = 0
         self._begun = None                 # the parameters that replicas began with
@@ -427,7 +501,10 @@ class Cluster:
                 self._miss(group, asked[-1], seconds)
                 continue
             try:
-                read, took, size = self._get(done.slot, done.answer, _text(group))
+                read, took, size, sent = self._get(done.slot, done.answer, _text(group))
+            except _Unanswered as failed:
+                self._lose_owner(group, done, failed)
+                continue
             except self._session.Gone:
                 with self._lock:
                     self._frames[group].remove(done)
@@ -437,6 +514,7 @@ class Cluster:
             with self._lock:
                 done.done = True
                 self._reads[done.name] = read
+                self.traffic = tuple(map(sum, zip(self.traffic, sent)))
                 if not group[5]:
                     return done
                 self.frames[done.name] = self.frames.get(done.name, 0) + group[5]
@@ -483,7 +561,7 @@ class Cluster:
         home = group[0] % len(self._batch)
         asked = self._frames.setdefault(group, [])
         slot = min(self._others(asked) or self._batch, key=lambda of: (of.index - home) % len(self._batch))
-        asked.append(_Request(slot, group, self._deliveries and self._deliveries.planned.get(group)))
+        asked.append(_Request(slot, group, self._deliveries and self._deliveries.planned.get(group), self._connected))
         self._deferred.pop(group, None)
 
     def _submit_deferred(self):
@@ -502,20 +580,29 @@ class Cluster:
 
     def _miss(self, group, request, seconds):
         """Goes on without the answer of a batch worker: others make its batches, too. Without one, it is replaced."""
-        slot, what = request.slot, f"has not answered for {seconds:.3g} s ({_text(group)})"
+        what = f"has not answered for {seconds:.3g} s ({_text(group)})"
+        late = [(request.slot, request.answer)]
+        if self._asks_owners: # it may only wait for one that is late
+            silent = self._silent()
+            if silent and request.slot not in [slot for slot, _ in silent]:
+                late = silent
         self._missed += 1
-        with self._lock:
-            others = self._others([request])
-        if others:
+        for slot, until in late:
+            self._go_without(slot, until, what)
+
+    def _go_without(self, slot, until, what):
+        """Has others do the work of a batch worker until a reference is there. Without others, it is replaced."""
+        if any(of is not slot and of.away is None for of in self._batch):
             self._warn(f"{slot} {what}; other batch workers make its batches, too")
-            self._leave(slot, request.answer)
+            self._leave(slot, until)
         else:
             self._replace(slot, what)
 
     def _leave(self, slot, until):
-        """Has others make the batches of a worker, until a reference is there."""
+        """Has others make the batches of a worker, and own its partitions, until a reference is there."""
         with self._lock:
             slot.away = time.monotonic(), until
+            self._connect()
             for group, requests in self._frames.items():
                 if requests and all(of.slot.away is not None for of in requests):
                     self._submit(group)
@@ -536,10 +623,54 @@ class Cluster:
                     self._opened(slot)
                 else:
                     self._get(slot, answer, "a late batch")
-                    self._say(f"{slot} answers again")
-                slot.away = None
             except self._session.Gone:
                 self._replace(slot, "died")
+                continue
+            except _Unanswered: # it is there
+                pass
+            if not starts:
+                self._say(f"{slot} answers again")
+            with self._lock:
+                slot.away = None
+                self._connect()
+
+    # Owners, with remote construction.
+
+    def _connect(self):
+        """Lets batch workers know who owns the partitions of each logical one: its worker, or the next one that is
+        there. Under the lock."""
+        if not self._asks_owners:
+            return
+        self._connected += 1
+        started = [slot for slot in self._batch if slot.actor is not None]
+        there = [slot for slot in started if slot.away is None] or started
+        owners = [min(there, key=lambda of, home=worker: (of.index - home) % len(self._batch))
+                  for worker in range(self._logical)]
+        for slot in started:
+            slot.actor.connect.options(concurrency_group="state").remote(
+                self._connected, [(str(of), None if of is slot else of.actor) for of in owners])
+
+    def _silent(self):
+        """Returns the batch workers that do not answer at all, and what they owe."""
+        asked = [(slot, slot.actor.where.options(concurrency_group="state").remote())
+                 for slot in self._batch if slot.away is None]
+        there = self._session.wait([reference for _, reference in asked], len(asked),
+                                   SILENT_SECONDS * 2 ** min(self._missed, 5)) if asked else []
+        return [(slot, reference) for slot, reference in asked if reference not in there]
+
+    def _lose_owner(self, group, request, failed):
+        """Goes on after an owner has not answered a batch worker. The batch is asked for again."""
+        with self._lock:
+            self._frames[group].remove(request)
+        slot = next((of for of in self._batch if str(of) == failed.owner and of.away is None), None)
+        if slot is None: # another has its place already
+            return
+        what = f"{failed.why} when {request.slot} asked it ({_text(group)})"
+        if failed.why == "died":
+            self._replace(slot, what)
+        else:
+            self._missed += 1
+            self._go_without(slot, slot.actor.where.options(concurrency_group="state").remote(), what)
 
     # Room in Ray's object store.
 
@@ -551,12 +682,18 @@ class Cluster:
         """Returns the number of groups that are requested at once."""
         if self._largest == 0:
             return sys.maxsize
-        return max(self._least, int((self._session.store - self._shared()) // self._largest))
+        room = int((self._session.store - self._shared()) // self._largest)
+        return max(self._least, room - self._answers_of_owners())
+
+    def _answers_of_owners(self):
+        """Returns how many groups have their nodes' features in answers at once: one of each batch worker."""
+        return len(self._batch) if self._asks_owners else 0
 
     def _check_room(self, where=""):
         """Raises OverBudget unless the frames of a step have room."""
         parts = {"parameters, gradients and small objects": self._shared(),
-                 f"{self._least} frames of a step": self._least * self._largest}
+                 f"{self._least} frames of a step": self._least * self._largest,
+                 "answers of owners": self._answers_of_owners() * self._largest}
         needed = sum(parts.values())
         if needed > self._session.store:
             listed = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items() if size)
@@ -650,6 +787,9 @@ class Cluster:
             self._leave(slot, slot.opened) # it joins once it is up, if there is ever room for it
         else:
             self._await_opened([slot])
+            if slot.role == "batch":
+                with self._lock:
+                    self._connect()
 
     def _count_death(self, text):
         self._deaths += 1
@@ -670,12 +810,15 @@ class Cluster:
         if slots[room:]:
             self._warn(f"the Ray cluster has room for {room} of {len(slots)} processes: {len(slots) - room} batch "
                        "workers join once there is more")
+        with self._lock:
+            self._connect()
 
     def _launch(self, slot):
         kind, more = (BatchWorker, self._batch_options) if slot.role == "batch" else (ComputeWorker, ())
         slot.lives += 1
         name = f"{slot.role}-{slot.index}" + (f".{slot.lives}" if slot.lives > 1 else "")
-        actor = self._session.start(kind, 1 if self._own else self._threads)
+        actor = self._session.start(kind, 1 if self._own else self._threads,
+                                    GROUPS if self._asks_owners and slot.role == "batch" else None)
         slot.found, opened = actor.where.remote(), actor.open.remote(*self._opening, *more)
         slot.process = slot.host = None
         with self._lock:
@@ -754,7 +897,6 @@ class _Session:
         self._ray = ray
         failures = ray.exceptions
         self.Gone = _gone(failures)
-        self._full = failures.ObjectStoreFullError, failures.OutOfDiskError
         # It prints to stdout, which is the program's, when a worker dies. The driver says so itself.
         ray._private.worker._worker_logs_enabled = False # pylint: disable=protected-access
         return ray
@@ -808,9 +950,10 @@ class _Session:
             else:
                 os.environ[name] = value
 
-    def start(self, kind, cpus):
+    def start(self, kind, cpus, groups=None):
         """Returns a new actor, which Ray does not restart by itself."""
-        return self._ray.remote(kind).options(num_cpus=cpus, max_restarts=0, max_task_retries=0,
+        made = self._ray.remote(concurrency_groups=groups)(kind) if groups else self._ray.remote(kind)
+        return made.options(num_cpus=cpus, max_restarts=0, max_task_retries=0,
                                               scheduling_strategy="SPREAD").remote()
 
     def end(self, actor, process=None):
@@ -859,22 +1002,7 @@ class _Session:
     def get(self, reference, where):
         """Returns a value that is there. Raises `Gone` for a dead actor or a lost object, or what the actor raised,
         with `where` before it."""
-        try:
-            return self._ray.get(reference, timeout=START_SECONDS)
-        except self._ray.exceptions.RayTaskError as failed:
-            cause = failed.cause
-            if isinstance(cause, self.Gone):
-                raise cause from None
-            if isinstance(cause, self._full):
-                raise OverBudget(_no_room(where, cause)) from None
-            if type(cause).__module__ in ("builtins", Error.__module__):
-                cause.args = (f"{where}: {cause}",)
-                raise cause from None
-            raise Error(f"{where}: {type(cause).__name__}: {cause}") from None
-        except self._full as full:
-            raise OverBudget(_no_room(where, full)) from None
-        except self._ray.exceptions.GetTimeoutError:
-            raise Error(f"{where}: its answer did not arrive within {START_SECONDS} s") from None
+        return _take(self._ray, reference, where)
 
     def close(self):
         """Ends the connection and, if it is this session's, the cluster."""
@@ -890,6 +1018,28 @@ def _start_mourner(address):
             "continues from the last checkpoint")
     return subprocess.Popen(["/bin/sh", "-c", 'read -r line || echo "$0" >&2', text], stdin=subprocess.PIPE,
                             start_new_session=True)
+
+
+def _take(ray, reference, where):
+    """Returns a value that is there. Raises as `_Session.get`."""
+    failures = ray.exceptions
+    full = failures.ObjectStoreFullError, failures.OutOfDiskError
+    try:
+        return ray.get(reference, timeout=START_SECONDS)
+    except failures.RayTaskError as failed:
+        cause = failed.cause
+        if isinstance(cause, (*_gone(failures), _Unanswered)):
+            raise cause from None
+        if isinstance(cause, full):
+            raise OverBudget(_no_room(where, cause)) from None
+        if type(cause).__module__ in ("builtins", Error.__module__):
+            cause.args = (f"{where}: {cause}",)
+            raise cause from None
+        raise Error(f"{where}: {type(cause).__name__}: {cause}") from None
+    except full as error:
+        raise OverBudget(_no_room(where, error)) from None
+    except failures.GetTimeoutError:
+        raise Error(f"{where}: its answer did not arrive within {START_SECONDS} s") from None
 
 
 def _gone(failures):

@@ -27,6 +27,8 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/dist/feature_cache.hpp>
+#include <gneiss/dist/group_sampler.hpp>
+#include <gneiss/dist/hop_messages.hpp>
 
 #include "armada/actors.hpp"
 #include "armada/cluster.hpp"
@@ -97,6 +99,25 @@ template <class T>
     return view_of(std::span<const T>(*memory), owner);
 }
 
+/// Bytes of an array, copied if it is not aligned as frames are.
+class aligned_bytes {
+public:
+    explicit aligned_bytes(const bytes_array& of) : bytes_(reinterpret_cast<const std::byte*>(of.data()), of.shape(0)) {
+        if (reinterpret_cast<std::uintptr_t>(bytes_.data()) % gneiss::mini_batch::alignment == 0) return;
+        copy_ = gneiss::aligned_buffer<std::byte, gneiss::mini_batch::alignment>(bytes_.size());
+        std::ranges::copy(bytes_, copy_.span().begin());
+        bytes_ = copy_.span();
+    }
+    aligned_bytes(const aligned_bytes&) = delete;
+    aligned_bytes& operator=(const aligned_bytes&) = delete;
+    ~aligned_bytes() = default;
+    [[nodiscard]] std::span<const std::byte> get() const noexcept { return bytes_; }
+
+private:
+    std::span<const std::byte> bytes_;
+    gneiss::aligned_buffer<std::byte, gneiss::mini_batch::alignment> copy_;
+};
+
 // Batch actors.
 
 std::unique_ptr<armada::batch_actor> open_batch_actor(const std::string& config, std::uint64_t threads,
@@ -107,14 +128,46 @@ std::unique_ptr<armada::batch_actor> open_batch_actor(const std::string& config,
         config, threads, armada::worker_memory{graph_bytes, feature_bytes}, compute_workers);
 }
 
+/// Returns a copy of bytes as an array of NumPy, which owns it.
+[[nodiscard]] nb::object copy_of_bytes(std::span<const std::byte> bytes) {
+    return copy_of(std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
+}
+/// Returns an aligned copy of bytes of Python, to which no object of Python belongs.
+[[nodiscard]] gneiss::owner_message message_of(std::uint32_t owner, const bytes_array& bytes) {
+    using buffer = gneiss::aligned_buffer<std::byte, gneiss::mini_batch::alignment>;
+    auto memory = std::make_shared<buffer>(bytes.shape(0));
+    std::ranges::copy(
+        std::span(reinterpret_cast<const std::byte*>(bytes.data()), bytes.shape(0)), memory->span().begin());
+    const std::span<const std::byte> all = memory->span();
+    return {owner, all, std::move(memory)};
+}
+/// Returns a way to owners by a function of Python: [(owner, question)] to [answer]. It takes the GIL for each call,
+/// and keeps no object of Python beyond it. Precondition: `function` outlives the result.
+[[nodiscard]] gneiss::ask_owners ask_by(nb::handle function) {
+    if (function.is_none()) return {};
+    return [function](std::span<const gneiss::owner_message> questions) {
+        const nb::gil_scoped_acquire held;
+        nb::list asked;
+        for (const gneiss::owner_message& question : questions)
+            asked.append(nb::make_tuple(question.owner, copy_of_bytes(question.bytes)));
+        const auto answers = nb::cast<std::vector<bytes_array>>(function(asked));
+        if (answers.size() != questions.size())
+            throw gneiss::error(gneiss::errc::invalid_argument, "owners have not answered each question");
+        std::vector<gneiss::owner_message> result;
+        for (std::size_t k = 0; k < answers.size(); ++k) result.push_back(message_of(questions[k].owner, answers[k]));
+        return result;
+    };
+}
+
 /// Returns the frame of the rows that a group of batches shares, and those of the batches.
-nb::object make_frames(
-    armada::batch_actor& self, const batch_tuple& batch, const std::optional<delivery_tuple>& delivery) {
+nb::object make_frames(armada::batch_actor& self, const batch_tuple& batch,
+    const std::optional<delivery_tuple>& delivery, nb::handle ask) {
     std::shared_ptr<const gneiss::group_frames> made;
     {
+        const gneiss::ask_owners by = ask_by(ask);
         const nb::gil_scoped_release released;
         const std::optional<gneiss::row_delivery> given = delivery_of(delivery);
-        made = self.make(std::get<0>(batch), key_of(batch), given ? &*given : nullptr);
+        made = self.make(std::get<0>(batch), key_of(batch), given ? &*given : nullptr, by);
     }
     auto* const memory = new std::shared_ptr<const gneiss::group_frames>(made);
     const nb::capsule owner(
@@ -128,13 +181,34 @@ nb::object make_frames(
     return result;
 }
 
-nb::object nodes_of(armada::batch_actor& self, const batch_tuple& batch) {
+nb::object nodes_of(armada::batch_actor& self, const batch_tuple& batch, nb::handle ask) {
     std::vector<gneiss::node_id> ids;
     {
+        const gneiss::ask_owners by = ask_by(ask);
         const nb::gil_scoped_release released;
-        ids = self.nodes(std::get<0>(batch), key_of(batch));
+        ids = self.nodes(std::get<0>(batch), key_of(batch), by);
     }
     return copy_of(std::span<const gneiss::node_id>(ids));
+}
+
+/// Returns the answer to a question for a logical worker.
+nb::object answer_of(armada::batch_actor& self, std::uint32_t owner, const bytes_array& question) {
+    auto arena = std::make_unique<gneiss::mini_batch_arena>();
+    std::span<const std::byte> bytes;
+    {
+        const nb::gil_scoped_release released;
+        const aligned_bytes of_question(question);
+        bytes = self.answer(owner, of_question.get(), *arena);
+    }
+    const nb::capsule memory(
+        arena.release(), [](void* p) noexcept { delete static_cast<gneiss::mini_batch_arena*>(p); });
+    return view_of(std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), memory);
+}
+
+/// The members of construction_traffic that epochs have.
+using traffic_tuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+[[nodiscard]] traffic_tuple tuple_of(const gneiss::construction_traffic& of) {
+    return {of.messages, of.question_bytes, of.answer_bytes, of.remote, of.remote_rows};
 }
 
 // Deliveries, planned by the driver.
@@ -171,25 +245,6 @@ void begin(armada::compute_actor& self, std::uint64_t epoch, double plateau, std
     const nb::gil_scoped_release released;
     self.begin(epoch, plateau, steps, span_of(values), span_of(state));
 }
-
-/// Bytes of an array, copied if it is not aligned as frames are.
-class aligned_bytes {
-public:
-    explicit aligned_bytes(const bytes_array& of) : bytes_(reinterpret_cast<const std::byte*>(of.data()), of.shape(0)) {
-        if (reinterpret_cast<std::uintptr_t>(bytes_.data()) % gneiss::mini_batch::alignment == 0) return;
-        copy_ = gneiss::aligned_buffer<std::byte, gneiss::mini_batch::alignment>(bytes_.size());
-        std::ranges::copy(bytes_, copy_.span().begin());
-        bytes_ = copy_.span();
-    }
-    aligned_bytes(const aligned_bytes&) = delete;
-    aligned_bytes& operator=(const aligned_bytes&) = delete;
-    ~aligned_bytes() = default;
-    [[nodiscard]] std::span<const std::byte> get() const noexcept { return bytes_; }
-
-private:
-    std::span<const std::byte> bytes_;
-    gneiss::aligned_buffer<std::byte, gneiss::mini_batch::alignment> copy_;
-};
 
 nb::object differentiate(
     armada::compute_actor& self, const bytes_array& frame, const bytes_array& rows, const batch_tuple& batch) {
@@ -280,6 +335,7 @@ public:
             with["gradient_bytes"] = of.gradient_bytes;
             with["memory_bytes"] = of.memory_bytes;
             with["superbatch"] = of.superbatch;
+            with["asks_owners"] = of.asks_owners;
             with["cache"] = of.cache
                 ? nb::cpp_function([make = of.cache] { return std::make_unique<gneiss::delivery_planner>(make()); })
                 : nb::object(nb::none());
@@ -360,6 +416,14 @@ public:
     [[nodiscard]] std::uint64_t id_bytes() const override {
         return in_python([&] { return nb::cast<std::uint64_t>(self_.attr("id_bytes")); });
     }
+    [[nodiscard]] gneiss::construction_traffic traffic() const override {
+        return in_python([&] {
+            gneiss::construction_traffic sum;
+            std::tie(sum.messages, sum.question_bytes, sum.answer_bytes, sum.remote, sum.remote_rows) =
+                nb::cast<traffic_tuple>(self_.attr("traffic"));
+            return sum;
+        });
+    }
     [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> frames() const override {
         return in_python([&] {
             std::vector<std::pair<std::string, std::uint64_t>> result;
@@ -381,9 +445,16 @@ void add_armada(nb::module_& to) {
             nb::arg("feature_bytes"), nb::arg("compute_workers"))
         .def_prop_ro("dataset", &armada::batch_actor::dataset)
         .def_prop_ro("run", &armada::batch_actor::run)
-        .def("make", make_frames, nb::arg("batch"), nb::arg("delivery") = nb::none())
-        .def("nodes", nodes_of, nb::arg("batch"))
+        .def("make", make_frames, nb::arg("batch"), nb::arg("delivery") = nb::none(), nb::arg("ask") = nb::none())
+        .def("nodes", nodes_of, nb::arg("batch"), nb::arg("ask") = nb::none())
+        .def("answer", answer_of, nb::arg("owner"), nb::arg("question"))
+        .def_prop_ro("traffic",
+            [](const armada::batch_actor& self) {
+                const nb::gil_scoped_release released; // it may wait for partitions
+                return tuple_of(self.traffic());
+            })
         .def_prop_ro("read_counts", [](const armada::batch_actor& self) {
+            const nb::gil_scoped_release released;
             const gneiss::io_stats of = self.io();
             return std::tuple(of.reads, of.read_bytes);
         });

@@ -80,6 +80,13 @@ std::function<gneiss::delivery_planner()> make_cache(const options& how, const g
     return [rows, ranked = std::move(ranked)] { return gneiss::delivery_planner(gneiss::static_cache(ranked, rows)); };
 }
 
+void add_traffic(programs::named<std::uint64_t>& to, const gneiss::construction_traffic& sent) {
+    to.emplace_back("construct_messages", sent.messages);
+    to.emplace_back("construct_bytes", sent.question_bytes + sent.answer_bytes);
+    to.emplace_back("remote_nodes", sent.remote);
+    to.emplace_back("remote_rows", sent.remote_rows);
+}
+
 std::uint64_t dataset_sum(const gneiss::dataset& data) {
     const std::string manifest = gneiss::format_manifest(data.manifest());
     std::uint64_t sum = gneiss::checksum(manifest);
@@ -99,84 +106,206 @@ actor::actor(const options& given)
       executor_(flags_.threads),
       task_(classes_.truth.task({}, flags_.class_weights, data_, classes_.train)) {}
 
+/// A worker's state in memory while it is in use. `makes`: by a batch, which may wait for others, so that no question
+/// moves the partitions on.
+class batch_actor::used_state {
+public:
+    /// Precondition: `of` is locked.
+    used_state(logical_worker& of, opened_worker& in, const gneiss::batch_key& key, bool makes)
+        : of_(of),
+          in_(in),
+          makes_(makes),
+          work_(state_of(in, key).work) {
+        if (makes_) in_.making = key.number.state;
+    }
+    used_state(const used_state&) = delete;
+    used_state& operator=(const used_state&) = delete;
+    ~used_state() {
+        if (!makes_) return;
+        const std::scoped_lock lock(of_.mutex);
+        in_.making.reset();
+    }
+    [[nodiscard]] gneiss::worker_batches& batches() const noexcept { return in_.batches; }
+    [[nodiscard]] const gneiss::state_work& work() const noexcept { return work_; }
+
+private:
+    logical_worker& of_;
+    opened_worker& in_;
+    bool makes_;
+    gneiss::state_work work_;
+};
+
 batch_actor::batch_actor(const std::filesystem::path& config, std::uint64_t threads, const worker_memory& memory,
     std::uint32_t compute_workers)
     : actor(config, threads),
+      run_(run()),
       memory_(memory),
       engine_(trainers::choose_engine(flags_)),
       buckets_(data_.buckets()),
       store_(features_.files(), buckets_.rows()),
-      budget_(flags_.batch_workers * (memory.graph + memory.features)),
+      // Questions about earlier rounds may open a worker's partitions once more.
+      budget_(flags_.batch_workers * (memory.graph + memory.features) * (remote() ? 2 : 1)),
       cutter_(gneiss::make_worker_task(task_, net_.encode.outputs(), buckets_.rows())) {
     flags_.compute_workers = compute_workers;
+    for (std::uint32_t w = 0; w < flags_.batch_workers; ++w) workers_.push_back(std::make_unique<logical_worker>());
 }
 
 batch_actor::logical_worker& batch_actor::at(std::uint32_t worker) {
-    if (worker >= flags_.batch_workers)
+    if (worker >= workers_.size())
         throw gneiss::error(gneiss::errc::out_of_range,
-            "batch worker " + std::to_string(worker) + " of " + std::to_string(flags_.batch_workers));
-    std::unique_ptr<logical_worker>& found = workers_[worker];
-    if (!found) {
-        std::vector<gneiss::worker_buffers> buffers(flags_.batch_workers);
-        buffers[worker] = {std::make_unique<gneiss::graph_buffer>(buckets_, engine_.make, flags_.neighbors(),
-                               memory_.graph, budget_, worker_graph(flags_)),
-            std::make_unique<gneiss::feature_buffer>(store_, engine_.make, memory_.features, budget_)};
-        found.reset(new logical_worker{.batches = {worker_options_of(flags_, data_, buckets_.rows(), classes_.train),
-                                           cutter_, std::move(buffers), executor_}});
-    }
-    return *found;
+            "batch worker " + std::to_string(worker) + " of " + std::to_string(workers_.size()));
+    return *workers_[worker];
 }
 
-void batch_actor::enter(logical_worker& of, const gneiss::batch_key& key) const {
+std::unique_ptr<batch_actor::opened_worker> batch_actor::open(std::uint32_t worker) {
+    std::vector<gneiss::worker_buffers> buffers(flags_.batch_workers);
+    buffers[worker] = {std::make_unique<gneiss::graph_buffer>(
+                           buckets_, engine_.make, flags_.neighbors(), memory_.graph, budget_, worker_graph(flags_)),
+        std::make_unique<gneiss::feature_buffer>(store_, engine_.make, memory_.features, budget_)};
+    gneiss::worker_options options = worker_options_of(flags_, data_, buckets_.rows(), classes_.train);
+    if (remote())
+        options.ask = [this](const gneiss::batch_key& /*key*/, std::span<const gneiss::owner_message> questions) {
+            return ask(questions);
+        };
+    return std::unique_ptr<opened_worker>(
+        new opened_worker{.batches = {std::move(options), cutter_, std::move(buffers), executor_}});
+}
+
+const batch_actor::resident_state& batch_actor::state_of(const opened_worker& in, const gneiss::batch_key& key) {
+    return *std::ranges::find(in.states, key.number.state, &resident_state::number);
+}
+
+batch_actor::opened_worker& batch_actor::choose(
+    logical_worker& of, std::uint32_t worker, const gneiss::batch_key& key) {
     const std::uint32_t state = key.number.state;
-    const auto start = [&] {
-        return gneiss::epoch_start{.states = of.rounds, .epoch = of.epoch, .from = {.state = state}};
+    const auto find = [&](const auto& fits) {
+        const auto found = std::ranges::find_if(of.opened, [&](const auto& one) { return fits(*one); });
+        return found == of.opened.end() ? nullptr : found->get();
     };
-    if (!of.work || of.epoch != key.epoch || state + 1 < of.next) {
-        of.work.reset();
+    opened_worker* found = find([&](const opened_worker& one) {
+        return one.epoch == key.epoch && std::ranges::count(one.states, state, &resident_state::number) != 0;
+    });
+    if (found == nullptr && remote())
+        found = find([&](const opened_worker& one) { // that of a batch that is made stays
+            return one.epoch == key.epoch && one.next == state &&
+                (!one.making || (one.making == one.states.back().number && fits_beside_last(one, state)));
+        });
+    if (found == nullptr) found = find([](const opened_worker& one) { return !one.making; });
+    return found != nullptr ? *found : *of.opened.emplace_back(open(worker));
+}
+
+bool batch_actor::fits_beside_last(const opened_worker& of, std::uint32_t state) const {
+    if (state >= of.graph.size()) return true; // the worker has no such state
+    const auto pair = [state](const gneiss::epoch_plan& all) { return gneiss::epoch_plan{all[state - 1], all[state]}; };
+    return gneiss::graph_buffer::need(pair(of.graph), buckets_, flags_.neighbors(), worker_graph(flags_)).bytes <=
+        memory_.graph &&
+        gneiss::feature_buffer::need(pair(of.features), store_).bytes <= memory_.features;
+}
+
+void batch_actor::load(opened_worker& of, std::uint32_t worker, const gneiss::batch_key& key) const {
+    const std::uint32_t state = key.number.state;
+    if (of.epoch == key.epoch && std::ranges::count(of.states, state, &resident_state::number) != 0) return;
+    const auto start = [&] {
+        return gneiss::epoch_start{.states = of.rounds, .epoch = key.epoch, .from = {.state = state}};
+    };
+    const bool again = of.epoch != key.epoch || state < of.next;
+    if (again) {
+        of.epoch.reset();
+        of.states.clear();
         of.batches.enter(gneiss::phase::evaluate);
-        of.epoch = key.epoch;
-        of.rounds = gneiss::rounds_of(flags_.assignment(buckets_.rows().partitions, key.epoch));
-        if (state >= of.rounds.size()) throw gneiss::error(gneiss::errc::out_of_range, "there is no " + to_string(key));
+        const std::vector<gneiss::node_plan> plans = flags_.assignment(buckets_.rows().partitions, key.epoch);
+        of.rounds = gneiss::rounds_of(plans);
+        if (remote()) {
+            of.graph = gneiss::owned_rounds(plans, worker);
+            of.features = flags_.replicates_features() ? of.graph : plans[worker].states;
+        }
+    }
+    if (state >= of.rounds.size()) throw gneiss::error(gneiss::errc::out_of_range, "there is no " + to_string(key));
+    if (again) {
         of.batches.begin_epoch(start(), {});
         of.next = state;
+        of.epoch = key.epoch;
     }
     while (of.next <= state) {
-        of.work.reset(); // its partitions may have to leave first
-        of.work = of.batches.acquire(start(), of.next);
+        const std::size_t stay = remote() && !of.states.empty() && fits_beside_last(of, of.next) ? 1 : 0;
+        while (of.states.size() > stay) of.states.erase(of.states.begin()); // partitions may have to leave first
+        of.states.push_back({of.next, of.batches.acquire(start(), of.next)});
         ++of.next;
     }
 }
 
-batch_actor::logical_worker& batch_actor::entered(std::uint32_t worker, const gneiss::batch_key& key) {
+batch_actor::used_state batch_actor::begin_batch(
+    std::uint32_t worker, const gneiss::batch_key& key, const gneiss::ask_owners& ask) {
     logical_worker& of = at(worker);
-    enter(of, key);
-    if (key.number.index >= of.work->batches)
+    const std::scoped_lock lock(of.mutex);
+    opened_worker& in = choose(of, worker, key);
+    load(in, worker, key);
+    if (key.number.index >= state_of(in, key).work.batches)
         throw gneiss::error(gneiss::errc::out_of_range, "there is no " + to_string(key));
-    return of;
+    asking_ = ask ? &ask : nullptr;
+    return {of, in, key, true};
 }
 
-std::shared_ptr<const gneiss::group_frames> batch_actor::make(
-    std::uint32_t worker, const gneiss::batch_key& key, const gneiss::row_delivery* delivery) {
-    logical_worker& of = entered(worker, key);
-    return of.batches.make_group(*of.work, key, delivery);
+std::vector<gneiss::owner_message> batch_actor::ask(std::span<const gneiss::owner_message> questions) {
+    if (asking_ != nullptr) return (*asking_)(questions);
+    std::vector<gneiss::owner_message> answers;
+    for (const gneiss::owner_message& question : questions) {
+        auto arena = std::make_shared<gneiss::mini_batch_arena>();
+        const std::span<const std::byte> bytes = answer(question.owner, question.bytes, *arena);
+        answers.push_back({question.owner, bytes, std::move(arena)});
+    }
+    return answers;
 }
 
-std::vector<gneiss::node_id> batch_actor::nodes(std::uint32_t worker, const gneiss::batch_key& key) {
-    logical_worker& of = entered(worker, key);
+std::shared_ptr<const gneiss::group_frames> batch_actor::make(std::uint32_t worker, const gneiss::batch_key& key,
+    const gneiss::row_delivery* delivery, const gneiss::ask_owners& ask) {
+    const used_state in = begin_batch(worker, key, ask);
+    return in.batches().make_group(in.work(), key, delivery);
+}
+
+std::vector<gneiss::node_id> batch_actor::nodes(
+    std::uint32_t worker, const gneiss::batch_key& key, const gneiss::ask_owners& ask) {
+    const used_state in = begin_batch(worker, key, ask);
     std::vector<gneiss::node_id> result;
-    of.batches.group_nodes(*of.work, key, result);
+    in.batches().group_nodes(in.work(), key, result);
     return result;
+}
+
+std::span<const std::byte> batch_actor::answer(
+    std::uint32_t owner, std::span<const std::byte> question, gneiss::mini_batch_arena& arena) {
+    const gneiss::batch_key key = gneiss::read_question_id(question, run_).key;
+    logical_worker& of = at(owner);
+    std::unique_lock lock(of.mutex);
+    opened_worker& in = choose(of, owner, key);
+    load(in, owner, key);
+    const used_state use(of, in, key, false);
+    lock.unlock();
+    return use.batches().answer(use.work(), owner, question, arena);
+}
+
+template <class Visit>
+void batch_actor::for_each_opened(const Visit& visit) const {
+    for (const std::unique_ptr<logical_worker>& of : workers_) {
+        const std::scoped_lock lock(of->mutex);
+        for (const std::unique_ptr<opened_worker>& one : of->opened) visit(one->batches);
+    }
+}
+
+gneiss::construction_traffic batch_actor::traffic() const {
+    gneiss::construction_traffic sum;
+    for_each_opened([&](const gneiss::worker_batches& of) { sum += of.traffic(); });
+    return sum;
 }
 
 gneiss::io_stats batch_actor::io() const {
     gneiss::io_stats sum;
-    for (const auto& [worker, of] : workers_)
-        for (const gneiss::worker_buffers& mine : of->batches.buffers()) {
+    for_each_opened([&](const gneiss::worker_batches& of) {
+        for (const gneiss::worker_buffers& mine : of.buffers()) {
             if (!mine.graph) continue;
             sum += mine.graph->statistics();
             sum += mine.features->statistics();
         }
+    });
     return sum;
 }
 

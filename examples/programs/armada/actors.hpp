@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -14,6 +14,8 @@
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/dist/group_sampler.hpp>
+#include <gneiss/dist/hop_messages.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/node_attributes.hpp>
 #include <gneiss/storage/engine/probe.hpp>
@@ -23,6 +25,7 @@
 
 #include "kit/gnn/classifier.hpp"
 #include "kit/gnn/node_classification_training.hpp"
+#include "kit/report/records.hpp"
 #include "options.hpp"
 
 namespace armada {
@@ -42,6 +45,9 @@ namespace armada {
 /// edges once.
 [[nodiscard]] std::function<gneiss::delivery_planner()> make_cache(
     const options& how, const gneiss::bucket_store& buckets);
+
+/// Appends the counts of remote construction to those of an epoch.
+void add_traffic(programs::named<std::uint64_t>& to, const gneiss::construction_traffic& sent);
 
 /// Memory of a logical worker's partitions [bytes].
 struct worker_memory {
@@ -80,8 +86,14 @@ private:
     explicit actor(const options& given);
 };
 
-/// Makes the batches of logical workers. The partitions in memory are a cache: batches may come in any order, those of
-/// one worker fastest in that of their numbers.
+/// Makes the batches of logical workers, and answers questions about the partitions that they own. The partitions in
+/// memory are a cache: batches and questions may come in any order, those of one worker fastest in that of their
+/// numbers. With remote construction, the last two states of a worker stay if there is room, since another worker may
+/// still be in the first; questions about a third state, while a batch of the worker is made, open its partitions once
+/// more.
+///
+/// One thread makes batches. Any threads answer questions, which wait for no other process: so a batch may wait for the
+/// answers of an actor that waits for those of this one.
 class batch_actor : public actor {
 public:
     /// \param compute_workers  processes with replicas
@@ -91,33 +103,68 @@ public:
     /// Returns the frames of the group of a batch.
     ///
     /// \param delivery  of the group's rows to a compute worker's cache; null: there is none
-    [[nodiscard]] std::shared_ptr<const gneiss::group_frames> make(
-        std::uint32_t worker, const gneiss::batch_key& key, const gneiss::row_delivery* delivery = nullptr);
+    /// \param ask       for remote construction: the way to owners; none: this actor answers for all of them
+    [[nodiscard]] std::shared_ptr<const gneiss::group_frames> make(std::uint32_t worker, const gneiss::batch_key& key,
+        const gneiss::row_delivery* delivery = nullptr, const gneiss::ask_owners& ask = {});
     /// Returns the distinct input nodes of the group of a batch, which is sampled for that.
-    [[nodiscard]] std::vector<gneiss::node_id> nodes(std::uint32_t worker, const gneiss::batch_key& key);
+    [[nodiscard]] std::vector<gneiss::node_id> nodes(
+        std::uint32_t worker, const gneiss::batch_key& key, const gneiss::ask_owners& ask = {});
+    /// Returns the answer to a question for a logical worker, in `arena`: a pure function of the question, in which
+    /// nothing is believed. By any thread. Errors: those of `worker_batches::answer`; errc::out_of_range for a worker
+    /// or a state that is not there.
+    [[nodiscard]] std::span<const std::byte> answer(
+        std::uint32_t owner, std::span<const std::byte> question, gneiss::mini_batch_arena& arena);
+    /// Returns the messages of the batches that were made. By any thread, as the next.
+    [[nodiscard]] gneiss::construction_traffic traffic() const;
     [[nodiscard]] gneiss::io_stats io() const;
 
 private:
-    struct logical_worker {
-        gneiss::worker_batches batches;
-        std::vector<gneiss::node_plan> plans{};
-        gneiss::epoch_plan rounds{};
-        std::uint64_t epoch = 0;
-        std::uint32_t next = 0; ///< state to acquire
-        std::optional<gneiss::state_work> work{};
+    /// State of a worker in memory.
+    struct resident_state {
+        std::uint32_t number = 0;
+        gneiss::state_work work{};
     };
+    /// Partitions of a worker in memory.
+    struct opened_worker {
+        gneiss::worker_batches batches;
+        gneiss::epoch_plan rounds{}, graph{}, features{}; ///< the last two with remote construction: as it holds them
+        std::optional<std::uint64_t> epoch{};
+        std::uint32_t next = 0;                ///< state to acquire
+        std::vector<resident_state> states{};  ///< ascending
+        std::optional<std::uint32_t> making{}; ///< state of the batch that is being made
+    };
+    struct logical_worker {
+        std::mutex mutex; ///< of the rest; held while partitions are read
+        std::vector<std::unique_ptr<opened_worker>> opened{};
+    };
+    class used_state;
     [[nodiscard]] logical_worker& at(std::uint32_t worker);
-    /// Returns the worker of a batch, in its state.
-    [[nodiscard]] logical_worker& entered(std::uint32_t worker, const gneiss::batch_key& key);
-    void enter(logical_worker& of, const gneiss::batch_key& key) const;
+    [[nodiscard]] std::unique_ptr<opened_worker> open(std::uint32_t worker);
+    /// Returns the partitions of a worker that have a batch's state, or are best moved to it.
+    [[nodiscard]] opened_worker& choose(logical_worker& of, std::uint32_t worker, const gneiss::batch_key& key);
+    void load(opened_worker& of, std::uint32_t worker, const gneiss::batch_key& key) const;
+    /// True if the state before `state` has room beside it.
+    [[nodiscard]] bool fits_beside_last(const opened_worker& of, std::uint32_t state) const;
+    /// Returns a batch's state. Precondition: it is loaded.
+    [[nodiscard]] static const resident_state& state_of(const opened_worker& in, const gneiss::batch_key& key);
+    /// Returns the state of a batch that is made. Sets the way to owners.
+    [[nodiscard]] used_state begin_batch(
+        std::uint32_t worker, const gneiss::batch_key& key, const gneiss::ask_owners& ask);
+    [[nodiscard]] std::vector<gneiss::owner_message> ask(std::span<const gneiss::owner_message> questions);
+    [[nodiscard]] bool remote() const { return flags_.construction() == gneiss::construction::remote; }
+    /// Calls `visit` with each `worker_batches`.
+    template <class Visit>
+    void for_each_opened(const Visit& visit) const;
 
+    std::uint64_t run_;
     worker_memory memory_;
     gneiss::engine_choice engine_;
     gneiss::bucket_store buckets_;
     gneiss::feature_store store_;
     gneiss::memory_budget budget_;
     gneiss::node_task cutter_;
-    std::map<std::uint32_t, std::unique_ptr<logical_worker>> workers_;
+    std::vector<std::unique_ptr<logical_worker>> workers_; ///< by number
+    const gneiss::ask_owners* asking_ = nullptr;           ///< of the batch that is made
 };
 
 /// Holds the model for any number of logical replicas, whose parameters are equal.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gneiss/dist/feature_cache.hpp>
+#include <gneiss/dist/group_sampler.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/train/statistics.hpp>
@@ -57,6 +58,8 @@ public:
     [[nodiscard]] virtual std::uint64_t frame_bytes() const = 0;
     /// Returns the bytes of ids that batch workers sent for the cache, and of the answers.
     [[nodiscard]] virtual std::uint64_t id_bytes() const = 0;
+    /// Returns the messages between logical batch workers for these frames and ids.
+    [[nodiscard]] virtual gneiss::construction_traffic traffic() const = 0;
     /// Returns the number of frames that each batch actor made, by its name.
     [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> frames() const = 0;
 };
@@ -75,6 +78,7 @@ struct cluster_request {
     std::uint64_t gradient_bytes = 0;  ///< of a replica
     std::uint64_t memory_bytes = 0;    ///< --memory
     std::uint64_t superbatch = 0;      ///< groups that are sampled ahead for a cache
+    bool asks_owners = false;          ///< batch workers ask each other: remote construction
     std::function<gneiss::delivery_planner()>
         cache{}; ///< plans for the empty cache of a compute worker; none: no cache
     std::function<void(const std::string&)> say{}, warn{};

@@ -168,6 +168,7 @@ public:
         std::uint64_t frames = 0;
         for (const auto& [actor, made] : on_->frames()) frames += made;
         programs::named<std::uint64_t> result{{"frames", frames}, {"frame_bytes", on_->frame_bytes()}};
+        if (settings_.construction() == gneiss::construction::remote) add_traffic(result, on_->traffic());
         if (settings_.feature_cache != "none") result.emplace_back("id_bytes", on_->id_bytes());
         return result;
     }

@@ -67,8 +67,6 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.elsewhere()) o.compute_workers = std::min(o.local ? parse_counts(*o.local).compute : o.replicas, o.replicas);
     if (o.sampler == "layerwise")
         throw programs::usage_error("--sampler layerwise: batch workers draw for each node, by neighbor or dense");
-    if (o.elsewhere() && o.construction() == gneiss::construction::remote)
-        throw programs::usage_error("--construct remote needs --role all: processes do not ask each other yet");
     if (o.replicates_features() && o.construction() == gneiss::construction::local)
         throw programs::usage_error("--replicate features is for --construct remote");
     o.resolve_node_classification(data);

@@ -259,13 +259,7 @@ public:
         const gneiss::frame_statistics read = batches_.statistics();
         programs::named<std::uint64_t> result{{"frames", read.frames}, {"frame_bytes", read.bytes},
             {"frame_rows", read.rows}, {"gradient_bytes", read.frames * of_.net.weights.values().size_bytes()}};
-        if (options_.construction() == gneiss::construction::remote) {
-            const gneiss::construction_traffic sent = source_.traffic();
-            result.emplace_back("construct_messages", sent.messages);
-            result.emplace_back("construct_bytes", sent.question_bytes + sent.answer_bytes);
-            result.emplace_back("remote_nodes", sent.remote);
-            result.emplace_back("remote_rows", sent.remote_rows);
-        }
+        if (options_.construction() == gneiss::construction::remote) add_traffic(result, source_.traffic());
         if (options_.feature_cache == "none") return result;
         result.emplace_back("cached_rows", read.cached);
         result.emplace_back("cache_fills", source_.cache_fills());
@@ -415,6 +409,7 @@ private:
             .gradient_bytes = net_.weights.values().size_bytes(),
             .memory_bytes = o.memory->bytes,
             .superbatch = o.superbatch,
+            .asks_owners = o.construction() == gneiss::construction::remote,
             .cache = make_cache(o, buckets_),
             .say = [this](const std::string& text) { context_.live.say(text); },
             .warn = [this](const std::string& text) { context_.live.warn(text); }};

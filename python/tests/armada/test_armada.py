@@ -28,6 +28,7 @@ import gneiss_graph._run as run
 import gneiss_graph.armada as armada
 
 fault, flags = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+SENT = "construct_messages", "construct_bytes", "remote_nodes", "remote_rows"
 processes, seen, make_step = {}, [], armada.Cluster.step
 
 def printer(quiet):
@@ -52,7 +53,9 @@ if __name__ == "__main__":
     record = done.record
     print(json.dumps({"hash": record["weights_sha256"], "losses": [epoch["loss"] for epoch in record["epochs"]],
                       "frames": record.get("frames"), "bytes": [epoch["frame_bytes"] for epoch in record["epochs"]],
-                      "ids": [epoch.get("id_bytes") for epoch in record["epochs"]], "warnings": done.warnings, "processes": processes,
+                      "ids": [epoch.get("id_bytes") for epoch in record["epochs"]], "warnings": done.warnings,
+                      "sent": [[epoch.get(name) for name in SENT] for epoch in record["epochs"]],
+                      "processes": processes,
                       "test": record["metrics"]["test"], "me": os.getpid()}))
 """
 
@@ -93,10 +96,16 @@ class Armada(Case):
         self.assertEqual(list(temporary.iterdir()), [])
         return done
 
-    def train(self, fault=None, **flags):
+    @staticmethod
+    def program_with(patch):
+        """Returns the driver's program, with `patch` before it trains."""
+        main = 'if __name__ == "__main__":\n'
+        return TRAIN.replace(main, main + textwrap.indent(patch, "    ") + "\n")
+
+    def train(self, fault=None, patch="", **flags):
         flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "run"),
                  **flags}
-        result = json.loads(self.run_python(TRAIN, json.dumps(fault), json.dumps(flags)).stdout)
+        result = json.loads(self.run_python(self.program_with(patch), json.dumps(fault), json.dumps(flags)).stdout)
         for process in result["processes"].values():
             self.assertFalse(alive(process), result["processes"])
         return result
@@ -143,10 +152,98 @@ class Armada(Case):
                     expected = self.train(replicas=4, **cache)
                     self.assertEqual((found["bytes"], found["ids"]), (expected["bytes"], expected["ids"]))
 
-    def check_faults(self, signal_name, places, expected):
+    def test_remote_construction_has_the_bits_and_messages_of_one_process(self):
+        (self.at / "hubs.txt").write_text("".join(f"{10 * v}\n" for v in range(30)))
+        (self.at / "parts.txt").write_text("".join(f"{v % 4}\n" for v in range(300)))
+        program("data", "reorder", self.at / "classes", "--by", self.at / "parts.txt", "--hubs", self.at / "hubs.txt",
+                "--out", self.at / "hubs", "--quiet")
+        hubs = {"dataset": str(self.at / "hubs"), "replicate": "hubs", "batch_workers": 2} # two states of each worker
+        cache = {"feature_cache": "lru", "cache": "20%", "superbatch": 16, "replicas": 4}
+        for places, more in ((("1x1", "3x2"), {}), (("3x2",), {"replicate": "features", "layers": "gat:16,gat"}),
+                             (("2x1",), {**hubs, "group_batches": 3}), (("2x1",), cache)):
+            expected = self.train(construct="remote", **more)
+            self.assertGreater(expected["sent"][0][0], 0)
+            for local in places:
+                with self.subTest(local=local, **more):
+                    found = self.train(construct="remote", local=local, **more)
+                    for key in ("hash", "losses", "test", "sent", "ids"):
+                        self.assertEqual(found[key], expected[key])
+                    self.assertEqual(found["warnings"], [])
+
+    def test_an_owner_that_ends_or_stops_while_it_is_asked_changes_no_bit(self):
+        expected = self.train(construct="remote")
+        for name, text in (("SIGKILL", "died"), ("SIGSTOP", r"has not answered for \S+ s")):
+            for local in ("2x1", "3x2"):
+                with self.subTest(signal=name, local=local):
+                    once = self.at / f"{name}-{local}"
+                    patch = f"""
+class Ending(armada.BatchWorker): # of this program, so that it goes to the workers with it
+    asked = 0
+    def answer(self, owner, question):
+        self.asked += 1
+        if self.asked == 20 and not os.path.exists({str(once)!r}):
+            open({str(once)!r}, "w").close()
+            os.kill(os.getpid(), signal.{name})
+        return super().answer(owner, question)
+armada.BatchWorker = Ending
+"""
+                    found = self.train(patch=patch, construct="remote", local=local)
+                    for key in ("hash", "losses", "test"):
+                        self.assertEqual(found[key], expected[key])
+                    self.assertTrue(once.exists())
+                    self.assertRegex("\n".join(found["warnings"]),
+                                     rf"batch-\d on \S+ {text}.*epoch \d, state 0, pass 0")
+
+    def test_an_owner_that_answers_the_driver_alone_changes_no_bit(self):
+        once = self.at / "once"
+        patch = f"""
+armada.DUPLICATE_SECONDS = armada.REPLACE_SECONDS = 60 # the driver does not notice
+class Slow(armada.BatchWorker):
+    def __init__(self):
+        import gneiss_graph.armada
+        super().__init__()
+        gneiss_graph.armada.QUESTION_SECONDS = 1
+        self.asked = 0
+    def answer(self, owner, question):
+        import time
+        self.asked += 1
+        if self.asked == 20 and not os.path.exists({str(once)!r}):
+            open({str(once)!r}, "w").close()
+            time.sleep(15)
+        return super().answer(owner, question)
+armada.BatchWorker = Slow
+"""
+        expected = self.train(construct="remote")
+        found = self.train(patch=patch, construct="remote", local="2x1")
+        for key in ("hash", "losses", "test"):
+            self.assertEqual(found[key], expected[key])
+        self.assertTrue(once.exists())
+        self.assertRegex("\n".join(found["warnings"]),
+                         r"batch-(\d) on \S+ has not answered for 1 s when batch-(?!\1)\d on \S+ asked it \(epoch \d")
+
+    def test_a_wrong_answer_of_an_owner_is_refused_by_the_batch_worker_that_reads_it(self):
+        for change, error in (
+                ("answer[len(answer) // 2] ^= 4", r"Corrupt: {}a message for epoch 0, .*does not match its checksum"),
+                ("answer = answer[:-64]", r"Corrupt: {}a message of \d+ bytes came as \d+"),
+                ("answer = question", r"Corrupt: {}a message for epoch 0, .*is of another kind"),
+                ("raise OSError('the disk is gone')", r"OSError: batch-\d on \S+, epoch 0, .*: batch-\d on \S+, a "
+                                                     r"question for batch worker \d: the disk is gone")):
+            with self.subTest(change=change):
+                patch = f"""
+class Wrong(armada.BatchWorker):
+    def answer(self, owner, question):
+        answer = super().answer(owner, question).copy()
+        {change}
+        return answer
+armada.BatchWorker = Wrong
+"""
+                where = r"batch-\d on \S+, epoch 0, state 0, pass 0, batch \d+: the answer of batch worker \d: "
+                self.assertRegex(self.train_wrongly(patch, construct="remote", local="2x1"), error.replace("{}", where))
+
+    def check_faults(self, signal_name, places, expected, **flags):
         for role, local in places:
             with self.subTest(role=role, local=local):
-                found = self.train((role, signal_name, 9), local=local) # in the second of three epochs
+                found = self.train((role, signal_name, 9), local=local, **flags) # in the second of three epochs
                 for key in ("hash", "losses", "test"):
                     self.assertEqual(found[key], expected[key])
                 warning = next(text for text in found["warnings"] if text.startswith(f"{role}-0 on "))
@@ -160,13 +257,17 @@ class Armada(Case):
         self.check_faults("SIGSTOP", (("batch", "2x1"), ("batch", "1x1"), ("compute", "2x2"), ("compute", "1x1")),
                           self.train())
 
-    def train_wrongly(self, patch, **environment):
+    def test_a_worker_of_remote_construction_that_is_killed_or_stopped_changes_no_bit(self):
+        expected = self.train(construct="remote")
+        for name, places in (("SIGKILL", (("batch", "3x2"), ("batch", "1x1"), ("compute", "2x2"))),
+                             ("SIGSTOP", (("batch", "2x1"), ("batch", "1x1")))):
+            self.check_faults(name, places, expected, construct="remote")
+
+    def train_wrongly(self, patch, **flags):
         """Trains after `patch`, a text of the driver's program, and returns the last line of its errors."""
-        main = 'if __name__ == "__main__":\n'
-        text = TRAIN.replace(main, main + textwrap.indent(patch, "    ") + "\n")
         flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "wrong"),
-                 "local": "1x1"}
-        done = self.run_python(text, "null", json.dumps(flags), code=1, **environment)
+                 "local": "1x1", **flags}
+        done = self.run_python(self.program_with(patch), "null", json.dumps(flags), code=1)
         return done.stderr.splitlines()[-1]
 
     def test_workers_with_another_version_dataset_or_plan_are_refused(self):
@@ -206,7 +307,6 @@ armada.Cluster.__init__ = init
         copy = self.at / "staged"
         gn.stage((self.at / "classes").as_uri(), to=copy)
         # As on another machine: workers find nothing at the path.
-        main = 'if __name__ == "__main__":\n'
         away = """
 start = armada.Cluster._start
 def start_elsewhere(self):
@@ -215,9 +315,7 @@ def start_elsewhere(self):
     start(self)
 armada.Cluster._start = start_elsewhere
 """
-        text = TRAIN.replace(main, main + textwrap.indent(away, "    "))
-        flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(copy), "out": str(self.at / "run"), "local": "2x1"}
-        found = json.loads(self.run_python(text, "null", json.dumps(flags)).stdout)
+        found = self.train(patch=away, dataset=str(copy), local="2x1")
         for key in ("hash", "losses", "test"):
             self.assertEqual(found[key], expected[key])
 
@@ -348,15 +446,18 @@ if __name__ == "__main__":
 """))
         flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "run"),
                  "threads": 1, "local": "3x1", "epochs": 6}
-        expected = self.train(epochs=6)
-        found = json.loads(self.run_python(text, other, meet, json.dumps(flags)).stdout)
-        for key in ("hash", "losses", "test"):
-            self.assertEqual(found[key], expected[key])
-        self.assertEqual(set(found["processes"]), {"compute-0", "batch-0", "batch-1", "batch-2"})
-        self.assertGreater(found["frames"]["batch-2"], 0)
-        warnings = "\n".join(found["warnings"])
-        self.assertRegex(warnings, r"room for 3 of 4 processes: 1 batch workers join once there is more")
-        self.assertRegex(warnings, r"batch-2 on \S+ (died|has not answered)")
+        for construct in ("local", "remote"):
+            with self.subTest(construct=construct):
+                expected = self.train(epochs=6, construct=construct)
+                found = json.loads(self.run_python(text, other, meet,
+                                                   json.dumps({**flags, "construct": construct})).stdout)
+                for key in ("hash", "losses", "test"):
+                    self.assertEqual(found[key], expected[key])
+                self.assertEqual(set(found["processes"]), {"compute-0", "batch-0", "batch-1", "batch-2"})
+                self.assertGreater(found["frames"]["batch-2"], 0)
+                warnings = "\n".join(found["warnings"])
+                self.assertRegex(warnings, r"room for 3 of 4 processes: 1 batch workers join once there is more")
+                self.assertRegex(warnings, r"batch-2 on \S+ (died|has not answered)")
 
     def train_on_a_cluster_whose_head_ends(self, how):
         """Trains, and calls a function of the head's node at step 5. Returns how the driver ended, and its errors."""
