@@ -938,11 +938,13 @@ class _Session:
     def _stop(self):
         if self._mourner is not None:
             self._mourner.communicate(b"\n")
+        workers = {process: _begun(process) for process in _descendants(self._started)} if self._started else {}
         ray = getattr(self, "_ray", None)
         if ray is not None and (self._folder is not None or getattr(self, "_joined", False)):
             ray.shutdown()
         _end(self._started)
         if self._folder is not None:
+            _end_others(workers, self._folder)
             shutil.rmtree(self._folder, ignore_errors=True)
         for name, value in self._saved.items():
             if value is None:
@@ -1114,6 +1116,35 @@ def _descendants(processes):
         found.add(process)
         rest.extend(parents.get(process, []))
     return found
+
+
+def _begun(process):
+    """Returns when a process began, which a later process with its id did not; None if it has ended."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def _end_others(workers, folder, seconds=5):
+    """Ends processes that are not this one's children, once their parents have ended: {id: when it began}, and those
+    that start now, whose command lines name `folder`. They would write into it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        starting = [int(entry.name) for entry in os.scandir("/proc")
+                    if entry.name.isdigit() and int(entry.name) != os.getpid() and folder in _command_line(entry.name)]
+        workers.update((process, _begun(process)) for process in starting)
+        left = [process for process, begun in workers.items() if begun is not None and _begun(process) == begun]
+        if not left:
+            return
+        for process in left:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.02)
 
 
 def _alive(process):
