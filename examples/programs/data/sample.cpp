@@ -28,6 +28,7 @@
 #include "kit/graph/graph_in_memory.hpp"
 #include "kit/graph/sample_checksum.hpp"
 #include "kit/graph/sample_memory.hpp"
+#include "kit/graph/sampler_kinds.hpp"
 #include "kit/report/records.hpp"
 #include "kit/report/statistics.hpp"
 
@@ -167,12 +168,10 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     const auto program = budget.charge({"program", std::uint64_t{16} << 20});
     const auto charge_samples = [&] {
         const std::uint64_t measurements = 2 * 4 * sizeof(double) * seeds.count; // growing lists
-        const sampler_kind kind = flags.sampler == "dense" ? sampler_kind::dense
-            : flags.sampler == "layerwise"                 ? sampler_kind::layerwise
-                                                           : sampler_kind::neighbor;
         return budget.charge({"samples",
             measurements + seeds.width * sizeof(node_id) +
-                programs::sample_memory(data.manifest(), kind, {hops, flags.replace}, seeds.width)});
+                programs::sample_memory(
+                    data.manifest(), programs::sampler_named(flags.sampler), {hops, flags.replace}, seeds.width)});
     };
     double load_seconds = 0;
     measured created;

@@ -205,10 +205,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
                 "--feature-cache {} does not work with --pipeline alternate, where caches take turns in memory",
                 *o.feature_cache));
     }
-    if (o.feature_place != "host" && o.feature_cache && *o.feature_cache != "none")
-        throw programs::usage_error(
-            fmt::format("--feature-place {} takes the place of --feature-cache {}: leave one out", o.feature_place,
-                *o.feature_cache));
+    o.refuse_cache_beside_place(o.feature_cache);
     if (o.sample_on == "gpu") {
         if (o.topology && *o.topology != "memory")
             throw programs::usage_error(fmt::format(

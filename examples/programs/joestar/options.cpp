@@ -128,8 +128,6 @@ namespace {
 /// Chooses the flags of partitions.
 void resolve_partitions(options& o, const gneiss::dataset& data) {
     const gneiss::dataset_manifest& graph = data.manifest();
-    if (o.sampler != "neighbor")
-        throw programs::usage_error(fmt::format("macro-batches are sampled by --sampler neighbor, not {}", o.sampler));
     if (o.second_stage || o.macro_fanout)
         throw programs::usage_error(
             "--first-stage pbs draws batches from whole lists of neighbors: it does not go with "
@@ -171,9 +169,6 @@ void resolve_large_batches(options& o, const gneiss::dataset_manifest& graph) {
                 "--first-stage single has no macro-batches: it does not go with --second-stage, --macro and "
                 "--macro-fanout");
     } else {
-        if (o.sampler != "neighbor")
-            throw programs::usage_error(
-                fmt::format("macro-batches are sampled by --sampler neighbor, not {}", o.sampler));
         if (!o.second_stage) o.second_stage = o.macro_fanout ? "union" : "hops";
         if (o.macro_fanout) {
             if (*o.second_stage != "union")
@@ -199,6 +194,8 @@ options resolve(const options& given, const gneiss::dataset& data) {
     options o = given;
     o.resolve_node_classification(data);
     const gneiss::dataset_manifest& graph = data.manifest();
+    if (!o.single() && o.sampler != "neighbor")
+        throw programs::usage_error(fmt::format("macro-batches are sampled by --sampler neighbor, not {}", o.sampler));
     if (o.by_partitions())
         resolve_partitions(o, data);
     else
@@ -207,10 +204,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
         throw programs::usage_error(
             fmt::format("--feature-place {} is for --first-stage single: a macro-batch has the features of its nodes",
                 o.feature_place));
-    if (o.feature_place != "host" && o.feature_cache && *o.feature_cache != "none")
-        throw programs::usage_error(fmt::format("--feature-place {} takes the place of --feature-cache {}: leave one "
-                                                "out",
-            o.feature_place, *o.feature_cache));
+    o.refuse_cache_beside_place(o.feature_cache);
     if (o.sample_on == "gpu" && !o.single())
         throw programs::usage_error(
             "--sample-on gpu is for --first-stage single: batches draw from a macro-batch on the CPU");

@@ -108,6 +108,12 @@ void gnn_options::resolve_placement(const gneiss::dataset& data) {
     feature_place = "host";
 }
 
+void gnn_options::refuse_cache_beside_place(const std::optional<std::string>& feature_cache) const {
+    if (feature_place != "host" && feature_cache && *feature_cache != "none")
+        throw programs::usage_error(fmt::format(
+            "--feature-place {} takes the place of --feature-cache {}: leave one out", feature_place, *feature_cache));
+}
+
 std::uint64_t gnn_options::pinned_features(const gneiss::dataset_manifest& graph) const {
     if (feature_place != "tier" && feature_place != "uva") return 0;
     return graph.nodes *

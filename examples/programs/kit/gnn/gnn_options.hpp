@@ -14,6 +14,7 @@
 #include <gneiss/train/gnn_options.hpp>
 
 #include "kit/cli/command_line.hpp"
+#include "kit/graph/sampler_kinds.hpp"
 #include "kit/run/options.hpp"
 #include "kit/run/rate_options.hpp"
 
@@ -70,6 +71,8 @@ struct gnn_options : run_options, rate_options {
     /// Leaves the device's part of the work to the CPU in a run that is resumed there. Throws usage_error for flags of
     /// a device without one, and for sparse features there.
     void resolve_placement(const gneiss::dataset& data);
+    /// Refuses a cache of features beside `feature_place`.
+    void refuse_cache_beside_place(const std::optional<std::string>& feature_cache) const;
     /// True if the device reads features by itself. Precondition: not auto.
     [[nodiscard]] bool places_features() const { return feature_place != "host"; }
     /// Returns the pinned memory of features that the device reads over the bus [bytes]; 0 if it does not.
@@ -91,11 +94,7 @@ struct gnn_options : run_options, rate_options {
     /// usage_error.
     [[nodiscard]] std::vector<gneiss::layer_options> layer_options(std::size_t outputs) const;
     [[nodiscard]] std::vector<gneiss::hop_fanout> hops() const { return gneiss::parse_fanout(*fanout, neighbors()); }
-    [[nodiscard]] gneiss::sampler_kind sampling() const {
-        return sampler == "dense"    ? gneiss::sampler_kind::dense
-            : sampler == "layerwise" ? gneiss::sampler_kind::layerwise
-                                     : gneiss::sampler_kind::neighbor;
-    }
+    [[nodiscard]] gneiss::sampler_kind sampling() const { return programs::sampler_named(sampler); }
     [[nodiscard]] gneiss::neighbor_options neighbor_options() const {
         return {.fanout = hops(), .replace = false, .relations = false, .edge_ids = false};
     }
