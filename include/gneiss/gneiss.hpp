@@ -118,6 +118,7 @@
 #include <gneiss/model/layer/gat.hpp>
 #include <gneiss/model/layer/gcn.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
+#include <gneiss/model/layer/late_attention.hpp>
 #include <gneiss/model/layer/linear.hpp>
 #include <gneiss/model/layer/linear_aggregation.hpp>
 #include <gneiss/model/layer/message_passing.hpp>

@@ -17,6 +17,8 @@ using namespace gneiss;
 
 namespace {
 
+using late_attention = gneiss::detail::late_attention<double, gnn::naive_backend>;
+
 void check_gradients(const std::string& text, bool last, std::size_t dense, std::size_t sparse, std::uint64_t seed) {
     CAPTURE(text);
     CAPTURE(last);
@@ -71,6 +73,11 @@ TEST_CASE("gradients of graph attention equal finite differences, for each optio
                 check_gradients(std::string("gat:3x").append(heads).append(":").append(merge), last, 4, 0, 31);
     check_gradients("gat:3x2:attention-dropout=.4:slope=.05", true, 4, 0, 32);
     check_gradients("gat:2x4,gat:3x2:mean:attention-dropout=.5:no-bias", false, 3, 0, 33);
+    // Rows are shorter than a head: they are summed first.
+    static_assert(late_attention::pays(2, 9, 3, 4, 4, 4));
+    for (const std::string merge : {"concat", "mean:attention-dropout=.4:no-bias"})
+        for (const bool last : {false, true}) check_gradients("gat:9x3:" + merge, last, 2, 0, 34);
+    check_gradients("gat:3x2,gat:20x4:dropout=.3", true, 4, 0, 35);
 }
 
 TEST_CASE("gradients of activation, dropout, norm and residual equal finite differences") {
@@ -96,7 +103,9 @@ TEST_CASE("sparse rows give the same as the rows in dense form") {
     const gnn::words<> words(40, 30, 6);
     gnn::matrix<> dense(40, 30);
     words.densify(dense.view);
-    for (const std::string text : {"sage:7", "gcn:40", "gat:3x4"}) {
+    // Dense rows are multiplied after the sums by the last two, which sparse ones never are.
+    static_assert(late_attention::pays(30, 20, 2, 40, 12, 40) && !late_attention::pays(30, 3, 4, 40, 12, 40));
+    for (const std::string text : {"sage:7", "gcn:40", "gat:3x4", "gat:20x2", "gat:20x3:mean"}) {
         dense_parameters<double> a, b;
         gnn::double_encoder first(a, parse_layers(text), {.sparse = 30}), second(b, parse_layers(text), {.dense = 30});
         a.allocate(3);
@@ -185,9 +194,10 @@ TEST_CASE("Eigen's products give the same rows and gradients as naive ones") {
 
 TEST_CASE("a layer computed in parts equals the whole, for any parts, without dropout") {
     const gnn::sample graph({40, 40}, false, 3);
-    for (const std::string text : {"sage:4", "sage:9:sum:add", "sage:4:max:residual", "sage:4:mean:no-bias:norm",
-             "gcn:9:symmetric", "gcn:4:row", "gcn:5:symmetric:residual:dropout=.5", "gat:2x3:residual:norm",
-             "gat:4x2:mean:slope=.05:attention-dropout=.5", "gat:7:no-bias", "linear:3:tanh:norm"})
+    for (const std::string text :
+        {"sage:4", "sage:9:sum:add", "sage:4:max:residual", "sage:4:mean:no-bias:norm", "gcn:9:symmetric", "gcn:4:row",
+            "gcn:5:symmetric:residual:dropout=.5", "gat:2x3:residual:norm",
+            "gat:4x2:mean:slope=.05:attention-dropout=.5", "gat:7:no-bias", "gat:40x3:mean:norm", "linear:3:tanh:norm"})
         for (const std::size_t sparse : {0U, 8U}) {
             if (sparse != 0 && text.find("max") != text.npos) continue;
             CAPTURE(text);

@@ -76,14 +76,17 @@ struct edge_part {
 ///     activate_backward(act, y, g)                     g *= act'(x), where y = act(x)
 ///     segment_shares(s, out)                           out[e] = 1 / edges of its segment
 ///     segment_symmetric(s, degrees, out)               out[e] = 1 / √(edges of its segment · degrees[rows[e]])
-///     segment_sum(s, weights, heads, in, out)          out[i, h] = Σ weights[e, h] · in[rows[e], h]; no weights: 1
+///     segment_sum(s, weights, heads, in, out)          out[i, h] = Σ weights[e, h] · in[rows[e], h]; no weights: 1.
+///                                                      `in` of one slice: it is that of all heads; `out` of one: the
+///                                                      sum over heads
 ///     segment_max(s, in, out, winners)                 out[i, c] = max over the segment, the first of equals; an empty
 ///                                                      segment gives 0. winners [segments, columns]: the edge
 ///     segment_max_backward(s, g, winners, out)         s transposed: out[i, c] = Σ g[rows[e], c] where e won there
 ///     segment_total(s, heads, values, out)             out[i, h] = Σ values[e, h]
 ///     segment_softmax(s, heads, scores)                in place, over each segment and head; s.edges is empty
 ///     segment_softmax_backward(s, heads, y, g)         g becomes the gradient of the scores
-///     edge_dots(s, heads, a, b, out)                   SDDMM: out[e, h] = ⟨a[i, h], b[rows[e], h]⟩
+///     edge_dots(s, heads, a, b, out)                   SDDMM: out[e, h] = ⟨a[i, h], b[rows[e], h]⟩; `b` of one slice:
+///                                                      it is that of all heads
 ///     edge_scores(s, heads, a, b, slope, out)          out[e, h] = leaky(a[i, h] + b[rows[e], h])
 ///     edge_scores_backward(heads, slope, y, g)         g *= leaky'(x), where y = leaky(x)
 ///     head_dots(x, a [columns], heads, out)            out[r, h] = ⟨x[r, h], a[h]⟩

@@ -40,7 +40,8 @@ namespace detail {
     case layer_kind::gcn: return aggregated + loops + looped + of.sources;
     case layer_kind::gat: {
         const std::uint64_t heads = layer.gat.heads, all = heads * layer.width;
-        std::uint64_t floats = 2 * of.sources * all + loops + (of.targets + of.sources) * heads + 3 * looped * heads;
+        std::uint64_t floats = 2 * of.sources * all + loops + (of.targets + of.sources) * heads + 3 * looped * heads +
+            4 * of.in.dense * heads; // of sums before products, in place of rows times weights: late_attention
         if (!layer.gat.concat) floats += of.targets * all;
         if (layer.gat.dropout > 0) floats += looped * heads;
         return floats;

@@ -58,23 +58,24 @@ struct segment_kernels : row_kernels<T> {
 
     static void segment_sum(const edge_segments& s, std::span<const T> weights, std::size_t heads,
         matrix_view<const T> in, matrix_view<T> out, executor_ref executor) {
-        const std::size_t width = in.columns() / heads;
+        const std::size_t width = std::max(in.columns(), out.columns()) / heads,
+                          from = in.columns() == width ? 0 : width, step = out.columns() == width ? 0 : width;
         parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             rows_ahead ahead(s, in, i, end, 4 * line); // the processor looks ahead far enough for short rows
             for (; i < end; ++i) {
                 T* const to = out[i].data();
                 if (s.offsets[i] == s.offsets[i + 1]) std::fill_n(to, out.columns(), T{0});
                 for_rows(s, i, ahead, [&](std::size_t place, std::size_t count) {
-                    const bool more = place != s.offsets[i];
                     for (std::size_t h = 0; h < heads; ++h) {
-                        const auto row = [&s, in, place, first = h * width](
+                        const bool more = place != s.offsets[i] || (h != 0 && step == 0);
+                        const auto row = [&s, in, place, first = h * from](
                                              std::size_t k) { return in[s.rows[s.edge(place + k)]].data() + first; };
                         const auto weight = [&s, weights, heads, place, h](
                                                 std::size_t k) { return weights[s.edge(place + k) * heads + h]; };
                         if (weights.empty())
-                            sum_weighted(count, row, [](std::size_t) { return T{1}; }, more, to + h * width, width);
+                            sum_weighted(count, row, [](std::size_t) { return T{1}; }, more, to + h * step, width);
                         else
-                            sum_weighted(count, row, weight, more, to + h * width, width);
+                            sum_weighted(count, row, weight, more, to + h * step, width);
                     }
                 });
             }
@@ -163,14 +164,14 @@ struct segment_kernels : row_kernels<T> {
 
     static void edge_dots(const edge_segments& s, std::size_t heads, matrix_view<const T> a, matrix_view<const T> b,
         std::span<T> out, executor_ref executor) {
-        const std::size_t width = a.columns() / heads;
+        const std::size_t width = a.columns() / heads, from = b.columns() == width ? 0 : width;
         parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i)
                 for (std::size_t place = s.offsets[i]; place < s.offsets[i + 1]; ++place) {
                     const std::size_t e = s.edge(place);
                     const T* const row = b[s.rows[e]].data();
                     for (std::size_t h = 0; h < heads; ++h)
-                        out[e * heads + h] = dot(a[i].data() + h * width, row + h * width, width);
+                        out[e * heads + h] = dot(a[i].data() + h * width, row + h * from, width);
                 }
         });
     }

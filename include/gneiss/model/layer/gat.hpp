@@ -10,6 +10,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
+#include <gneiss/model/layer/late_attention.hpp>
 #include <gneiss/model/layer/self_loops.hpp>
 
 namespace gneiss {
@@ -29,7 +30,9 @@ struct gat_options {
 /// Score: attentions [edges + targets, heads]. Aggregate: the weighted sum of z. Update: heads merged. `width` is per
 /// head: `concat` gives heads · width outputs, the mean `width`. Cost: 2 · sources · inputs · heads · width operations
 /// and one row of z read per edge; in backward twice the operations (three times with an input gradient) and two rows
-/// per edge.
+/// per edge. In a sample with many more sources than targets, rows x are summed instead, and W multiplies the sums
+/// alone, if that is cheaper: 2 · targets · inputs · heads · width operations and one row of x read per edge, see
+/// `late_attention`. The choice depends on the sizes alone.
 /// Source: Veličković et al., ICLR 2018, equations (1) to (6).
 template <class T, gnn_kernels<T> Backend>
 class gat_layer final : public graph_layer<T> {
@@ -57,14 +60,19 @@ public:
     void forward(
         const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
         loops_.assign(in.view, in.on);
-        z_ = {z_memory_.at_least(in.view.sources * all()), in.view.sources, all()};
-        in.rows.multiply(by_, weights.value(weight_), z_, {}, in.on);
+        multiplies_late_ = in_.sparse == 0 &&
+            late_attention::pays(in_.dense, width_, heads_, in.view.sources, in.view.targets, in.view.edges());
+        const std::size_t rows = multiplies_late_ ? in.view.targets : in.view.sources,
+                          columns = multiplies_late_ ? heads_ * in_.dense : all();
+        z_ = {z_memory_.at_least(rows * columns), rows, columns};
+        if (!multiplies_late_) in.rows.multiply(by_, weights.value(weight_), z_, {}, in.on);
         score(weights, in);
         aggregate_and_update(weights, in, then, out);
     }
 
     void release() override {
         loops_ = {};
+        late_.release();
         for (reusable_buffer<T>* memory : {&z_memory_, &grad_z_memory_, &merge_memory_, &target_memory_,
                  &source_memory_, &attention_memory_, &dropped_memory_, &score_memory_, &grad_score_memory_})
             *memory = {};
@@ -79,9 +87,14 @@ public:
             by_.head_mean_backward(g, heads_, spread, in.on);
             by_head = spread;
         }
-        const matrix_view<T> grad_z(grad_z_memory_.at_least(z_.rows() * all()), z_.rows(), all());
+        const matrix_view<T> grad_z(grad_z_memory_.at_least(z_.rows() * z_.columns()), z_.rows(), z_.columns());
+        if (multiplies_late_) return late_backward(weights, in, by_head, grad_z, grad_in);
         by_.segment_sum(outgoing(loops_.view()), dropped_, heads_, by_head, grad_z, in.on);
-        score_backward(weights, in, by_head, grad_z);
+        score_backward(in, by_head, z_);
+        by_.head_dots_backward(own(z_, in), weights.list(of_target_), heads_, target_terms_, own(grad_z, in),
+            weights.gradient_list(of_target_), in.on);
+        by_.head_dots_backward(
+            z_, weights.list(of_source_), heads_, source_terms_, grad_z, weights.gradient_list(of_source_), in.on);
         in.rows.add_weight_gradient(by_, grad_z, weights.gradient(weight_), in.on);
         if (!grad_in.empty())
             by_.multiply_nt(grad_z, weights.value(weight_).middle_rows(0, in_.dense), grad_in, false, in.on);
@@ -119,10 +132,16 @@ public:
     }
 
 private:
+    using late_attention = detail::late_attention<T, Backend>;
+
     [[nodiscard]] std::size_t all() const noexcept { return heads_ * width_; }
     [[nodiscard]] edge_segments incoming() const noexcept { return {loops_.view().offsets, loops_.view().neighbors}; }
-    [[nodiscard]] matrix_view<T> own(matrix_view<T> rows, const layer_input<T>& in) const noexcept {
+    template <class U>
+    [[nodiscard]] static matrix_view<U> own(matrix_view<U> rows, const layer_input<T>& in) noexcept {
         return rows.middle_rows(in.view.first_target, in.view.targets);
+    }
+    [[nodiscard]] detail::attention_weights<const T> attention_of(const dense_parameters<T>& weights) const {
+        return {weights.value(weight_), weights.list(of_target_), weights.list(of_source_)};
     }
     [[nodiscard]] bool drops(const layer_input<T>& in) const noexcept { return in.training && options_.dropout > 0; }
     [[nodiscard]] dropout_mask mask(const layer_input<T>& in) const {
@@ -132,8 +151,13 @@ private:
     void score(const dense_parameters<T>& weights, const layer_input<T>& in) {
         target_terms_ = {target_memory_.at_least(in.view.targets * heads_), in.view.targets, heads_};
         source_terms_ = {source_memory_.at_least(in.view.sources * heads_), in.view.sources, heads_};
-        by_.head_dots(own(z_, in), weights.list(of_target_), heads_, target_terms_, in.on);
-        by_.head_dots(z_, weights.list(of_source_), heads_, source_terms_, in.on);
+        if (multiplies_late_) {
+            const matrix_view<const T> x = in.rows.dense;
+            late_.score(by_, attention_of(weights), heads_, x, own(x, in), target_terms_, source_terms_, in.on);
+        } else {
+            by_.head_dots(own(z_, in), weights.list(of_target_), heads_, target_terms_, in.on);
+            by_.head_dots(z_, weights.list(of_source_), heads_, source_terms_, in.on);
+        }
         const std::size_t size = loops_.view().edges() * heads_;
         attention_ = {attention_memory_.at_least(size), size};
         by_.edge_scores(incoming(), heads_, target_terms_, source_terms_, slope(), attention_, in.on);
@@ -148,27 +172,39 @@ private:
         const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) {
         const matrix_view<T> sums =
             options_.concat ? out : matrix_view<T>(merge_memory_.at_least(out.rows() * all()), out.rows(), all());
-        by_.segment_sum(incoming(), dropped_, heads_, z_, sums, in.on);
+        if (multiplies_late_) {
+            by_.segment_sum(incoming(), dropped_, heads_, in.rows.dense, z_, in.on);
+            late_attention::multiply(by_, weights.value(weight_), heads_, z_, sums, in.on);
+        } else {
+            by_.segment_sum(incoming(), dropped_, heads_, z_, sums, in.on);
+        }
         if (!options_.concat) by_.head_mean(sums, heads_, out, in.on);
         by_.bias_activate(bias_ ? weights.list(*bias_) : std::span<const T>{}, then, out, in.on);
     }
 
-    /// Computes the gradients of both attention vectors from that of the sums, and of z through them.
-    void score_backward(
-        dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> by_head, matrix_view<T> grad_z) {
+    /// Computes the gradients of both terms of scores, in their place, from those of sums over `rows`.
+    void score_backward(const layer_input<T>& in, matrix_view<const T> grad_sums, matrix_view<const T> rows) {
         const std::size_t size = attention_.size();
         const std::span<T> g(grad_score_memory_.at_least(size), size), scores(score_memory_.at_least(size), size);
-        by_.edge_dots(incoming(), heads_, by_head, z_, g, in.on);
+        by_.edge_dots(incoming(), heads_, grad_sums, rows, g, in.on);
         if (drops(in)) by_.segment_dropout(mask(in), incoming(), heads_, g, g, in.on);
         by_.segment_softmax_backward(incoming(), heads_, attention_, g, in.on);
         by_.edge_scores(incoming(), heads_, target_terms_, source_terms_, slope(), scores, in.on);
         by_.edge_scores_backward(heads_, slope(), scores, g, in.on);
         by_.segment_total(incoming(), heads_, g, target_terms_, in.on); // the old values are no longer needed
         by_.segment_total(outgoing(loops_.view()), heads_, g, source_terms_, in.on);
-        by_.head_dots_backward(own(z_, in), weights.list(of_target_), heads_, target_terms_, own(grad_z, in),
-            weights.gradient_list(of_target_), in.on);
-        by_.head_dots_backward(
-            z_, weights.list(of_source_), heads_, source_terms_, grad_z, weights.gradient_list(of_source_), in.on);
+    }
+
+    void late_backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> by_head,
+        matrix_view<T> grad_sums, matrix_view<T> grad_in) {
+        late_attention::multiply_backward(
+            by_, weights.value(weight_), heads_, z_, by_head, weights.gradient(weight_), grad_sums, in.on);
+        if (!grad_in.empty()) by_.segment_sum(outgoing(loops_.view()), dropped_, heads_, grad_sums, grad_in, in.on);
+        const matrix_view<const T> x = in.rows.dense;
+        score_backward(in, grad_sums, x);
+        late_.score_backward(by_, attention_of(weights), heads_, x, own(x, in), target_terms_, source_terms_,
+            {weights.gradient(weight_), weights.gradient_list(of_target_), weights.gradient_list(of_source_)}, grad_in,
+            grad_in.empty() ? grad_in : own(grad_in, in), in.on);
     }
 
     [[nodiscard]] T slope() const noexcept { return static_cast<T>(options_.slope); }
@@ -178,10 +214,13 @@ private:
     input_columns in_;
     std::size_t width_, heads_, weight_ = 0, of_target_ = 0, of_source_ = 0;
     std::optional<std::size_t> bias_;
+    bool multiplies_late_ = false;
     self_loops loops_;
+    late_attention late_;
     reusable_buffer<T> z_memory_, grad_z_memory_, merge_memory_, target_memory_, source_memory_, attention_memory_,
         dropped_memory_, score_memory_, grad_score_memory_;
-    matrix_view<T> z_{}, target_terms_{}, source_terms_{};
+    matrix_view<T> z_{}; ///< z, or sums of rows by head
+    matrix_view<T> target_terms_{}, source_terms_{};
     std::span<T> attention_, dropped_;
 };
 
