@@ -123,6 +123,7 @@
 #include <gneiss/model/layer/linear_aggregation.hpp>
 #include <gneiss/model/layer/message_passing.hpp>
 #include <gneiss/model/layer/missing_neighbors.hpp>
+#include <gneiss/model/layer/product_order.hpp>
 #include <gneiss/model/layer/sage.hpp>
 #include <gneiss/model/layer/self_loops.hpp>
 #include <gneiss/model/layer_memory.hpp>

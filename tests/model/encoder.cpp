@@ -40,6 +40,7 @@ TEST_CASE("gradients of GraphSAGE equal finite differences, for each option") {
                 check_gradients(std::string("sage:4:").append(reduce).append(":").append(combine), last, 3, 0, 11);
     check_gradients("sage:2:sum", true, 9, 0, 12); // rows become shorter: multiplied first
     check_gradients("sage:9,sage:3:no-bias", false, 2, 0, 13);
+    check_gradients("sage:9:product=first,sage:3:product=last", true, 2, 0, 14);
 }
 
 TEST_CASE("gradients of graph convolutions equal finite differences, for each option") {
@@ -48,6 +49,7 @@ TEST_CASE("gradients of graph convolutions equal finite differences, for each op
             check_gradients("gcn:4:" + normalize, last, 3, 0, 21);
             check_gradients("gcn:2:no-bias:" + normalize, last, 7, 0, 22);
             check_gradients("gcn:5,gcn:3:" + normalize, last, 4, 0, 23);
+            check_gradients("gcn:9:product=first,gcn:3:product=last:" + normalize, last, 4, 0, 24);
         }
 }
 
@@ -77,7 +79,8 @@ TEST_CASE("gradients of graph attention equal finite differences, for each optio
     static_assert(late_attention::pays(2, 9, 3, 4, 4, 4));
     for (const std::string merge : {"concat", "mean:attention-dropout=.4:no-bias"})
         for (const bool last : {false, true}) check_gradients("gat:9x3:" + merge, last, 2, 0, 34);
-    check_gradients("gat:3x2,gat:20x4:dropout=.3", true, 4, 0, 35);
+    check_gradients("gat:3x2:product=last,gat:20x4:dropout=.3:product=last", true, 4, 0, 35);
+    check_gradients("gat:20x2:product=first", true, 2, 0, 36);
 }
 
 TEST_CASE("gradients of activation, dropout, norm and residual equal finite differences") {
@@ -224,6 +227,39 @@ TEST_CASE("a layer computed in parts equals the whole, for any parts, without dr
                 CHECK(found == gnn::in_parts(encode, weights, graph[0], input, step, tbb_executor(3)));
             }
         }
+}
+
+TEST_CASE("products before sums equal products after them, and orders that rows do not allow are refused") {
+    const gnn::sample views({60, 30}, false, 5);
+    const gnn::matrix<> rows(60, 6, 3), g(30, 12, 4);
+    for (const std::string text : {"sage:12:", "sage:12:sum:add:", "gcn:12:symmetric:", "gat:4x3:", "gat:12x2:mean:"}) {
+        CAPTURE(text);
+        const auto run = [&](const std::string& order) {
+            dense_parameters<double> weights;
+            gnn::double_encoder encode(weights, parse_layers(text + order), {.dense = 6});
+            gnn::randomize(weights, 1);
+            const auto out = encode.forward(weights, views, {rows.view}, {}, serial_executor{});
+            std::vector<double> all(out.data(), out.data() + out.rows() * out.columns());
+            gnn::matrix<> grad_in(60, 6);
+            encode.backward(weights, g.view, grad_in.view, serial_executor{});
+            all.insert(all.end(), grad_in.memory.begin(), grad_in.memory.end());
+            for (std::size_t i = 0; i < weights.arrays().size(); ++i)
+                for (std::size_t r = 0; r < weights.arrays()[i].rows; ++r)
+                    for (const double x : weights.gradient(i)[r]) all.push_back(x);
+            return all;
+        };
+        const std::vector<double> first = run("product=first"), last = run("product=last");
+        REQUIRE(first.size() == last.size());
+        for (std::size_t i = 0; i < first.size(); ++i) CHECK(first[i] == doctest::Approx(last[i]).epsilon(1e-9));
+        if (text.find("sum") == text.npos) CHECK(first != last); // by rounding; short sums of floats are exact
+        CHECK((run("none") == first || run("none") == last));
+    }
+    dense_parameters<double> weights;
+    for (const std::string text : {"sage:4:product=last", "gcn:4:product=last", "gat:4:product=last"})
+        CHECK_THROWS_WITH_AS(gnn::double_encoder(weights, parse_layers(text), {.dense = 2, .sparse = 3}),
+            doctest::Contains("product=last"), error);
+    CHECK_THROWS_WITH_AS(gnn::double_encoder(weights, parse_layers("sage:4:product=first:max"), {.dense = 2}),
+        doctest::Contains("product=first"), error);
 }
 
 TEST_CASE("a mask depends on a node's name, not on its position in the batch") {

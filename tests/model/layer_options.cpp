@@ -28,6 +28,11 @@ TEST_CASE("a text describes layers; activations follow each layer but the last")
     CHECK(mixed[4].sage.reduce == sage_reduction::max);
     CHECK(!mixed[4].sage.concat);
     CHECK(hops_of(mixed) == 4);
+    const auto ordered = parse_layers("sage:4:product=first,gcn:4:product=last,gat:4:mean:product=last,sage:3");
+    CHECK(ordered[0].sage.product == product_order::first);
+    CHECK(ordered[1].gcn.product == product_order::last);
+    CHECK(ordered[2].gat.product == product_order::last);
+    CHECK(ordered[3].sage.product == product_order::cheaper);
 }
 
 TEST_CASE("omitted options have their defaults") {
@@ -54,7 +59,7 @@ TEST_CASE("an error in a text names its layer") {
     for (const char* text : {"", "sage", "sage:", "sage:0", "sage:-4", "sage:12y", "sage:99999999999999999999",
              "sage:12x4", "gat:8x0", "gat:8x", "sag:12", "sage:12:heads", "gcn:12:max", "gat:4x2:dropout=1",
              "gat:4x2:dropout=nan", "gat:4x2:dropout=", "sage:4,", ",sage:4", "sage:4:dropout", "linear:4:mean",
-             "sage:4::relu", "sage:4:slope=.2"}) {
+             "sage:4::relu", "sage:4:slope=.2", "sage:4:product=", "gcn:4:product=late", "linear:4:product=first"}) {
         CAPTURE(text);
         CHECK_THROWS_AS((void)parse_layers(text), error);
     }

@@ -38,7 +38,8 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
         gnn_options options{.batch = 1 + draw.below(200)};
         const std::string fanout = one_of({"3,3", "400,400", "2,all", "500+1,1+500", "1,30", "10,2"});
         const std::string text = one_of({"sage:40,sage:8", "sage:8:max,sage:30:max", "gcn:16,gcn:16:row",
-            "gat:4x8,gat:8:mean", "sage:8:norm,gcn:8:residual"});
+            "gat:4x8,gat:8:mean", "sage:8:norm,gcn:8:residual", "gat:4x8:product=last,gat:8:mean:product=last",
+            "gat:40x2,gat:9x2", "sage:40:product=first,gcn:8:product=last"});
         const double dropout = draw.below(2) == 0 ? 0 : 0.3;
         const auto read = parse_layers(text, {.then = {}, .dropout = dropout, .attention_dropout = dropout});
         std::vector<any_layer_factory<float, eigen_backend>> layers(read.begin(), read.end());

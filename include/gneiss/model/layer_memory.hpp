@@ -28,20 +28,26 @@ namespace detail {
     const std::uint64_t total = of.in.total(), looped = of.edges + of.targets;
     // Rows times weights of all sources, or sums of the targets, whichever is cheaper: linear_aggregation.
     const std::uint64_t products = of.sources * layer.width, sums = of.targets * total;
-    const std::uint64_t aggregated = of.in.sparse != 0 ? products
-        : layer.width < total                          ? std::max(products, sums)
-                                                       : sums;
+    const auto aggregated = [&](product_order order) {
+        if (of.in.sparse != 0 || order == product_order::first) return products;
+        return order == product_order::cheaper && layer.width < total ? std::max(products, sums) : sums;
+    };
     const std::uint64_t loops = 3 * looped + of.sources + of.targets + 2; // 4-byte integers are counted, too
     const std::uint64_t missing = of.corrected && layer.sage.reduce == sage_reduction::mean
         ? missing_neighbors<float>::floats(of.targets, layer.width)
         : 0;
     switch (layer.kind) {
-    case layer_kind::sage: return layer.sage.reduce == sage_reduction::max ? 2 * sums : aggregated + of.edges + missing;
-    case layer_kind::gcn: return aggregated + loops + looped + of.sources;
+    case layer_kind::sage:
+        return layer.sage.reduce == sage_reduction::max ? 2 * sums
+                                                        : aggregated(layer.sage.product) + of.edges + missing;
+    case layer_kind::gcn: return aggregated(layer.gcn.product) + loops + looped + of.sources;
     case layer_kind::gat: {
         const std::uint64_t heads = layer.gat.heads, all = heads * layer.width;
-        std::uint64_t floats = 2 * of.sources * all + loops + (of.targets + of.sources) * heads + 3 * looped * heads +
-            4 * of.in.dense * heads; // of sums before products, in place of rows times weights: late_attention
+        // Products of all sources, or sums by head, which the cheaper order takes only if they are smaller.
+        const std::uint64_t rows =
+            layer.gat.product == product_order::last ? of.targets * heads * of.in.dense : of.sources * all;
+        std::uint64_t floats = 2 * rows + loops + (of.targets + of.sources) * heads + 3 * looped * heads +
+            4 * of.in.dense * heads; // W a and its gradient: late_attention
         if (!layer.gat.concat) floats += of.targets * all;
         if (layer.gat.dropout > 0) floats += looped * heads;
         return floats;

@@ -149,6 +149,12 @@ private:
     }
     template <class ValueOf>
     bool of_kind(std::string_view word, const ValueOf& value_of) {
+        if (const auto order = value_of("product"); order && layer_.kind != layer_kind::linear) {
+            if (*order != "first" && *order != "last") return false;
+            layer_.sage.product = layer_.gcn.product = layer_.gat.product =
+                *order == "first" ? product_order::first : product_order::last;
+            return true;
+        }
         if (layer_.kind == layer_kind::sage) {
             if (word == "mean")
                 layer_.sage.reduce = sage_reduction::mean;
@@ -200,6 +206,7 @@ private:
 ///     gcn     row (default) or symmetric
 ///     gat     WIDTH is that of a head; concat (default) or mean; slope=S (0.2); attention-dropout=P
 ///     linear  rows by themselves, no hop
+///     others  product=first or last: rows are multiplied by W before or after their sums; by default as is cheaper
 ///     any     none, relu, leaky, elu, tanh or sigmoid; dropout=P; norm or no-norm; residual or no-residual; no-bias
 ///
 /// Throws `invalid_argument` with the layer and its fault.

@@ -11,17 +11,19 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
 #include <gneiss/model/layer/late_attention.hpp>
+#include <gneiss/model/layer/product_order.hpp>
 #include <gneiss/model/layer/self_loops.hpp>
 
 namespace gneiss {
 
 /// Options of `gat_layer`.
 struct gat_options {
-    std::size_t heads = 1; ///< number of heads
-    bool concat = true;    ///< concatenate heads; else their mean
-    double slope = 0.2;    ///< slope of LeakyReLU below 0
-    double dropout = 0;    ///< rate on attentions, while training
-    bool bias = true;      ///< adds b
+    std::size_t heads = 1;                          ///< number of heads
+    bool concat = true;                             ///< concatenate heads; else their mean
+    double slope = 0.2;                             ///< slope of LeakyReLU below 0
+    double dropout = 0;                             ///< rate on attentions, while training
+    bool bias = true;                               ///< adds b
+    product_order product = product_order::cheaper; ///< order of product and sums
 };
 
 /// Graph attention: for each head, out[t] = Σ α(t, s) z[s] over neighbors s and t itself, where z = x W and
@@ -37,7 +39,8 @@ struct gat_options {
 template <class T, gnn_kernels<T> Backend>
 class gat_layer final : public graph_layer<T> {
 public:
-    /// Adds its arrays to `weights`. Throws `invalid_argument` without a head or for a rate outside [0, 1).
+    /// Adds its arrays to `weights`. Throws `invalid_argument` without a head, for a rate outside [0, 1), and for
+    /// sparse rows that are to be multiplied last.
     gat_layer(dense_parameters<T>& weights, const std::string& name, input_columns in, std::size_t width,
         const gat_options& options, Backend by = {})
         : by_(by),
@@ -49,6 +52,8 @@ public:
             throw error(errc::invalid_argument, "an attention layer needs heads and a width");
         if (!(options.dropout >= 0 && options.dropout < 1))
             throw error(errc::invalid_argument, "a dropout rate must lie in [0, 1)");
+        if (options.product == product_order::last && in.sparse != 0)
+            throw error(errc::invalid_argument, "sparse rows are multiplied first: leave out product=last");
         weight_ = weights.add(name + ".weight", in.total(), all(), initializer::glorot(in.total(), all()));
         of_target_ = weights.add(name + ".attention_target", heads_, width, initializer::glorot(1, width));
         of_source_ = weights.add(name + ".attention_source", heads_, width, initializer::glorot(1, width));
@@ -60,8 +65,9 @@ public:
     void forward(
         const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
         loops_.assign(in.view, in.on);
-        multiplies_late_ = in_.sparse == 0 &&
-            late_attention::pays(in_.dense, width_, heads_, in.view.sources, in.view.targets, in.view.edges());
+        multiplies_late_ = in_.sparse == 0 && options_.product != product_order::first &&
+            (options_.product == product_order::last ||
+                late_attention::pays(in_.dense, width_, heads_, in.view.sources, in.view.targets, in.view.edges()));
         const std::size_t rows = multiplies_late_ ? in.view.targets : in.view.sources,
                           columns = multiplies_late_ ? heads_ * in_.dense : all();
         z_ = {z_memory_.at_least(rows * columns), rows, columns};

@@ -27,6 +27,7 @@ enum class gcn_normalization : std::uint8_t {
 struct gcn_options {
     gcn_normalization normalize = gcn_normalization::row; ///< weight of an edge
     bool bias = true;                                     ///< adds b
+    product_order product = product_order::cheaper;       ///< order of product and sums
 };
 
 /// Graph convolution: out[t] = Σ over neighbors and t itself of weight · row, times W, plus b.
@@ -48,6 +49,7 @@ public:
           options_(options),
           in_(in),
           width_(width),
+          linear_(options.product, in),
           weight_(weights.add(name + ".weight", in.total(), width, initializer::glorot(in.total(), width))) {
         if (options.bias) bias_ = weights.add_constant(name + ".bias", width);
     }
@@ -64,7 +66,7 @@ public:
 
     void release() override {
         loops_ = {};
-        linear_ = {};
+        linear_.release();
         free_memory(source_degrees_);
         memory_ = {};
     }
@@ -132,10 +134,11 @@ private:
     Backend by_;
     gcn_options options_;
     input_columns in_;
-    std::size_t width_, weight_;
+    std::size_t width_;
+    linear linear_;
+    std::size_t weight_;
     std::optional<std::size_t> bias_;
     self_loops loops_;
-    linear linear_;
     std::vector<std::uint32_t> source_degrees_;
     reusable_buffer<T> memory_;
     std::span<const T> edge_weights_;

@@ -6,22 +6,9 @@
 
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
+#include <gneiss/model/layer/product_order.hpp>
 
 namespace gneiss {
-
-namespace detail {
-
-/// Returns true if A (x W) takes fewer operations than (A x) W, for `in` columns that W maps to `out`. A gathered value
-/// counts as `operations_per_gathered_value` operations.
-[[nodiscard]] constexpr bool projecting_is_cheaper(std::size_t in, std::size_t out, std::size_t sources,
-    std::size_t targets, std::size_t edges, double operations_per_gathered_value) noexcept {
-    const double gathered = static_cast<double>(edges) * operations_per_gathered_value;
-    const double before = static_cast<double>(in), after = static_cast<double>(out);
-    return gathered * after + 2 * before * after * static_cast<double>(sources) <
-        gathered * before + 2 * before * after * static_cast<double>(targets);
-}
-
-} // namespace detail
 
 /// A x W, where A [targets, sources] holds a weight for each edge: shared by layers with linear aggregation.
 ///
@@ -31,10 +18,19 @@ namespace detail {
 template <class T, gnn_kernels<T> Backend>
 class linear_aggregation {
 public:
+    /// Throws `invalid_argument` if sparse rows are to be multiplied last.
+    linear_aggregation(product_order order, input_columns in) : order_(order) {
+        if (order == product_order::last && in.sparse != 0)
+            throw error(errc::invalid_argument, "sparse rows are multiplied first: leave out product=last");
+    }
+
+    /// Frees memory kept for the next batch.
+    void release() { buffer_ = {}; }
+
     /// Computes out = A x W, then the epilogue, which must not accumulate. `weights` [edges], or empty: all 1.
     void forward(const Backend& by, const layer_input<T>& in, const layer_view& view, std::span<const T> edge_weights,
         matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then) {
-        project_first_ = projecting_is_cheaper(in.rows, view, w.columns());
+        project_first_ = projects_first(in.rows, view, w.columns());
         const edge_segments incoming{view.offsets, view.neighbors};
         if (project_first_) {
             const matrix_view<T> projected(buffer_.at_least(view.sources * w.columns()), view.sources, w.columns());
@@ -92,14 +88,16 @@ public:
     }
 
 private:
-    [[nodiscard]] static bool projecting_is_cheaper(
-        const input_rows<T>& rows, const layer_view& view, std::size_t width) noexcept {
+    [[nodiscard]] bool projects_first(
+        const input_rows<T>& rows, const layer_view& view, std::size_t width) const noexcept {
         if (rows.has_sparse()) return true;
+        if (order_ != product_order::cheaper) return order_ == product_order::first;
         constexpr double operations_per_gathered_value = 16; // for a core with neighbors' rows in memory
         return detail::projecting_is_cheaper(
             rows.columns(), width, view.sources, view.targets, view.edges(), operations_per_gathered_value);
     }
 
+    product_order order_;
     bool project_first_ = false;
     reusable_buffer<T> buffer_;
     matrix_view<T> aggregated_{};

@@ -24,6 +24,7 @@ struct sage_options {
     sage_reduction reduce = sage_reduction::mean; ///< reduction over neighbors
     bool concat = true; ///< separate weights for own and neighbors' rows, as if concatenated; else one W for their sum
     bool bias = true;   ///< adds b
+    product_order product = product_order::cheaper; ///< order of product and sums; a maximum always comes first
 };
 
 /// GraphSAGE: out[t] = own[t] · W_own + reduce over neighbors · W + b. The reduction is 0 for a target without
@@ -38,16 +39,20 @@ struct sage_options {
 template <class T, gnn_kernels<T> Backend>
 class sage_layer final : public graph_layer<T> {
 public:
-    /// Adds its arrays to `weights`. Throws `invalid_argument` for the maximum of sparse rows.
+    /// Adds its arrays to `weights`. Throws `invalid_argument` for the maximum of sparse rows, and for an order that
+    /// sparse rows or the maximum do not allow.
     sage_layer(dense_parameters<T>& weights, const std::string& name, input_columns in, std::size_t width,
         const sage_options& options, Backend by = {})
         : by_(by),
           options_(options),
           in_(in),
-          width_(width) {
+          width_(width),
+          linear_(options.product, in) {
         if (options.reduce == sage_reduction::max && in.sparse != 0)
             throw error(
                 errc::invalid_argument, "the maximum of sparse rows is not offered: put a linear layer in front");
+        if (options.reduce == sage_reduction::max && options.product == product_order::first)
+            throw error(errc::invalid_argument, "the maximum is that of rows: leave out product=first");
         const initializer first = initializer::glorot(in.total(), width);
         own_ = weights.add(name + ".own", in.total(), width, first);
         neighbors_ = options.concat ? weights.add(name + ".neighbours", in.total(), width, first) : own_;
@@ -68,7 +73,7 @@ public:
     }
 
     void release() override {
-        linear_ = {};
+        linear_.release();
         shares_ = {};
         best_memory_ = {};
         winner_memory_ = {};
@@ -174,9 +179,10 @@ private:
     Backend by_;
     sage_options options_;
     input_columns in_;
-    std::size_t width_, own_ = 0, neighbors_ = 0;
-    std::optional<std::size_t> bias_;
+    std::size_t width_;
     linear linear_;
+    std::size_t own_ = 0, neighbors_ = 0;
+    std::optional<std::size_t> bias_;
     missing_neighbors<T> missing_;
     std::span<const T> edge_weights_;
     reusable_buffer<T> shares_, best_memory_;

@@ -17,7 +17,7 @@ namespace gneiss::cuda {
 template <storage T>
 class gat_layer final : public graph_layer<T> {
 public:
-    /// Finds the arrays and scratch of the layer.
+    /// Finds the arrays and scratch of the layer. Throws `unsupported` for products after sums.
     gat_layer(const layer_setup& with, std::size_t width, const gat_options& options)
         : concat_(options.concat),
           heads_(static_cast<std::uint32_t>(options.heads)),
@@ -37,6 +37,8 @@ public:
           source_sums_(with.rows<float>(with.capacity.sources, options.heads)),
           scores_{with.memory.take<float>((std::size_t{with.capacity.edges} + with.capacity.targets) * heads_),
               with.capacity.edges} {
+        if (options.product == product_order::last)
+            throw error(errc::unsupported, "gat: a device multiplies rows before their sums: leave out product=last");
         if (!concat_) by_head_ = target_rows(with);
         with.scratch.need(with.capacity.sources, columns_);
         with.scratch.need(with.capacity.targets, columns_);

@@ -17,7 +17,8 @@ public:
     /// Finds the arrays and scratch of the layer.
     gcn_layer(const layer_setup& with, std::size_t width, const gcn_options& options)
         : linear_(with, "weight", width,
-              options.normalize == gcn_normalization::row ? edge_weight::mean : edge_weight::symmetric, true),
+              options.normalize == gcn_normalization::row ? edge_weight::mean : edge_weight::symmetric, true,
+              options.product),
           bias_(with, options.bias, width) {}
 
     [[nodiscard]] bool needs_lists_by_source() const noexcept override { return linear_.needs_lists_by_source(); }

@@ -16,11 +16,12 @@ template <storage T>
 class linear_aggregation {
 public:
     /// `loops`: targets have self-loops.
-    linear_aggregation(
-        const layer_setup& with, const std::string& name, std::size_t width, edge_weight weight, bool loops)
+    linear_aggregation(const layer_setup& with, const std::string& name, std::size_t width, edge_weight weight,
+        bool loops, product_order order)
         : edges_(weight),
           loops_(loops),
-          project_first_(projecting_is_cheaper(with, width)),
+          project_first_(
+              order == product_order::cheaper ? projecting_is_cheaper(with, width) : order == product_order::first),
           weight_(with, !project_first_, name, width),
           rows_(project_first_ ? with.rows<T>(with.capacity.sources, width)
                                : with.rows<T>(with.capacity.targets, with.in.total())) {}

@@ -25,7 +25,7 @@ public:
         const std::string name = options.concat ? "neighbours" : "own";
         if (options.reduce != sage_reduction::max) {
             linear_.emplace(with, name, width,
-                options.reduce == sage_reduction::mean ? edge_weight::mean : edge_weight::one, false);
+                options.reduce == sage_reduction::mean ? edge_weight::mean : edge_weight::one, false, options.product);
             return;
         }
         neighbors_.emplace(with, true, name, width);
