@@ -127,11 +127,12 @@ TEST_CASE("a tier reads fewer rows over the bus than all in pinned memory, with 
                  "wide --seed 5 --task node --num-features 64 --feature-signal 2 --train-fraction .05",
             "gneiss-data");
     REQUIRE(made.code == 0);
-    const auto train = [&](const std::string& trainer, const std::string& place) {
+    const auto train = [&](const std::string& trainer, const std::string& place, const std::string& data = "wide") {
         fs::remove_all(shop / "run");
-        const auto got = shop.run("train wide --layers sage:8,sage --fanout 3,3 --epochs 2 --batch 30 --early-stop 0 "
-                                  "--seed 3 --no-eval --memory 256MiB --device cuda --quiet --json --out run "
-                                  "--feature-place " +
+        const auto got = shop.run("train " + data +
+                " --layers sage:8,sage --fanout 3,3 --epochs 2 --batch 30 --early-stop 0 "
+                "--seed 3 --no-eval --memory 256MiB --device cuda --quiet --json --out run "
+                "--feature-place " +
                 place,
             "emulated-gneiss-" + trainer);
         CAPTURE(got.err);
@@ -149,6 +150,32 @@ TEST_CASE("a tier reads fewer rows over the bus than all in pinned memory, with 
             CHECK(uva[e]["bus_bytes"] == 256 * uva[e]["bus_rows"].get<std::uint64_t>());
         }
     }
+    for (const std::string type : {"f16", "bf16"}) { // kernels widen them: half the bytes, in memory and over the bus
+        REQUIRE(shop.run("convert wide --feature-type " + type + " --out " + type, "gneiss-data").code == 0);
+        for (const std::string trainer : {"ginex", "mariusgnn"}) {
+            CAPTURE(type);
+            CAPTURE(trainer);
+            const std::string task = trainer == "mariusgnn" ? " --task node --staleness 0" : "";
+            const json host = train(trainer, "host" + task, type), device = train(trainer, "device" + task, type),
+                       uva = train(trainer, "uva" + task, type);
+            for (std::size_t e = 0; e < host.size(); ++e) {
+                CHECK(device[e]["loss"] == host[e]["loss"]);
+                CHECK(uva[e]["loss"] == host[e]["loss"]);
+                CHECK(device[e]["launches_per_step"] == host[e]["launches_per_step"]);
+                CHECK(uva[e]["bus_bytes"] == 128 * uva[e]["bus_rows"].get<std::uint64_t>());
+            }
+        }
+    }
+    const auto whole = [&](const std::string& data) { // 500 KiB of floats, in half of the device's memory?
+        fs::remove_all(shop / "run");
+        return shop.run("train " + data +
+                " --layers sage:8,sage --fanout 3,3 --epochs 1 --batch 30 --no-eval --memory "
+                "256MiB --device cuda --device-memory 700KiB --feature-place auto --out run",
+            "emulated-gneiss-ginex");
+    };
+    CHECK(whole("wide").err.find("features of f32 in pinned memory, the most used ones on the device, too") !=
+        std::string::npos);
+    CHECK(whole("f16").err.find("features of f16 in the device's memory: 250 KiB of 700 KiB") != std::string::npos);
 }
 
 TEST_CASE("a checkpoint moves a run from the device to the CPU and back") {

@@ -13,12 +13,12 @@ enum class half : std::uint16_t {};
 
 /// Exact, including subnormals, infinities and NaN (payload kept). Without branches, so that loops over it are
 /// vectorized: a multiplication corrects the exponent, also of subnormals.
-[[nodiscard]] constexpr float to_float(half value) noexcept {
+[[nodiscard]] GNEISS_HD constexpr float to_float(half value) noexcept {
     const auto bits = static_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = (bits & 0x7fffU) << 13;
-    const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
+    const auto finite = __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, magnitude) * 0x1p112F);
     const std::uint32_t special = magnitude | 0x7f800000U;
-    return std::bit_cast<float>(((bits & 0x8000U) << 16) | ((bits & 0x7c00U) == 0x7c00U ? special : finite));
+    return __builtin_bit_cast(float, ((bits & 0x8000U) << 16) | ((bits & 0x7c00U) == 0x7c00U ? special : finite));
 }
 
 /// Rounds to nearest, ties to even. Values too large become infinity; NaN becomes a quiet NaN.

@@ -18,6 +18,7 @@
 #include <gneiss/model/link_model.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor_options.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 
 namespace gneiss {
 
@@ -48,25 +49,28 @@ struct device_embeddings {
     row_layout layout{};     ///< layout of a row
 };
 
-/// Features of all nodes for a device, as floats: those of some nodes in its memory, all others in pinned host memory,
-/// from which kernels read them over the bus.
+/// Features of all nodes for a device: those of some nodes in its memory, all others in pinned host memory, from which
+/// kernels read them over the bus.
 struct device_features {
-    std::uint64_t nodes = 0; ///< number of nodes
-    std::size_t columns = 0; ///< values of a row
+    std::uint64_t nodes = 0;               ///< number of nodes
+    std::size_t columns = 0;               ///< values of a row
+    feature_type type = feature_type::f32; ///< of the rows there: f32, or f16 and bf16, which kernels widen to floats
     /// distinct nodes whose rows are in the device's memory; none: all nodes, and no row is in pinned memory
     std::optional<std::vector<node_id>> resident{};
-    /// writes the rows of the nodes from `first` on [rows, columns]; called while the backend is made
-    std::function<void(std::uint64_t first, matrix_view<float> to)> read{};
+    /// writes the rows of the nodes from `first` on, as values of `type` [rows, bytes]; called while the backend is
+    /// made
+    std::function<void(std::uint64_t first, matrix_view<std::byte> to)> read{};
 
     /// Bytes of a line, the unit in which rows pass the bus: pinned rows begin at multiples.
     static constexpr std::uint64_t line_bytes = 128;
     /// Returns the bytes of a row in the device's memory.
-    [[nodiscard]] static std::uint64_t row_bytes(std::size_t columns) noexcept {
-        return round_up<std::uint64_t>(columns * sizeof(float), 16);
+    [[nodiscard]] static std::uint64_t row_bytes(std::size_t columns, feature_type type = feature_type::f32) noexcept {
+        return round_up<std::uint64_t>(columns * value_bytes(type), 16);
     }
     /// Returns the bytes of a row in pinned memory.
-    [[nodiscard]] static std::uint64_t pinned_row_bytes(std::size_t columns) noexcept {
-        return round_up<std::uint64_t>(columns * sizeof(float), line_bytes);
+    [[nodiscard]] static std::uint64_t pinned_row_bytes(
+        std::size_t columns, feature_type type = feature_type::f32) noexcept {
+        return round_up<std::uint64_t>(columns * value_bytes(type), line_bytes);
     }
 };
 

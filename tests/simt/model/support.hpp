@@ -62,7 +62,7 @@ public:
     [[nodiscard]] T& operator()(std::size_t row, std::size_t column) { return begin()[row * stride_ + column]; }
     [[nodiscard]] double operator()(std::size_t row, std::size_t column) const {
         const T value = begin()[row * stride_ + column];
-        if constexpr (std::is_same_v<T, bfloat16>)
+        if constexpr (sizeof(T) == 2)
             return static_cast<double>(to_float(value));
         else
             return static_cast<double>(value);
@@ -73,6 +73,8 @@ public:
     [[nodiscard]] static T stored(float x) {
         if constexpr (std::is_same_v<T, bfloat16>)
             return to_bfloat16(x);
+        else if constexpr (std::is_same_v<T, half>)
+            return to_half(x);
         else
             return static_cast<T>(x);
     }
@@ -84,6 +86,15 @@ private:
     std::size_t count_, columns_, stride_ = 0, shift_ = 0;
     std::vector<line> memory_;
 };
+
+/// Returns rows ids[first + i] of a table as floats, in order.
+template <class In>
+rows<float> floats_of(const rows<In>& table, std::span<const std::uint32_t> ids, std::size_t columns, layout options) {
+    rows<float> result(ids.size(), columns, options);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+        for (std::size_t c = 0; c < columns; ++c) result(i, c) = static_cast<float>(table(ids[i], c));
+    return result;
+}
 
 /// A matrix of doubles: the oracle's operands.
 struct doubles {

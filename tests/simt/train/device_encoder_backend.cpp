@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 
@@ -90,13 +91,15 @@ set_up small() {
 }
 
 /// Returns all features of a graph, which outlives them, for the device's memory.
-device_features features_of(const graph_data& data) {
+device_features features_of(const graph_data& data, feature_type type = feature_type::f32) {
     return {.nodes = data.rows.nodes,
         .columns = graph_data::columns,
-        .read = [&data](std::uint64_t first, matrix_view<float> to) {
+        .type = type,
+        .read = [&data, type](std::uint64_t first, matrix_view<std::byte> to) {
             for (std::size_t i = 0; i < to.rows(); ++i)
-                std::copy_n(data.features.begin() + static_cast<std::ptrdiff_t>((first + i) * graph_data::columns),
-                    graph_data::columns, to[i].begin());
+                CHECK(
+                    encode_row(std::span(data.features).subspan((first + i) * graph_data::columns, graph_data::columns),
+                        type, to[i].data()) == graph_data::columns);
         }};
 }
 
@@ -335,39 +338,71 @@ TEST_CASE("simt.train.device_encoder_backend: features on the device, in a tier 
     }
 }
 
-TEST_CASE(
-    "simt.train.device_encoder_backend: first layers read features on the device by id, with the launches and bits "
-    "of rows that the host brings") {
+TEST_CASE("simt.train.device_encoder_backend: first layers read features of each type on the device by id, with the "
+          "launches and bits of rows that the host brings") {
     const graph_data data = graph_data::planted(150, 3);
-    const device_features features = features_of(data);
     set_up with = small();
     with.rows = false;
     with.order = "memory";
     with.order_slots = with.buffer_slots = 3;
+    std::size_t turn = 0;
     for (const char* layers : {"sage:6,sage:4", "sage:6:sum:add:residual,gcn:4", "sage:3:max:dropout=.3,sage:4",
              "gcn:6:symmetric,gcn:4", "gcn:2:norm,gat:4x2:mean", "gat:3x2,gat:4x2:mean", "linear:5,sage:6,gcn:4"})
-        for (const bool dense : {false, true}) {
+        for (const feature_type type : {feature_type::f32, feature_type::f16, feature_type::bf16}) {
             CAPTURE(layers);
-            CAPTURE(dense);
+            CAPTURE(to_string(type));
+            const bool dense = ++turn % 2 == 0;
             with.layers = layers;
+            with.features = test::feature_form{.f16 = type == feature_type::f16, .bf16 = type == feature_type::bf16};
             with.training.sampler = dense ? sampler_kind::dense : sampler_kind::neighbor;
-            with.features_on_device = false;
             memory_budget budget;
             const auto run = [&](const device_features* from) {
+                with.features_on_device = from != nullptr;
                 const cuda::device_calls before = cuda::calls_so_far();
                 outcome result = train(data, with, 0, on_device(budget, false, dense, from));
                 return std::pair(std::move(result), cuda::calls_so_far() - before);
             };
             const auto [want, of_host] = run(nullptr);
-            with.features_on_device = true;
+            device_features features = features_of(data, type);
             const auto [got, of_device] = run(&features);
             CHECK(got == want);
             CHECK(of_device.launches == of_host.launches);
             CHECK(of_device.copied_bytes < of_host.copied_bytes);
-            device_features over_bus = features;
-            over_bus.resident = std::vector<node_id>{};
-            CHECK(run(&over_bus).second.launches > of_host.launches); // gathers
+            features.resident.emplace(turn / 3 % 2 == 0 ? 0 : 40); // over the bus, or a tier of the first 40
+            std::iota(features.resident->begin(), features.resident->end(), node_id{0});
+            const auto [gathered, of_bus] = run(&features);
+            CHECK(gathered == want);
+            CHECK(of_bus.launches > of_host.launches); // gathers
+            CHECK(of_bus.bus_bytes == of_bus.bus_rows * 128);
         }
+}
+
+TEST_CASE(
+    "simt.train.device_encoder_backend: features of half the size take half the device's memory; of int8, kernels "
+    "read none") {
+    const graph_data data = graph_data::planted(150, 3);
+    const auto rows_fit = [&](feature_type type, std::uint64_t bytes) {
+        memory_budget budget(memory_budget::unlimited, memory_budget::unlimited, bytes);
+        device_features features = features_of(data, type);
+        features.columns = 48; // 192 bytes as floats
+        features.read = [](std::uint64_t, matrix_view<std::byte> to) {
+            for (std::size_t i = 0; i < to.rows(); ++i) std::ranges::fill(to[i], std::byte{0});
+        };
+        try {
+            const cuda::device_feature_table table(budget, features);
+            return true;
+        } catch (const over_budget&) {
+            return false;
+        }
+    };
+    const std::uint64_t halves = 150 * 96;
+    for (const feature_type type : {feature_type::f16, feature_type::bf16}) {
+        CHECK(rows_fit(type, halves));
+        CHECK_FALSE(rows_fit(type, halves - 1));
+    }
+    CHECK(rows_fit(feature_type::f32, 2 * halves));
+    CHECK_FALSE(rows_fit(feature_type::f32, 2 * halves - 1));
+    CHECK_THROWS_WITH_AS((void)rows_fit(feature_type::int8, 2 * halves), doctest::Contains("not int8"), error);
 }
 
 TEST_CASE("simt.train.device_encoder_backend: a lack of device memory is reported with its parts, a NaN loss with its "

@@ -40,7 +40,8 @@ std::optional<std::vector<gneiss::node_id>> resident_of(const gnn_options& how, 
     if (how.feature_place == "device") return std::nullopt;
     const std::uint64_t slots = features.rows() * sizeof(std::uint32_t),
                         share = feature_share(device) - std::min(feature_share(device), slots),
-                        row = gneiss::device_features::row_bytes(static_cast<std::size_t>(features.columns()));
+                        row = gneiss::device_features::row_bytes(
+                            static_cast<std::size_t>(features.columns()), how.placed_type(features.type()));
     const auto count = static_cast<std::size_t>(std::min(features.rows(), share / row));
     if (how.feature_place == "uva" || count == 0) return std::vector<gneiss::node_id>{};
     // A node is drawn as often as it is a neighbor.
@@ -61,8 +62,9 @@ void choose_feature_place(
     gnn_options& how, const compute_device* device, const gneiss::node_features& features, run_reporter& live) {
     if (device == nullptr || how.feature_place == "host") return;
     const auto columns = static_cast<std::size_t>(features.columns());
-    const std::uint64_t here = features.rows() * gneiss::device_features::row_bytes(columns),
-                        pinned = features.rows() * gneiss::device_features::pinned_row_bytes(columns);
+    const gneiss::feature_type type = how.placed_type(features.type());
+    const std::uint64_t here = features.rows() * gneiss::device_features::row_bytes(columns, type),
+                        pinned = features.rows() * gneiss::device_features::pinned_row_bytes(columns, type);
     const bool chosen = how.feature_place == "auto";
     if (chosen)
         how.feature_place = here <= feature_share(*device) ? "device"
@@ -72,8 +74,8 @@ void choose_feature_place(
         : how.feature_place == "tier"                       ? "in pinned memory, the most used ones on the device, too"
         : how.feature_place == "uva"                        ? "in pinned memory"
                                                             : "gathered by the host";
-    live.say(fmt::format("features {}: {} of {} left on the device, or {} pinned{}", where, gneiss::format_bytes(here),
-        gneiss::format_bytes(device->free_memory()), gneiss::format_bytes(pinned),
+    live.say(fmt::format("features of {} {}: {} of {} left on the device, or {} pinned{}", gneiss::to_string(type),
+        where, gneiss::format_bytes(here), gneiss::format_bytes(device->free_memory()), gneiss::format_bytes(pinned),
         chosen ? fmt::format(" (--feature-place {})", how.feature_place) : ""));
 }
 
@@ -89,14 +91,17 @@ placed_features::placed_features(const gnn_options& how, const compute_device& d
           gneiss::cache_between_superbatches::kept, executor_),
       setup_{.nodes = features.rows(),
           .columns = static_cast<std::size_t>(features.columns()),
+          .type = how.placed_type(features.type()),
           .resident = resident_of(how, device, features, buckets),
-          .read = [this](std::uint64_t first, gneiss::matrix_view<float> to) { read(first, to); }} {}
+          .read = [this](std::uint64_t first, gneiss::matrix_view<std::byte> to) { read(first, to); }} {}
 
-void placed_features::read(std::uint64_t first, gneiss::matrix_view<float> to) {
+void placed_features::read(std::uint64_t first, gneiss::matrix_view<std::byte> to) {
     ids_.resize(to.rows());
     std::iota(ids_.begin(), ids_.end(), static_cast<gneiss::node_id>(first));
+    if (setup_.type != gneiss::feature_type::f32) return rows_.gather(ids_, {.data = to.data(), .stride = to.stride()});
     batch_.nodes = ids_;
-    gather_.gather(batch_, to);
+    gather_.gather(batch_, // rows are aligned for floats
+        {reinterpret_cast<float*>(to.data()), to.rows(), setup_.columns, to.stride() / sizeof(float)});
 }
 
 } // namespace trainers

@@ -45,7 +45,8 @@ public:
     [[nodiscard]] const gneiss::device_features& operator*() const noexcept { return setup_; }
 
 private:
-    void read(std::uint64_t first, gneiss::matrix_view<float> to);
+    /// Writes rows as stored, or as floats. Precondition: the device's type is the stored one, or f32.
+    void read(std::uint64_t first, gneiss::matrix_view<std::byte> to);
 
     gneiss::tbb_executor executor_;
     gneiss::memory_budget budget_;

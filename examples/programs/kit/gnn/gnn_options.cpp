@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <gneiss/io/node_attributes.hpp>
 #include <gneiss/storage/edge/both_ways.hpp>
 #include <gneiss/train/device_setup.hpp>
 
@@ -116,8 +117,17 @@ void gnn_options::refuse_cache_beside_place(const std::optional<std::string>& fe
 
 std::uint64_t gnn_options::pinned_features(const gneiss::dataset_manifest& graph) const {
     if (feature_place != "tier" && feature_place != "uva") return 0;
+    const auto features = std::ranges::find(graph.arrays, "features", &gneiss::dataset_array::name);
+    const gneiss::feature_type stored =
+        features == graph.arrays.end() ? gneiss::feature_type::f32 : gneiss::feature_type_of(features->dtype);
     return graph.nodes *
-        gneiss::device_features::pinned_row_bytes(static_cast<std::size_t>(graph.node_attributes.features));
+        gneiss::device_features::pinned_row_bytes(
+            static_cast<std::size_t>(graph.node_attributes.features), placed_type(stored));
+}
+
+gneiss::feature_type gnn_options::placed_type(gneiss::feature_type stored) const {
+    const bool halves = stored == gneiss::feature_type::f16 || stored == gneiss::feature_type::bf16;
+    return halves && !normalize_features.value_or(false) ? stored : gneiss::feature_type::f32;
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/sample/fanout.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/train/gnn_options.hpp>
 
 #include "kit/cli/command_line.hpp"
@@ -77,6 +78,8 @@ struct gnn_options : run_options, rate_options {
     [[nodiscard]] bool places_features() const { return feature_place != "host"; }
     /// Returns the pinned memory of features that the device reads over the bus [bytes]; 0 if it does not.
     [[nodiscard]] std::uint64_t pinned_features(const gneiss::dataset_manifest& graph) const;
+    /// Returns the type of features on a device, given that of the dataset: f16 and bf16 stay, others become f32.
+    [[nodiscard]] gneiss::feature_type placed_type(gneiss::feature_type stored) const;
     /// Sets `coverage_correction` if it is absent. Throws usage_error if it is on and a GPU computes.
     void resolve_coverage(bool corrected);
     /// Sets defaults that depend on the layers: fan-out (all neighbors for a small graph), learning-rate schedule,

@@ -17,6 +17,10 @@ namespace gneiss::cuda {
 template <class T>
 concept storage = std::is_same_v<std::remove_const_t<T>, float> || std::is_same_v<std::remove_const_t<T>, bfloat16>;
 
+/// Type of the rows of a table: that of other rows, or half its size, which kernels widen to floats as they read.
+template <class T>
+concept table_value = storage<T> || std::is_same_v<std::remove_const_t<T>, half>;
+
 /// A `matrix_view` of device memory as a kernel argument. Memory holds rows · stride values, including those after the
 /// columns of the last row: if a stride is a multiple of 16 bytes, kernels read them, and ignore their values.
 template <class T>
@@ -52,6 +56,7 @@ namespace detail {
 
 [[nodiscard]] GNEISS_HD inline float widen(float x) noexcept { return x; }
 [[nodiscard]] GNEISS_HD inline float widen(bfloat16 x) noexcept { return to_float(x); }
+[[nodiscard]] GNEISS_HD inline float widen(half x) noexcept { return to_float(x); }
 template <storage T>
 [[nodiscard]] GNEISS_HD inline T narrow(float x) noexcept {
     if constexpr (std::is_same_v<T, float>)
@@ -62,13 +67,17 @@ template <storage T>
 
 /// Reads a value of memory that the kernel only reads.
 [[nodiscard]] __device__ inline float read(const float* at) { return __ldg(at); }
-[[nodiscard]] __device__ inline bfloat16 read(const bfloat16* at) {
-    return static_cast<bfloat16>(__ldg(reinterpret_cast<const unsigned short*>(at)));
+template <table_value T>
+    requires(sizeof(T) == 2)
+[[nodiscard]] __device__ inline T read(const T* at) {
+    return static_cast<T>(__ldg(reinterpret_cast<const unsigned short*>(at)));
 }
 /// Reads a value of memory that this thread also writes, bypassing the incoherent cache.
 [[nodiscard]] __device__ inline float reread(const float* at) { return __ldcg(at); }
-[[nodiscard]] __device__ inline bfloat16 reread(const bfloat16* at) {
-    return static_cast<bfloat16>(__ldcg(reinterpret_cast<const unsigned short*>(at)));
+template <table_value T>
+    requires(sizeof(T) == 2)
+[[nodiscard]] __device__ inline T reread(const T* at) {
+    return static_cast<T>(__ldcg(reinterpret_cast<const unsigned short*>(at)));
 }
 __device__ inline void write(float* at, float x) { __stwb(at, x); }
 __device__ inline void write(bfloat16* at, bfloat16 x) {
@@ -106,10 +115,17 @@ struct row_slice {
     [[nodiscard]] __device__ static constexpr unsigned step() noexcept { return Aligned ? 1 : Lanes; }
     [[nodiscard]] __device__ unsigned column(unsigned k) const noexcept { return first + k * step(); }
 
-    /// Returns zeros if `wanted` is false. Values after the row's last column are meaningless.
-    [[nodiscard]] __device__ packet load(const T* row, bool wanted = true) const { return take<false>(row, wanted); }
+    /// Returns zeros if `wanted` is false. Values after the row's last column are meaningless. Values of half the size
+    /// are widened.
+    template <table_value In>
+    [[nodiscard]] __device__ packet load(const In* row, bool wanted = true) const {
+        return take<false>(row, wanted);
+    }
     /// Loads memory that this thread also writes.
-    [[nodiscard]] __device__ packet reload(const T* row, bool wanted = true) const { return take<true>(row, wanted); }
+    template <table_value In>
+    [[nodiscard]] __device__ packet reload(const In* row, bool wanted = true) const {
+        return take<true>(row, wanted);
+    }
     __device__ void store(T* row, const float (&x)[size]) const {
         packet out;
         GNEISS_UNROLL
@@ -169,16 +185,31 @@ struct row_slice {
     }
 
 private:
-    template <bool Written>
-    [[nodiscard]] __device__ packet take(const T* row, bool wanted) const {
+    template <bool Written, class In>
+    [[nodiscard]] __device__ packet take(const In* row, bool wanted) const {
+        constexpr bool same = std::is_same_v<In, T>;
+        static_assert(same || std::is_same_v<T, float>);
         packet in{};
-        if constexpr (Aligned) {
+        if constexpr (Aligned && same) {
             const auto* const at = reinterpret_cast<const uint4*>(row + first);
             if (wanted && first < all) in = __builtin_bit_cast(packet, Written ? __ldcg(at) : __ldg(at));
+        } else if constexpr (Aligned) { // half of 16 bytes
+            const auto* const at = reinterpret_cast<const ushort4*>(row + first);
+            if (wanted && first < all) {
+                const ushort4 four = Written ? __ldcg(at) : __ldg(at);
+                in.value[0] = widen(static_cast<In>(four.x)), in.value[1] = widen(static_cast<In>(four.y));
+                in.value[2] = widen(static_cast<In>(four.z)), in.value[3] = widen(static_cast<In>(four.w));
+            }
         } else {
             GNEISS_UNROLL
-            for (unsigned k = 0; k < size; ++k)
-                if (wanted && column(k) < all) in.value[k] = Written ? reread(row + column(k)) : read(row + column(k));
+            for (unsigned k = 0; k < size; ++k) {
+                if (!wanted || column(k) >= all) continue;
+                const In value = Written ? reread(row + column(k)) : read(row + column(k));
+                if constexpr (same)
+                    in.value[k] = value;
+                else
+                    in.value[k] = widen(value);
+            }
         }
         return in;
     }

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include <gneiss/core/bitmap.hpp>
-#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/memory.cuh>
@@ -16,37 +17,48 @@
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/model/device/row_maps.cuh>
+#include <gneiss/cuda/model/layer/graph_layer.cuh>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/train/device_setup.hpp>
 
 namespace gneiss::cuda {
 
 /// Features of all nodes that kernels read by id: see `device_features`.
 ///
+/// Rows keep their type: f16 and bf16 take half the bytes of f32, in memory and over the bus, and the kernels that read
+/// them widen them, so that results have the bits of f32. Layers read rows by id from a table that is on the device as
+/// a whole. Others are gathered into floats: rows of a tier and over the bus, since a layer reads a row once for each
+/// of its edges, and rows beside learned columns.
 /// Memory: device and pinned, as its rows say; of a tier 4 bytes of the device's per node. Thread-safety: one thread
 /// gathers, others may count.
 class device_feature_table {
 public:
-    /// Reads all rows. Throws over_budget, device_error; errors of `read`.
+    /// Reads all rows. Throws errc::invalid_argument for a type without kernels, over_budget, device_error; errors of
+    /// `read`.
     device_feature_table(memory_budget& budget, const device_features& from)
         : columns_(from.columns),
-          near_stride_(device_features::row_bytes(columns_) / sizeof(float)),
-          far_stride_(device_features::pinned_row_bytes(columns_) / sizeof(float)),
+          type_(from.type),
+          near_bytes_(device_features::row_bytes(columns_, type_)),
+          far_bytes_(device_features::pinned_row_bytes(columns_, type_)),
           all_near_(!from.resident) {
+        if (type_ == feature_type::int8)
+            throw error(errc::invalid_argument, "kernels read features of f32, f16 and bf16, not int8");
         const auto nodes = static_cast<std::size_t>(from.nodes);
-        near_ = device_buffer<float>(budget, "features", (all_near_ ? nodes : from.resident->size()) * near_stride_);
-        if (!all_near_) far_ = pinned_buffer<float>(budget, "features", nodes * far_stride_);
+        near_ = device_buffer<std::byte>(budget, "features", (all_near_ ? nodes : from.resident->size()) * near_bytes_);
+        if (!all_near_) far_ = pinned_buffer<std::byte>(budget, "features", nodes * far_bytes_);
         const stream in;
-        const std::size_t some = std::max<std::size_t>((std::size_t{1} << 20) / near_stride_, 1);
-        std::vector<float> rows;
+        const std::size_t row = columns_ * value_bytes(type_);
+        const std::size_t some = std::max<std::size_t>((std::size_t{4} << 20) / near_bytes_, 1);
+        std::vector<std::byte> rows;
         for (std::size_t first = 0; first < nodes; first += some) {
             const std::size_t count = std::min(some, nodes - first);
             if (!all_near_) {
-                from.read(first, {far_.data() + first * far_stride_, count, columns_, far_stride_});
+                from.read(first, {far_.data() + first * far_bytes_, count, row, far_bytes_});
                 continue;
             }
-            rows.resize(count * near_stride_);
-            from.read(first, {rows.data(), count, columns_, near_stride_});
-            copy_async(near_.span().subspan(first * near_stride_), rows, in);
+            rows.resize(count * near_bytes_);
+            from.read(first, {rows.data(), count, row, near_bytes_});
+            copy_async(near_.span().subspan(first * near_bytes_), rows, in);
             in.synchronize(); // `rows` is written again
         }
         if (near_.empty() || all_near_) return;
@@ -55,14 +67,14 @@ public:
         const std::vector<node_id>& resident = *from.resident;
         for (std::size_t first = 0; first < resident.size(); first += some) {
             const std::size_t count = std::min(some, resident.size() - first);
-            rows.resize(count * near_stride_);
+            rows.resize(count * near_bytes_);
             for (std::size_t i = 0; i < count; ++i) {
                 const std::size_t id = resident[first + i];
-                std::copy_n(far_.data() + id * far_stride_, columns_, rows.data() + i * near_stride_);
+                std::copy_n(far_.data() + id * far_bytes_, row, rows.data() + i * near_bytes_);
                 slots.at(id) = static_cast<std::uint32_t>(first + i);
                 near_rows_.set(id);
             }
-            copy_async(near_.span().subspan(first * near_stride_), rows, in);
+            copy_async(near_.span().subspan(first * near_bytes_), rows, in);
             in.synchronize();
         }
         slots_ = device_buffer<std::uint32_t>(budget, "slots of features", nodes);
@@ -73,19 +85,25 @@ public:
     /// Returns the number of values of a row.
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
 
-    /// True if kernels of layers read rows at the nodes' ids. Rows that pass the bus are gathered instead, since layers
-    /// read a row once for each of its edges.
+    /// True if layers may read rows at the nodes' ids.
     [[nodiscard]] bool read_by_ids() const noexcept { return all_near_; }
     /// Returns the rows of all nodes. Precondition: `read_by_ids`.
-    [[nodiscard]] rows_view<const float> rows() const noexcept { return {near_.data(), columns_, near_stride_}; }
+    [[nodiscard]] dense_rows<float> rows() const {
+        dense_rows<float> all;
+        with_type([&]<class In>(In) { all = near<In>(); });
+        return all;
+    }
 
     /// out[i] = the row of node ids[i], for i below *count, at most `capacity`.
     void gather(stream& in, const std::uint32_t* count, std::uint32_t capacity, const node_id* ids,
         rows_view<float> out) const {
-        const rows_view<const float> near(near_.data(), columns_, near_stride_),
-            far(far_.data(), columns_, far_stride_);
-        if (!slots_.empty()) return gather_rows(in, count, capacity, ids, slots_.data(), near, far, out);
-        gather_rows<float>(in, {count, capacity, nullptr, ids}, all_near_ ? near : far, out);
+        with_type([&]<class In>(In) {
+            const rows_view<const In> far(reinterpret_cast<const In*>(far_.data()), columns_, far_bytes_ / sizeof(In));
+            if (!slots_.empty())
+                gather_tiers<In>(in, count, capacity, ids, slots_.data(), near<In>(), far, out);
+            else
+                gather_rows<float, In>(in, {count, capacity, nullptr, ids}, all_near_ ? near<In>() : far, out);
+        });
     }
     /// Counts the rows that pass the bus when these nodes' rows are gathered: see `calls_so_far`.
     void note(std::span<const node_id> ids) const noexcept {
@@ -93,14 +111,30 @@ public:
         std::uint64_t rows = ids.size();
         if (!slots_.empty())
             rows -= static_cast<std::uint64_t>(std::ranges::count_if(ids, [&](node_id id) { return near_rows_[id]; }));
-        detail::note_over_bus(rows, rows * far_stride_ * sizeof(float));
+        detail::note_over_bus(rows, rows * far_bytes_);
     }
 
 private:
-    std::size_t columns_, near_stride_, far_stride_;
+    /// Calls f with a value of the rows' type.
+    template <class F>
+    void with_type(F&& f) const {
+        switch (type_) {
+        case feature_type::f16: return f(half{});
+        case feature_type::bf16: return f(bfloat16{});
+        default: return f(float{});
+        }
+    }
+    template <class In>
+    [[nodiscard]] rows_view<const In> near() const noexcept {
+        return {reinterpret_cast<const In*>(near_.data()), columns_, near_bytes_ / sizeof(In)};
+    }
+
+    std::size_t columns_;
+    feature_type type_;
+    std::size_t near_bytes_, far_bytes_; ///< of a row
     bool all_near_;
-    device_buffer<float> near_;          ///< [nodes or slots, near_stride_]
-    pinned_buffer<float> far_;           ///< [nodes, far_stride_], unless all are near
+    device_buffer<std::byte> near_;      ///< rows of nodes or slots
+    pinned_buffer<std::byte> far_;       ///< rows of nodes, unless all are near
     device_buffer<std::uint32_t> slots_; ///< [nodes] in `near_`, or `far_row`; of a tier
     bitmap near_rows_;                   ///< [nodes]; of a tier
 };

@@ -67,22 +67,33 @@ TEST_CASE_TEMPLATE("simt.model.aggregate: any number of columns works, aligned o
             check_sums<T>(layer, edge_weight::mean, true, columns, options);
 }
 
-TEST_CASE("simt.model.aggregate: rows gathered from a table equal those of a copy") {
+TEST_CASE_TEMPLATE("simt.model.aggregate: rows gathered from a table, of floats or of half the size, equal those of a "
+                   "copy in floats, bit for bit",
+    In, float, half, bfloat16) {
     const random_layer layer(23, 41, 700, 1);
-    const rows<float> table(500, 33, layout::aligned, 2);
-    rows<float> copy(layer.sources(), 33, layout::aligned);
     std::vector<std::uint32_t> ids(layer.sources());
-    for (std::uint32_t i = 0; i < ids.size(); ++i) {
-        ids[i] = (i * 77 + 13) % 500;
-        for (std::size_t c = 0; c < 33; ++c) copy(i, c) = static_cast<float>(table(ids[i], c));
-    }
-    for (const edge_weight weight : {edge_weight::mean, edge_weight::symmetric}) {
-        const cuda::edge_lists lists = cuda::incoming(layer.device(), true);
-        rows<float> of_copy(layer.targets(), 33, layout::aligned), of_table = of_copy;
-        cuda::aggregate<float>(nullptr, lists, weight, std::as_const(copy).view(), of_copy.view());
-        cuda::aggregate<float>(nullptr, cuda::gathered(lists, ids.data()), weight, table.view(), of_table.view());
-        CHECK(of_copy.bits() == of_table.bits());
-    }
+    for (std::uint32_t i = 0; i < ids.size(); ++i) ids[i] = (i * 77 + 13) % 30; // some are repeated
+    for (const std::size_t columns : {6U, 33U, 64U, 300U})
+        for (const layout options : {layout::aligned, layout::odd}) {
+            const rows<In> table(30, columns, options, 2);
+            const rows<float> copy = floats_of(table, ids, columns, options);
+            for (const edge_weight weight : {edge_weight::one, edge_weight::mean, edge_weight::symmetric}) {
+                const cuda::edge_lists lists = cuda::incoming(layer.device(), true);
+                rows<float> of_copy(layer.targets(), columns, options), of_table = of_copy;
+                cuda::aggregate<float>(nullptr, lists, weight, copy.view(), of_copy.view());
+                cuda::aggregate<float, In>(
+                    nullptr, cuda::gathered(lists, ids.data()), weight, table.view(), of_table.view());
+                CHECK(of_copy.bits() == of_table.bits());
+            }
+            const cuda::edge_lists lists = cuda::incoming(layer.device());
+            rows<float> of_copy(layer.targets(), columns, options), of_table = of_copy;
+            rows<std::uint32_t> by_copy(layer.targets(), columns, options), by_table = by_copy;
+            cuda::aggregate_max<float>(nullptr, lists, copy.view(), of_copy.view(), by_copy.view());
+            cuda::aggregate_max<float, In>(
+                nullptr, cuda::gathered(lists, ids.data()), table.view(), of_table.view(), by_table.view());
+            CHECK(of_copy.bits() == of_table.bits());
+            CHECK(by_copy.bits() == by_table.bits());
+        }
 }
 
 TEST_CASE("simt.model.aggregate: lists of ten thousand edges and empty lists work") {
@@ -155,6 +166,13 @@ TEST_CASE("simt.model.aggregate: warps read whole sectors, each row once per edg
         CHECK(sectors <= 16 * edges + lists);
         CHECK(counter.stores().sectors == 16 * layer.targets());
         CHECK(counter.stores().requests == layer.targets());
+    }
+    { // a table of halves
+        const rows<half> in(layer.sources(), 128, layout::aligned, 1);
+        rows<float> out(layer.targets() + random_layer::spare, 128, layout::aligned);
+        simt::traffic_counter counter;
+        cuda::aggregate<float, half>(nullptr, cuda::incoming(layer.device()), edge_weight::one, in.view(), out.view());
+        CHECK(static_cast<double>(counter.loads().sectors) <= 8 * edges + lists); // 256 bytes per row
     }
     { // 100 bfloat16: 200 bytes, read as 13 packets of 16; in rows 208 bytes apart they may share a sector with others
         const rows<bfloat16> in(layer.sources(), 100, layout::aligned, 1);

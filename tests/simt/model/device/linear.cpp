@@ -169,25 +169,25 @@ TEST_CASE("simt.model.linear: an infinity among floats gives infinities, as on t
 }
 
 TEST_CASE_TEMPLATE(
-    "simt.model.linear: rows of a table at ids give the bits of the same rows in order", T, float, bfloat16) {
+    "simt.model.linear: rows of a table at ids, of floats or of half the size, give the bits of the same "
+    "rows in order, in floats",
+    In, float, half, bfloat16) {
     constexpr std::uint32_t count = 150, table_rows = 40, first = 3;
     for (const layout how : {layout::aligned, layout::odd}) {
         const std::size_t k = 37, n = 21;
-        const rows<T> table(table_rows, k, how, 1), g(count, n, how, 2);
-        const rows<float> w(k, n, how, 3);
-        rows<T> in_order(count, k, how);
+        const rows<In> table(table_rows, k, how, 1);
+        const rows<float> g(count, n, how, 2), w(k, n, how, 3);
         std::vector<std::uint32_t> ids(first + count); // repeated
         for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::uint32_t>(i * 7 % table_rows);
-        for (std::size_t i = 0; i < count; ++i) std::copy_n(table.view()[ids[first + i]], k, in_order.view()[i]);
+        const rows<float> in_order = floats_of(table, std::span(ids).subspan(first), k, how);
         std::vector<float> scratch(cuda::partial_slices(count).floats(k * n));
-        rows<T> out(count, n, how), out_by_id(count, n, how);
-        rows<float> grad(k, n, how), grad_by_id(k, n, how);
+        rows<float> out(count, n, how), out_by_id(count, n, how), grad(k, n, how), grad_by_id(k, n, how);
         const cuda::row_range all{&count, count}, by_id{&count, count, &first, ids.data()};
-        cuda::linear<T>(nullptr, all, std::as_const(in_order).view(), w.view(), out.view());
-        cuda::linear<T>(nullptr, by_id, table.view(), w.view(), out_by_id.view());
-        cuda::linear_weight_gradient<T>(
-            nullptr, all, std::as_const(in_order).view(), g.view(), grad.view(), scratch.data());
-        cuda::linear_weight_gradient<T>(nullptr, by_id, table.view(), g.view(), grad_by_id.view(), scratch.data());
+        cuda::linear<float>(nullptr, all, in_order.view(), w.view(), out.view());
+        cuda::linear<float, In>(nullptr, by_id, table.view(), w.view(), out_by_id.view());
+        cuda::linear_weight_gradient<float>(nullptr, all, in_order.view(), g.view(), grad.view(), scratch.data());
+        cuda::linear_weight_gradient<float, In>(
+            nullptr, by_id, table.view(), g.view(), grad_by_id.view(), scratch.data());
         CHECK(out.bits() == out_by_id.bits());
         CHECK(grad.bits() == grad_by_id.bits());
     }

@@ -9,7 +9,9 @@
 namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
-[[maybe_unused]] constexpr std::tuple gated(&linear<float>, &linear<bfloat16>, &linear_input_gradient<float>,
-    &linear_input_gradient<bfloat16>, &linear_weight_gradient<float>, &linear_weight_gradient<bfloat16>);
+[[maybe_unused]] constexpr std::tuple gated(&linear<float>, &linear<bfloat16>, &linear<float, half>,
+    &linear<float, bfloat16>, &linear_weight_gradient<float, half>, &linear_weight_gradient<float, bfloat16>,
+    &linear_input_gradient<float>, &linear_input_gradient<bfloat16>, &linear_weight_gradient<float>,
+    &linear_weight_gradient<bfloat16>);
 
 } // namespace gneiss::cuda

@@ -196,6 +196,41 @@ TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows fr
         }
 }
 
+TEST_CASE_TEMPLATE(
+    "simt.model.rows: rows of a table of floats, or of half the size, in one tier or two, are gathered and "
+    "added as floats",
+    In, float, half, bfloat16) {
+    const std::uint32_t first = 3;
+    for (const shape& of : shapes) {
+        const std::uint32_t count = of.rows, most = count + spare;
+        const rows<In> table(40, of.columns, of.how, 1);
+        rows<In> near(40, of.columns, of.how); // every third row, in another order
+        std::vector<std::uint32_t> ids(first + count), slots(40, cuda::detail::far_row);
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            ids[i] = static_cast<std::uint32_t>(random_key(3, random_domain::user)[i] % 40);
+        for (std::uint32_t id = 0; id < 40; id += 3) {
+            slots[id] = 39 - id;
+            for (std::size_t c = 0; c < of.columns; ++c) near(39 - id, c) = table.view()[id][c];
+        }
+        const rows<float> x(most, of.columns, of.how, 2);
+        const doubles zero = all(most, of.columns, 0), one = all(most, of.columns, 1);
+        doubles want(of.rows, of.columns), sums(of.rows, of.columns);
+        for (std::uint32_t i = 0; i < count; ++i)
+            for (std::size_t c = 0; c < of.columns; ++c) {
+                want.view(i, c) = table(ids[first + i], c);
+                sums.view(i, c) = x(i, c) + want.view(i, c);
+            }
+        rows<float> out(most, of.columns, of.how), of_tiers = out, added = out;
+        cuda::gather_rows<float, In>(nullptr, {&count, most, &first, ids.data()}, table.view(), out.view());
+        check_rows<float>("rows by ids", out, of.rows, want.view, zero.view, 0);
+        cuda::gather_tiers<In>(nullptr, &count, most, ids.data() + first, slots.data(), std::as_const(near).view(),
+            table.view(), of_tiers.view());
+        check_rows<float>("rows of tiers", of_tiers, of.rows, want.view, zero.view, 0);
+        cuda::add_rows<float, In>(nullptr, {&count, most, &first, ids.data()}, x.view(), table.view(), added.view());
+        check_rows<float>("sums", added, of.rows, sums.view, one.view, 1e-6);
+    }
+}
+
 TEST_CASE("simt.model.rows: names without ids start at the given number") {
     const random_key key = random_key(4, random_domain::dropout).with(9);
     const std::uint32_t begin = 11, count = 20;

@@ -84,8 +84,8 @@ void check_encoder(const std::string& text, const options& with) {
         device_views[0].by_source_edges = device_views[0].edge_target = nullptr;
     }
 
-    cuda::encoder_input<T> rows{
-        .dense = {memory.put(table), with.dense, stride}, .count = memory.put(static_cast<std::uint32_t>(count))};
+    cuda::encoder_input<T> rows{.dense = cuda::rows_view<const T>(memory.put(table), with.dense, stride),
+        .count = memory.put(static_cast<std::uint32_t>(count))};
     if (with.by_ids) rows.ids = memory.put(ids);
     std::vector<device_layer> entries;
     if (with.sparse != 0) {
@@ -144,20 +144,39 @@ void check_encoder(const std::string& text, const options& with) {
         CHECK(memory.get(on_device.gradients, weights.size()) == got);
     }
     if (!with.by_ids) return;
-    std::vector<T> in_order(count * stride);
-    for (std::size_t i = 0; i < count; ++i)
-        std::copy_n(table.begin() + static_cast<std::ptrdiff_t>(ids[i] * stride), stride,
-            in_order.begin() + static_cast<std::ptrdiff_t>(i * stride));
-    rows.dense.data = memory.put(in_order);
-    rows.ids = nullptr;
-    const std::vector<double> grad_by_ids = with.inputs ? memory.get(to_input, count).memory : std::vector<double>();
-    memory.set(grad_out.data, std::span<const T>(gradients));
-    cuda::fill_bytes_async(std::span(on_device.gradients, weights.size()), 0, memory.stream());
-    const auto again = device.forward(memory.stream(), on_device, device_views, rows, device_pass);
-    device.backward(memory.stream(), on_device, grad_out, to_input);
-    CHECK(memory.get(again, want.rows()).memory == out_rows);
-    CHECK(memory.get(on_device.gradients, weights.size()) == got);
-    if (with.inputs) CHECK(memory.get(to_input, count).memory == grad_by_ids);
+    struct results {
+        std::vector<double> rows, of_input;
+        std::vector<float> of_weights;
+        bool operator==(const results&) const = default;
+    };
+    const auto run = [&] {
+        memory.set(grad_out.data, std::span<const T>(gradients));
+        cuda::fill_bytes_async(std::span(on_device.gradients, weights.size()), 0, memory.stream());
+        const auto again = device.forward(memory.stream(), on_device, device_views, rows, device_pass);
+        device.backward(memory.stream(), on_device, grad_out, to_input);
+        return results{memory.get(again, want.rows()).memory,
+            with.inputs ? memory.get(to_input, count).memory : std::vector<double>(),
+            memory.get(on_device.gradients, weights.size())};
+    };
+    const auto check_table = [&]<class In>(In, bool seen) { // rows in order, in T, give the bits of the table's
+        std::vector<In> values = random_values<In>(50 * stride, 13);
+        rows.dense = cuda::rows_view<const In>(memory.put(values), with.dense, stride);
+        rows.ids = memory.put(ids);
+        const results by_id = run();
+        if (seen) CHECK(by_id.rows == out_rows);
+        std::vector<T> in_order(count * stride);
+        for (std::size_t i = 0; i < count; ++i)
+            for (std::size_t c = 0; c < stride; ++c)
+                in_order[i * stride + c] = cuda::detail::narrow<T>(cuda::detail::widen(values[ids[i] * stride + c]));
+        rows.dense = cuda::rows_view<const T>(memory.put(in_order), with.dense, stride);
+        rows.ids = nullptr;
+        CHECK(run() == by_id);
+    };
+    check_table(T{}, true);
+    if constexpr (std::is_same_v<T, float>) {
+        check_table(half{}, false);
+        check_table(bfloat16{}, false);
+    }
 }
 
 } // namespace

@@ -69,7 +69,7 @@ template <bool ById>
 
 /// An operand of a product, read by a block in tiles [Rows, depth]. Its rows in memory are those of the tile, or, if
 /// `Across`, run along the depth.
-template <storage T, bool Across, class Places = rows_in_order>
+template <table_value T, bool Across, class Places = rows_in_order>
 struct operand {
     rows_view<const T> in;
     std::uint32_t rows, depth; ///< zeros beyond these
@@ -107,7 +107,7 @@ class tile_in_flight {
     static constexpr unsigned fours = Rows * product_blocks::depth / 4 / product_blocks::threads;
 
 public:
-    template <storage T, class Places>
+    template <table_value T, class Places>
     __device__ void load(const operand<T, Across, Places>& from, std::uint32_t row, std::uint32_t depth) {
         GNEISS_UNROLL
         for (unsigned i = 0; i < fours; ++i) from.read_four(row + row_of(i), depth + depth_of(i), value_[i]);
@@ -142,7 +142,7 @@ class product_tile {
 
 public:
     /// Sums over depths [begin, end): rows of the first operand from `row` on, of the second from `column` on.
-    template <storage A, bool AAcross, class APlaces, storage B, bool BAcross>
+    template <table_value A, bool AAcross, class APlaces, storage B, bool BAcross>
     __device__ product_tile(const operand<A, AAcross, APlaces>& a, const operand<B, BAcross>& b, std::uint32_t row,
         std::uint32_t column, std::uint32_t begin, std::uint32_t end) {
         constexpr unsigned stride = product_blocks::stride<S>;

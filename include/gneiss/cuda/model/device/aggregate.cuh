@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/device_api.cuh>
@@ -24,7 +25,7 @@ enum class edge_weight : std::uint8_t {
 namespace detail {
 
 /// Σ weight · row; the weight is a factor of the list times one of the row.
-template <storage T, unsigned Lanes, bool Aligned>
+template <storage T, table_value In, unsigned Lanes, bool Aligned>
 class sum_reducer : public column_sums<row_slice<T, Lanes, Aligned>> {
     using slice_type = row_slice<T, Lanes, Aligned>;
     using sums = column_sums<slice_type>;
@@ -35,7 +36,7 @@ public:
     using payload = float;
     using fetched = typename slice_type::packet;
 
-    __device__ sum_reducer(const edge_lists& lists, edge_weight weight, rows_view<const T> in, rows_view<T> out)
+    __device__ sum_reducer(const edge_lists& lists, edge_weight weight, rows_view<const In> in, rows_view<T> out)
         : sums(in.columns),
           lists_(lists),
           weight_(weight),
@@ -69,12 +70,12 @@ private:
 
     const edge_lists& lists_;
     edge_weight weight_;
-    rows_view<const T> in_;
+    rows_view<const In> in_;
     rows_view<T> out_;
 };
 
 /// Maximum of each column, the first of equals, and its edge.
-template <storage T, unsigned Lanes, bool Aligned>
+template <storage T, table_value In, unsigned Lanes, bool Aligned>
 class max_reducer {
     using slice_type = row_slice<T, Lanes, Aligned>;
 
@@ -87,7 +88,7 @@ public:
         std::uint32_t winner[slice_type::columns];
     };
 
-    __device__ max_reducer(rows_view<const T> in, rows_view<T> out, rows_view<std::uint32_t> winners)
+    __device__ max_reducer(rows_view<const In> in, rows_view<T> out, rows_view<std::uint32_t> winners)
         : in_(in),
           out_(out),
           winners_(winners),
@@ -140,7 +141,7 @@ private:
         winner_[k] = wins ? edge : winner_[k];
     }
 
-    rows_view<const T> in_;
+    rows_view<const In> in_;
     rows_view<T> out_;
     rows_view<std::uint32_t> winners_;
     slice_type slice_;
@@ -190,16 +191,16 @@ private:
     rows_view<T> out_;
 };
 
-template <storage T, unsigned Lanes, bool Aligned>
+template <storage T, table_value In, unsigned Lanes, bool Aligned>
 __global__ void __launch_bounds__(list_blocks::threads, 2)
-    aggregate(edge_lists lists, edge_weight weight, rows_view<const T> in, rows_view<T> out) {
-    sum_reducer<T, Lanes, Aligned> reduce(lists, weight, in, out);
+    aggregate(edge_lists lists, edge_weight weight, rows_view<const In> in, rows_view<T> out) {
+    sum_reducer<T, In, Lanes, Aligned> reduce(lists, weight, in, out);
     reduce_lists(lists, reduce);
 }
-template <storage T, unsigned Lanes, bool Aligned>
+template <storage T, table_value In, unsigned Lanes, bool Aligned>
 __global__ void __launch_bounds__(list_blocks::threads, 2)
-    aggregate_max(edge_lists lists, rows_view<const T> in, rows_view<T> out, rows_view<std::uint32_t> winners) {
-    max_reducer<T, Lanes, Aligned> reduce(in, out, winners);
+    aggregate_max(edge_lists lists, rows_view<const In> in, rows_view<T> out, rows_view<std::uint32_t> winners) {
+    max_reducer<T, In, Lanes, Aligned> reduce(in, out, winners);
     reduce_lists(lists, reduce);
 }
 template <storage T, unsigned Lanes, bool Aligned>
@@ -215,13 +216,14 @@ __global__ void __launch_bounds__(list_blocks::threads, 2) aggregate_max_backwar
 /// `outgoing` ones, and rows of a table for `gathered` ones. A list without edges gives 0.
 ///
 /// in [rows at the other end, columns], out [lists, columns]; launches lists.capacity rows, writes lists.size().
-/// `symmetric`, and `mean` of outgoing lists, need both directions. Cost: one row read per edge, 16 bytes per lane if
+/// `symmetric`, and `mean` of outgoing lists, need both directions. A table of halves gives the bits of its floats.
+/// Cost: one row read per edge, 16 bytes per lane if
 /// both are `aligned()`, and 4 to 16 bytes per edge of lists; a warp has 8 to 16 rows in flight.
-template <storage T>
-void aggregate(
-    cudaStream_t stream, const edge_lists& lists, edge_weight weight, rows_view<const T> in, rows_view<T> out) {
+template <storage T, table_value In = T>
+void aggregate(cudaStream_t stream, const edge_lists& lists, edge_weight weight,
+    std::type_identity_t<rows_view<const In>> in, rows_view<T> out) {
     detail::with_slices<T>(in.columns, in.aligned() && out.aligned(), [&]<class Slice>(Slice) {
-        launch(stream, detail::aggregate<T, Slice::lanes, Slice::aligned>,
+        launch(stream, detail::aggregate<T, In, Slice::lanes, Slice::aligned>,
             detail::list_blocks::grid(lists.capacity, Slice::chunks(in.columns)), detail::list_blocks::threads, 0,
             lists, weight, in, out);
     });
@@ -231,12 +233,12 @@ void aggregate(
 /// list without edges gives 0 and no winner. The result for NaN is unspecified. Without own edges.
 ///
 /// Shapes as of `aggregate`, winners [lists, columns]. Cost: that of `aggregate` and the winners written.
-template <storage T>
-void aggregate_max(cudaStream_t stream, const edge_lists& lists, rows_view<const T> in, rows_view<T> out,
-    rows_view<std::uint32_t> winners) {
+template <storage T, table_value In = T>
+void aggregate_max(cudaStream_t stream, const edge_lists& lists, std::type_identity_t<rows_view<const In>> in,
+    rows_view<T> out, rows_view<std::uint32_t> winners) {
     GNEISS_ASSERT(!lists.loops);
     detail::with_slices<T>(in.columns, in.aligned() && out.aligned() && winners.aligned(), [&]<class Slice>(Slice) {
-        launch(stream, detail::aggregate_max<T, Slice::lanes, Slice::aligned>,
+        launch(stream, detail::aggregate_max<T, In, Slice::lanes, Slice::aligned>,
             detail::list_blocks::grid(lists.capacity, Slice::chunks(in.columns)), detail::list_blocks::threads, 0,
             lists, in, out, winners);
     });

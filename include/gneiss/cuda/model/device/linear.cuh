@@ -40,15 +40,15 @@ private:
 };
 
 /// out = a · w, or a · wᵀ.
-template <storage T, bool Transposed, bool ById>
+template <storage T, table_value In, bool Transposed, bool ById>
 __global__ void __launch_bounds__(product_blocks::threads, 2)
-    multiply(row_range a_rows, rows_view<const T> a, bool a_aligned, rows_view<const float> w, bool w_aligned,
+    multiply(row_range a_rows, rows_view<const In> a, bool a_aligned, rows_view<const float> w, bool w_aligned,
         rows_view<T> out, const std::uint32_t* out_first, epilogue then) {
     const std::uint32_t rows = __ldg(a_rows.count), row = blockIdx.x * product_blocks::rows,
                         column = blockIdx.y * product_blocks::columns;
     if (row >= rows) return;
     const auto places = places_of<ById>(a_rows);
-    const operand<T, false, std::remove_const_t<decltype(places)>> left{a, rows, a.columns, places, a_aligned};
+    const operand<In, false, std::remove_const_t<decltype(places)>> left{a, rows, a.columns, places, a_aligned};
     const operand<float, !Transposed> right{w, out.columns, a.columns, {}, w_aligned};
     const product_tile<T> tile(left, right, row, column, 0, a.columns);
     tile.for_each_pair(write_tile<T>{out, then, row, column, rows, first_row(out_first)});
@@ -68,18 +68,27 @@ struct write_partial {
 };
 
 /// partial[slice] [a.columns, g.columns] = aᵀ · g over the slice's rows.
-template <storage T, bool ById>
-__global__ void __launch_bounds__(product_blocks::threads, 2) multiply_tn(row_range a_rows, rows_view<const T> a,
+template <storage T, table_value In, bool ById>
+__global__ void __launch_bounds__(product_blocks::threads, 2) multiply_tn(row_range a_rows, rows_view<const In> a,
     bool a_aligned, rows_view<const T> g, bool g_aligned, std::uint32_t slice_rows, float* partial) {
     const std::uint32_t count = __ldg(a_rows.count), row = blockIdx.x * product_blocks::rows,
                         column = blockIdx.y * product_blocks::columns;
     const std::uint32_t begin = min(blockIdx.z * slice_rows, count), end = min(begin + slice_rows, count);
     const auto places = places_of<ById>(a_rows);
-    const operand<T, true, std::remove_const_t<decltype(places)>> left{a, a.columns, end, places, a_aligned};
+    const operand<In, true, std::remove_const_t<decltype(places)>> left{a, a.columns, end, places, a_aligned};
     const operand<T, true> right{g, g.columns, end, {}, g_aligned};
     const product_tile<T> tile(left, right, row, column, begin, end);
     tile.for_each_pair(
         write_partial{partial + std::size_t{blockIdx.z} * a.columns * g.columns, row, column, a.columns, g.columns});
+}
+
+/// Returns whether rows are read by id: always, for those of a table of another type.
+template <storage T, table_value In, class F>
+void with_places(const row_range& rows, F&& f) {
+    if constexpr (std::is_same_v<T, In>)
+        if (rows.ids == nullptr) return f(std::false_type{});
+    GNEISS_ASSERT(rows.ids != nullptr);
+    f(std::true_type{});
 }
 
 } // namespace detail
@@ -87,15 +96,17 @@ __global__ void __launch_bounds__(product_blocks::threads, 2) multiply_tn(row_ra
 /// out = dropped(then(x · w + bias)), or first added to the existing values.
 ///
 /// x [rows, k], or a table [·, k] if `rows` has ids; w [k, n], out [rows, n]; row i of out belongs to row *rows.first +
-/// i of x, or to the row of its id there, and to row i of dropout's names.
+/// i of x, or to the row of its id there, and to row i of dropout's names. Rows of a table may be of half the size.
 /// Cost: 2 · rows · k · n operations; x is read n / 64 times. Error: that of float sums, plus 2⁻²¹ of each product.
-template <storage T>
-void linear(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const float> w,
-    rows_view<T> out, const epilogue& then = {}) {
+template <storage T, table_value In = T>
+void linear(cudaStream_t stream, const row_range& rows, std::type_identity_t<rows_view<const In>> x,
+    rows_view<const float> w, rows_view<T> out, const epilogue& then = {}) {
     using blocks = detail::product_blocks;
-    launch(stream, rows.ids == nullptr ? detail::multiply<T, false, false> : detail::multiply<T, false, true>,
-        dim3(ceil_div(rows.capacity, blocks::rows), ceil_div(out.columns, blocks::columns)), blocks::threads, 0, rows,
-        x, x.aligned(), w, w.aligned(), out, nullptr, then);
+    detail::with_places<T, In>(rows, [&]<bool ById>(std::bool_constant<ById>) {
+        launch(stream, detail::multiply<T, In, false, ById>,
+            dim3(ceil_div(rows.capacity, blocks::rows), ceil_div(out.columns, blocks::columns)), blocks::threads, 0,
+            rows, x, x.aligned(), w, w.aligned(), out, nullptr, then);
+    });
 }
 
 /// grad_x (+)= g · wᵀ: the gradient of `linear` with respect to x; g [rows, n] is that of the input of `then`.
@@ -105,7 +116,7 @@ template <storage T>
 void linear_input_gradient(cudaStream_t stream, const row_range& rows, rows_view<const T> g, rows_view<const float> w,
     rows_view<T> grad_x, bool accumulate = false) {
     using blocks = detail::product_blocks;
-    launch(stream, detail::multiply<T, true, false>,
+    launch(stream, detail::multiply<T, T, true, false>,
         dim3(ceil_div(rows.capacity, blocks::rows), ceil_div(grad_x.columns, blocks::columns)), blocks::threads, 0,
         row_range{rows.count, rows.capacity}, g, g.aligned(), w, w.aligned(), grad_x, rows.first,
         epilogue{.accumulate = accumulate});
@@ -116,14 +127,16 @@ void linear_input_gradient(cudaStream_t stream, const row_range& rows, rows_view
 ///
 /// x [·, k] with rows from *rows.first on, or at the ids there, g [rows, n], grad_w [k, n]; scratch holds
 /// partial_slices(rows.capacity).floats(k · n) floats. Cost: 2 · rows · k · n operations and twice the scratch.
-template <storage T>
-void linear_weight_gradient(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const T> g,
-    rows_view<float> grad_w, float* scratch) {
+template <storage T, table_value In = T>
+void linear_weight_gradient(cudaStream_t stream, const row_range& rows, std::type_identity_t<rows_view<const In>> x,
+    rows_view<const T> g, rows_view<float> grad_w, float* scratch) {
     using blocks = detail::product_blocks;
     const partial_slices cut(rows.capacity);
-    launch(stream, rows.ids == nullptr ? detail::multiply_tn<T, false> : detail::multiply_tn<T, true>,
-        dim3(ceil_div(x.columns, blocks::rows), ceil_div(g.columns, blocks::columns), cut.slices), blocks::threads, 0,
-        rows, x, x.aligned(), g, g.aligned(), cut.slice_rows, scratch);
+    detail::with_places<T, In>(rows, [&]<bool ById>(std::bool_constant<ById>) {
+        launch(stream, detail::multiply_tn<T, In, ById>,
+            dim3(ceil_div(x.columns, blocks::rows), ceil_div(g.columns, blocks::columns), cut.slices), blocks::threads,
+            0, rows, x, x.aligned(), g, g.aligned(), cut.slice_rows, scratch);
+    });
     detail::add_partial_sums(stream, cut, std::size_t{x.columns} * g.columns, scratch, grad_w);
 }
 

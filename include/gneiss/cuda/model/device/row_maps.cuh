@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/device_api.cuh>
@@ -49,15 +50,16 @@ struct row_places {
 
 /// out[r, c] = f(key of row r, c, a[r, c], b[r, c]), each row at its position; b without data is 0. `f.dropout` names
 /// the rows.
-template <storage T, bool Aligned, class F>
-__global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows_view<const T> a, row_places a_at,
-    rows_view<const T> b, row_places b_at, rows_view<T> out, row_places out_at, F f) {
+template <storage T, table_value A, table_value B, bool Aligned, class F>
+__global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows_view<const A> a, row_places a_at,
+    rows_view<const B> b, row_places b_at, rows_view<T> out, row_places out_at, F f) {
     using slice_type = row_slice<T, warp_lanes, Aligned>;
     const std::uint32_t row = grid_warp();
     if (row >= __ldg(count)) return;
     random_key key(0, random_domain::dropout);
     if (f.dropout.drops()) key = f.dropout.row_key(row);
-    const T *const left_row = a[a_at[row]], *const right_row = b.data == nullptr ? nullptr : b[b_at[row]];
+    const A* const left_row = a[a_at[row]];
+    const B* const right_row = b.data == nullptr ? nullptr : b[b_at[row]];
     T* const to = out[out_at[row]];
     for (unsigned chunk = 0; chunk * slice_type::columns < a.columns; ++chunk) {
         const slice_type slice(chunk, threadIdx.x % warp_lanes, a.columns);
@@ -70,17 +72,17 @@ __global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows
         slice.store(to, result);
     }
 }
-template <storage T, class F>
-void map(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<const T> a,
-    rows_view<const T> b, rows_view<T> out, const F& f, const row_places& a_at = {}, const row_places& b_at = {},
-    const row_places& out_at = {}) {
+template <storage T, table_value A = T, table_value B = T, class F>
+void map(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity,
+    std::type_identity_t<rows_view<const A>> a, std::type_identity_t<rows_view<const B>> b, rows_view<T> out,
+    const F& f, const row_places& a_at = {}, const row_places& b_at = {}, const row_places& out_at = {}) {
     const auto with = [&](auto kernel) {
         launch(stream, kernel, warp_grid(capacity), 256, 0, count, a, a_at, b, b_at, out, out_at, f);
     };
     if (a.aligned() && b.aligned() && out.aligned())
-        with(map_rows<T, true, F>);
+        with(map_rows<T, A, B, true, F>);
     else
-        with(map_rows<T, false, F>);
+        with(map_rows<T, A, B, false, F>);
 }
 
 struct drop {
@@ -119,14 +121,14 @@ struct activation_back {
 /// Slot of a row that is not in the near table.
 constexpr std::uint32_t far_row = ~std::uint32_t{0};
 
-template <bool Aligned>
+template <table_value In, bool Aligned>
 __global__ void __launch_bounds__(256) gather_from_tiers(const std::uint32_t* count, const std::uint32_t* ids,
-    const std::uint32_t* slots, rows_view<const float> near, rows_view<const float> far, rows_view<float> out) {
+    const std::uint32_t* slots, rows_view<const In> near, rows_view<const In> far, rows_view<float> out) {
     using slice_type = row_slice<float, warp_lanes, Aligned>;
     const std::uint32_t row = grid_warp();
     if (row >= __ldg(count)) return;
     const std::uint32_t id = __ldg(ids + row), slot = __ldg(slots + id);
-    const float* const from = slot == far_row ? far[id] : near[slot];
+    const In* const from = slot == far_row ? far[id] : near[slot];
     float* const to = out[row];
     for (unsigned chunk = 0; chunk * slice_type::columns < out.columns; ++chunk) {
         const slice_type slice(chunk, threadIdx.x % warp_lanes, out.columns);
@@ -171,27 +173,27 @@ void dropout(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capa
 
 /// out[i] = dropped(table[rows.ids[*rows.first + i]]): rows of a table, with names as for the rows of `out`. Without
 /// ids: the rows from *rows.first on.
-template <storage T>
-void gather_rows(cudaStream_t stream, const row_range& rows, rows_view<const T> table, rows_view<T> out,
-    const dropout_mask& mask = {}) {
-    detail::map<T>(stream, rows.count, rows.capacity, table, {}, out, detail::drop{mask}, {rows.first, rows.ids});
+template <storage T, table_value In = T>
+void gather_rows(cudaStream_t stream, const row_range& rows, std::type_identity_t<rows_view<const In>> table,
+    rows_view<T> out, const dropout_mask& mask = {}) {
+    detail::map<T, In>(stream, rows.count, rows.capacity, table, {}, out, detail::drop{mask}, {rows.first, rows.ids});
 }
 
 /// out[i] = near[slots[ids[i]]], or far[ids[i]] where the slot is `far_row`: rows of a table in two tiers, of which the
 /// near one is in device memory, the far one may be pinned. [*count, columns], at most `capacity` rows.
-inline void gather_rows(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity,
-    const std::uint32_t* ids, const std::uint32_t* slots, rows_view<const float> near, rows_view<const float> far,
-    rows_view<float> out) {
+template <table_value In>
+void gather_tiers(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const std::uint32_t* ids,
+    const std::uint32_t* slots, rows_view<const In> near, rows_view<const In> far, rows_view<float> out) {
     const bool aligned = near.aligned() && far.aligned() && out.aligned();
-    launch(stream, aligned ? detail::gather_from_tiers<true> : detail::gather_from_tiers<false>,
+    launch(stream, aligned ? detail::gather_from_tiers<In, true> : detail::gather_from_tiers<In, false>,
         detail::warp_grid(capacity), 256, 0, count, ids, slots, near, far, out);
 }
 
 /// out[i] = dropped(x[i] + y[*rows.first + i]), or with the row of y at the id there: a residual. out may be x.
-template <storage T>
-void add_rows(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const T> y, rows_view<T> out,
-    const dropout_mask& mask = {}) {
-    detail::map<T>(
+template <storage T, table_value In = T>
+void add_rows(cudaStream_t stream, const row_range& rows, rows_view<const T> x,
+    std::type_identity_t<rows_view<const In>> y, rows_view<T> out, const dropout_mask& mask = {}) {
+    detail::map<T, T, In>(
         stream, rows.count, rows.capacity, x, y, out, detail::add_and_drop{mask}, {}, {rows.first, rows.ids});
 }
 /// Gradient with respect to y: out[*rows.first + i] += g[i]. Precondition: no ids.

@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
+#include <variant>
 
+#include <gneiss/core/float16.hpp>
 #include <gneiss/cuda/core/arena.cuh>
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/model/block/product.cuh>
@@ -58,10 +61,22 @@ struct layer_setup {
     }
 };
 
+/// Dense rows of a layer's input: of its own type, or, for floats, of a table of a type of half the size.
+template <storage T>
+using dense_rows = std::conditional_t<std::is_same_v<T, float>,
+    std::variant<rows_view<const float>, rows_view<const half>, rows_view<const bfloat16>>,
+    std::variant<rows_view<const T>>>;
+
+/// Returns the number of dense columns.
+template <class Rows>
+[[nodiscard]] std::uint32_t dense_columns(const Rows& rows) noexcept {
+    return std::visit([](const auto& view) { return view.columns; }, rows);
+}
+
 /// The input rows of a layer, as `gneiss::input_rows`: dense columns, then sparse ones.
 template <storage T>
 struct input_rows {
-    rows_view<const T> dense{};               ///< [sources, dense], or a larger table
+    dense_rows<T> dense{};                    ///< [sources, dense], or a larger table
     const std::uint32_t* ids = nullptr;       ///< positions of the sources' rows in `dense`; null: in order
     const std::uint32_t* own_first = nullptr; ///< index of target 0 among the sources; null: 0
     sparse_rows sparse{};                     ///< [sources, sparse]
@@ -105,10 +120,14 @@ struct layer_input {
 
     /// out = rows of the sources, or of the targets, times w, then the epilogue.
     void multiply(bool own, const weight_array& w, rows_view<T> out, const epilogue& then) const {
-        const std::size_t dense = rows.dense.columns;
+        const std::size_t dense = dense_columns(rows.dense);
         if (dense != 0)
-            linear<T>(stream, own ? own_rows() : all_rows(), rows.dense, w.value(weights), out,
-                rows.has_sparse() ? epilogue{.accumulate = then.accumulate} : then);
+            std::visit(
+                [&]<class In>(rows_view<const In> x) {
+                    linear<T, In>(stream, own ? own_rows() : all_rows(), x, w.value(weights), out,
+                        rows.has_sparse() ? epilogue{.accumulate = then.accumulate} : then);
+                },
+                rows.dense);
         if (!rows.has_sparse()) return;
         epilogue last = then;
         last.accumulate = dense != 0 || then.accumulate;
@@ -116,10 +135,14 @@ struct layer_input {
     }
     /// Adds to the gradient of w, given that of the result.
     void add_weight_gradient(bool own, rows_view<const T> g, const weight_array& w, float* scratch) const {
-        const std::size_t dense = rows.dense.columns;
+        const std::size_t dense = dense_columns(rows.dense);
         if (dense != 0)
-            linear_weight_gradient<T>(
-                stream, own ? own_rows() : all_rows(), rows.dense, g, w.gradient(weights), scratch);
+            std::visit(
+                [&]<class In>(rows_view<const In> x) {
+                    linear_weight_gradient<T, In>(
+                        stream, own ? own_rows() : all_rows(), x, g, w.gradient(weights), scratch);
+                },
+                rows.dense);
         if (rows.has_sparse())
             sparse_weight_gradient<T>(stream, rows.sparse, sparse(own), g, w.gradient(weights, dense));
     }

@@ -43,7 +43,11 @@ public:
                 bias_activate<T>(in.stream, in.targets().count, in.view.target_capacity, then.bias, then.then, out, out,
                     then.dropout);
         } else {
-            aggregate<T>(in.stream, gathered(incoming(in.view, loops_), in.rows.ids), edges_, in.rows.dense, rows_);
+            std::visit(
+                [&]<class In>(rows_view<const In> x) {
+                    aggregate<T, In>(in.stream, gathered(incoming(in.view, loops_), in.rows.ids), edges_, x, rows_);
+                },
+                in.rows.dense);
             weight_.multiply(of_sums(in), out, then);
         }
     }

@@ -41,7 +41,11 @@ public:
         if (linear_) {
             linear_->forward(in, out, {});
         } else {
-            aggregate_max<T>(in.stream, gathered(incoming(in.view), in.rows.ids), in.rows.dense, best_, winners_);
+            std::visit(
+                [&]<class In>(rows_view<const In> x) {
+                    aggregate_max<T, In>(in.stream, gathered(incoming(in.view), in.rows.ids), x, best_, winners_);
+                },
+                in.rows.dense);
             neighbors_->multiply(of_best(in), out);
         }
         own_.multiply(in, out, {.accumulate = true, .bias = bias_.value(in.weights), .then = then, .dropout = dropout});

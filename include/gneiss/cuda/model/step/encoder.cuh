@@ -198,7 +198,7 @@ private:
             if (!holds) throw error(errc::invalid_argument, what);
         };
         need(views.size() == hops(), "the number of hops differs from the encoder's");
-        need(input.dense.columns == in_.dense && input.sparse.columns == in_.sparse,
+        need(dense_columns(input.dense) == in_.dense && input.sparse.columns == in_.sparse,
             "rows of a batch do not have the width of the encoder's input");
         need(input.count != nullptr || !views.empty(), "rows without hops need a count");
         for (std::size_t i = 0; i < views.size(); ++i)
@@ -233,9 +233,13 @@ private:
         if (rows.has_sparse()) rows.sparse.dropout = mask(0, &state_[0].words, s.options.dropout);
         const dropout_mask dropout = mask(0, &state_[0].rows, s.options.dropout);
         if (in_.dense == 0 || !dropout.drops()) return;
-        gather_rows<T>(
-            stream, {count, s.input.view.source_capacity, nullptr, input.ids}, input.dense, s.dropped, dropout);
-        rows.dense = s.dropped;
+        std::visit(
+            [&]<class In>(rows_view<const In> from) {
+                gather_rows<T, In>(
+                    stream, {count, s.input.view.source_capacity, nullptr, input.ids}, from, s.dropped, dropout);
+            },
+            input.dense);
+        rows.dense = rows_view<const T>(s.dropped);
         rows.ids = nullptr;
     }
 
@@ -260,7 +264,11 @@ private:
             s.residual->multiply(in, s.out);
             add_rows<T>(in.stream, in.targets(), s.activated, s.out, s.out, dropout);
         } else if (residual) {
-            add_rows<T>(in.stream, in.own_rows(), s.activated, in.rows.dense, s.out, dropout);
+            std::visit(
+                [&]<class In>(rows_view<const In> x) {
+                    add_rows<T, In>(in.stream, in.own_rows(), s.activated, x, s.out, dropout);
+                },
+                in.rows.dense);
         }
     }
 

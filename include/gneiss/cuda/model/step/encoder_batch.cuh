@@ -25,7 +25,7 @@ struct encoder_capacity {
 /// The input rows of an encoder, in device memory.
 template <storage T>
 struct encoder_input {
-    rows_view<const T> dense{};           ///< [rows, dense], or a larger table
+    dense_rows<T> dense{};                ///< [rows, dense], or a larger table
     const std::uint32_t* ids = nullptr;   ///< [rows] positions of rows in that table; null: in order
     sparse_rows sparse{};                 ///< [rows, sparse]; the encoder sets its dropout
     const std::uint32_t* count = nullptr; ///< number of rows; null: the sources of the first hop
