@@ -46,7 +46,7 @@ public:
         encoder_input<float> input{};    ///< input rows
         rows_view<float> dense{};        ///< [nodes, dense columns] from the host
         const random_key* key = nullptr; ///< key of dropout; null: none
-        const node_id* names = nullptr;  ///< ids of the input rows, for dropout
+        const node_id* names = nullptr;  ///< ids of the input rows, for dropout and tables by id
         const step_state* at = nullptr;  ///< number of the step and rate
         layer_stack words{};             ///< entries of a sparse input by row and by column
 

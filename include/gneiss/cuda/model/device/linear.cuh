@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(product_blocks::threads, 2) multiply_tn(row_ra
         write_partial{partial + std::size_t{blockIdx.z} * a.columns * g.columns, row, column, a.columns, g.columns});
 }
 
-/// Returns whether rows are read by id: always, for those of a table of another type.
+/// Calls f(std::bool_constant<by id>). Rows of a table of another type are always read by id.
 template <storage T, table_value In, class F>
 void with_places(const row_range& rows, F&& f) {
     if constexpr (std::is_same_v<T, In>)
