@@ -42,6 +42,7 @@ QUESTION_SECONDS = 60 # an owner that answers a question later is late, though i
 SILENT_SECONDS = 1    # least deadline of a batch worker that is only asked whether it is there
 # By default, an actor does one thing after another: two batch workers that ask each other would wait for ever.
 GROUPS = {"owner": 2, "state": 1} # threads that answer other batch workers, and the driver
+LIVE_SECONDS = 10     # that the live line is a mean of
 
 
 def check():
@@ -228,6 +229,11 @@ class _Pace:
         return max(least, MEDIANS * statistics.median(self._seconds)) if self._seconds else FIRST_SECONDS
 
 
+# Sums at a time: batches that are made, and computed; seconds of batch workers to make them, and of the driver in which
+# compute workers had work; bytes of frames, of gradients, and by link.
+_Sums = collections.namedtuple("_Sums", "time made computed making computing frames gradients links")
+
+
 class _Slot:
     """A place for an actor: the one there now, and how many there were."""
 
@@ -248,7 +254,7 @@ class _Request:
 
     def __init__(self, slot, group, delivery, connected):
         self.slot, self.actor, self.name = slot, slot.actor, slot.name
-        self.done = False
+        self.done, self.size = False, 0
         worker, *state = group[:3]
         self.first = slot.states.get(worker) != state # of a state, whose partitions it loads
         slot.states[worker] = state
@@ -348,6 +354,10 @@ class Cluster:
         self._frames = {}                  # group: requests of it
         self._reads = {}                   # by actor
         self.frames = {}                   # made, by actor
+        self.links = {}                    # bytes of frames and gradients: "batch-0 > compute-1"
+        self._computed = 0                 # batches
+        self._making = 0.0                 # seconds of batch workers
+        self._sums = collections.deque()   # of the last seconds, for the live line
         self.frame_bytes = 0
         self.id_bytes = 0                  # of ids for the cache, and of what is planned by them
         self.traffic = (0,) * 5            # of batch workers with owners: messages, bytes of questions, of answers …
@@ -387,6 +397,8 @@ class Cluster:
         self._log = []
         self._done = steps
         self._until_done(self._send_begun)
+        self._sums.clear()
+        self._add_sums()
 
     def expect(self, first, groups):
         """Takes the groups of the batches of a round, from one on: those that the cache has to expect."""
@@ -422,6 +434,28 @@ class Cluster:
         with self._lock:
             return tuple(map(sum, zip((0, 0), *self._reads.values())))
 
+    def live_fields(self):
+        """Returns fields of the live line, of the last seconds: batches of both roles, with the share of the time in
+        which they wait for each other, and the bytes of frames, of gradients, and of the busiest link."""
+        self._add_sums()
+        while len(self._sums) > 2 and self._sums[-1].time - self._sums[1].time >= LIVE_SECONDS:
+            self._sums.popleft()
+        before, now = self._sums[0], self._sums[-1]
+        seconds = max(now.time - before.time, 1e-9)
+        makers = max(1, sum(slot.away is None for slot in self._batch))
+
+        def role(name, batches, busy):
+            return f"{name} {batches / seconds:.3g}/s waits {max(0, 1 - busy / seconds):.0%}"
+        fields = [role("batch", now.made - before.made, (now.making - before.making) / makers),
+                  role("compute", now.computed - before.computed, now.computing - before.computing),
+                  f"frames {_bandwidth((now.frames - before.frames) / seconds)}",
+                  f"gradients {_bandwidth((now.gradients - before.gradients) / seconds)}"]
+        links = {link: size - before.links.get(link, 0) for link, size in now.links.items()}
+        if links:
+            busiest = max(links, key=links.get)
+            fields.append(f"{busiest} {_bandwidth(links[busiest] / seconds)}")
+        return "  ".join(fields)
+
     def close(self):
         """Ends the actors and, if it is this driver's, the cluster, with all of its processes."""
         if self._session is not None:
@@ -429,6 +463,17 @@ class Cluster:
                 self._session.end(slot.actor, slot.process if self._own else None)
             self._session.close()
             self._session = None
+
+    def _add_sums(self):
+        with self._lock:
+            asked = [(group[5], [of.answer for of in requests]) for group, requests in self._frames.items()
+                     if group[5] and not any(of.done for of in requests)]
+        there = set(self._session.there([answer for _, answers in asked for answer in answers]))
+        ahead = sum(batches for batches, answers in asked if not there.isdisjoint(answers))
+        with self._lock:
+            gradients = sum(size for link, size in self.links.items() if link.startswith("compute"))
+            self._sums.append(_Sums(time.monotonic(), sum(self.frames.values()) + ahead, self._computed, self._making,
+                                    self.waited[1], self.frame_bytes, gradients, dict(self.links)))
 
     # Steps.
 
@@ -455,14 +500,23 @@ class Cluster:
         self._answers(list(zip(self._compute, steps)), f"step {step} after {_text(numbers[-1])}")
         self._done = step
         with self._lock:
-            for _, group, place in batches:
+            self._computed += len(batches)
+            for slot, (_, group, place), of in zip(workers, batches, made):
+                for other in self._compute:
+                    self._add_to_link(slot, other, self._gradient_bytes)
                 if place + 1 == group[5]:
+                    self._add_to_link(of, slot, of.size)
                     self._frames.pop(group, None)
                     if self._deliveries:
                         self._deliveries.planned.pop(group, None)
         took = time.monotonic() - begin
         self._pace["step"].add(took)
         self.waited = self.waited[0] + begin - asked, self.waited[1] + took
+
+    def _add_to_link(self, source, destination, size):
+        if source is not destination:
+            link = f"{source.name} > {destination.name}"
+            self.links[link] = self.links.get(link, 0) + size
 
     def _answers(self, asked, doing, more=0):
         """Returns the answers of (compute worker, reference). `doing`: what is asked, of all or of each; `more`:
@@ -512,9 +566,10 @@ class Cluster:
                     self._replace(done.slot, f"died at {_text(group)}")
                 continue
             with self._lock:
-                done.done = True
+                done.done, done.size = True, size
                 self._reads[done.name] = read
                 self.traffic = tuple(map(sum, zip(self.traffic, sent)))
+                self._making += took
                 if not group[5]:
                     return done
                 self.frames[done.name] = self.frames.get(done.name, 0) + group[5]
@@ -1179,6 +1234,15 @@ def _text(number):
 def _bytes(count):
     """Returns a size as a flag takes it."""
     return f"{count / (1 << 20):.1f}MiB"
+
+
+def _bandwidth(rate):
+    """Returns bytes a second as the live line shows them."""
+    for unit in ("B", "KiB", "MiB"):
+        if rate < 1024:
+            return f"{rate:.3g} {unit}/s"
+        rate /= 1024
+    return f"{rate:.3g} GiB/s"
 
 
 def _first_line(error):

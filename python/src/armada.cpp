@@ -425,15 +425,26 @@ public:
         });
     }
     [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> frames() const override {
+        return counts_of("frames");
+    }
+    [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> links() const override {
+        return counts_of("links");
+    }
+    [[nodiscard]] std::string live_fields() const override {
+        return in_python([&] { return nb::cast<std::string>(self_.attr("live_fields")()); });
+    }
+
+private:
+    /// Returns a dictionary of the cluster.
+    [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> counts_of(const char* name) const {
         return in_python([&] {
             std::vector<std::pair<std::string, std::uint64_t>> result;
-            for (const auto& [name, count] : nb::cast<nb::dict>(self_.attr("frames")))
-                result.emplace_back(nb::cast<std::string>(name), nb::cast<std::uint64_t>(count));
+            for (const auto& [key, count] : nb::cast<nb::dict>(self_.attr(name)))
+                result.emplace_back(nb::cast<std::string>(key), nb::cast<std::uint64_t>(count));
             return result;
         });
     }
 
-private:
     nb::object self_;
 };
 

@@ -62,6 +62,10 @@ public:
     [[nodiscard]] virtual gneiss::construction_traffic traffic() const = 0;
     /// Returns the number of frames that each batch actor made, by its name.
     [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> frames() const = 0;
+    /// Returns the bytes of frames and gradients that went from an actor to another: "batch-0 > compute-1".
+    [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> links() const = 0;
+    /// Returns fields of the live line: what either role makes and how long it waits, and bytes by link.
+    [[nodiscard]] virtual std::string live_fields() const = 0;
 };
 
 /// Arguments of a cluster.

@@ -153,8 +153,10 @@ public:
 
     void add_to(programs::run_record& record) override {
         record.weights_sha256 = programs::sha256(std::as_bytes(of_.net.weights.values()));
-        for (const auto& [actor, frames] : on_->frames()) record.frames.emplace_back(actor, frames);
+        record.frames = on_->frames();
+        record.links = on_->links();
     }
+    [[nodiscard]] std::string live_fields() const override { return on_->live_fields(); }
     /// Returns statistics whose compute stage is that of the compute workers, which wait for frames.
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override {
         constexpr auto compute = static_cast<std::size_t>(gneiss::stage::compute);

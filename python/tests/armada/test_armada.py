@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """gneiss-armada on Ray against one process: the bits, deaths of workers, tokens, and processes that stay."""
+import collections
 import json
 import os
 import pathlib
@@ -8,13 +9,17 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import types
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import fsspec # pylint: disable=wrong-import-position
 
 import gneiss_graph as gn # pylint: disable=wrong-import-position
+from gneiss_graph import armada # pylint: disable=wrong-import-position
 from support import Case, program # pylint: disable=wrong-import-position
 
 FLAGS = {"epochs": 3, "fanout": "5,5", "batch": 8, "early_stop": 0, "seed": 3, "memory": "256MiB", "batch_workers": 3,
@@ -55,7 +60,7 @@ if __name__ == "__main__":
                       "frames": record.get("frames"), "bytes": [epoch["frame_bytes"] for epoch in record["epochs"]],
                       "ids": [epoch.get("id_bytes") for epoch in record["epochs"]], "warnings": done.warnings,
                       "sent": [[epoch.get(name) for name in SENT] for epoch in record["epochs"]],
-                      "processes": processes,
+                      "processes": processes, "links": record.get("links"),
                       "test": record["metrics"]["test"], "me": os.getpid()}))
 """
 
@@ -78,6 +83,56 @@ def session_processes(folder):
         except OSError:
             pass
     return found
+
+
+class Live(unittest.TestCase):
+    """The live line of a cluster that is not there."""
+
+    def setUp(self):
+        self.now, self.there = 100.0, set()
+        self.cluster = cluster = object.__new__(armada.Cluster)
+        cluster._lock, cluster._sums = threading.Lock(), collections.deque()
+        cluster._frames, cluster.frames, cluster.links = {}, {}, {}
+        cluster._computed, cluster._making, cluster.frame_bytes, cluster.waited = 0, 0.0, 0, (0.0, 0.0)
+        cluster._batch = [types.SimpleNamespace(away=None) for _ in range(2)]
+        cluster._session = types.SimpleNamespace(there=lambda asked: [of for of in asked if of in self.there])
+        self.enterContext(unittest.mock.patch.object(armada.time, "monotonic", lambda: self.now))
+        cluster._add_sums()
+
+    def work(self, seconds, computed=0, making=0.0, computing=0.0, **links):
+        self.now += seconds
+        of = self.cluster
+        of.frames = {"batch-0": sum(of.frames.values()) + computed}
+        of._computed, of._making = of._computed + computed, of._making + making
+        of.waited = of.waited[0], of.waited[1] + computing
+        for name, size in links.items():
+            link = name.replace("0", "-0 > ", 1).replace("_1", "-1")
+            of.links[link] = of.links.get(link, 0) + size
+            if name.startswith("batch"):
+                of.frame_bytes += size
+
+    def test_rates_of_both_roles_and_who_waits(self):
+        self.work(4, computed=8, making=2.0, computing=3.0, batch0compute_1=8 << 20, compute0compute_1=6 << 10)
+        made = types.SimpleNamespace(done=False, answer="there")
+        late = types.SimpleNamespace(done=False, answer="not yet")
+        self.cluster._frames = {(0, 0, 0, 0, 8, 2): [made], (1, 0, 0, 0, 9, 1): [late], (0, 0, 0, 0, 10, 0): [made]}
+        self.there = {"there"}
+        # Two batch workers made 8 batches, and a group of 2 that is not used yet, in 2 of 2 · 4 s.
+        self.assertEqual(self.cluster.live_fields(),
+                         "batch 2.5/s waits 75%  compute 2/s waits 25%  frames 2 MiB/s  gradients 1.5 KiB/s  "
+                         "batch-0 > compute-1 2 MiB/s")
+        self.cluster._batch[1].away = "since then"
+        self.assertRegex(self.cluster.live_fields(), r"^batch 2\.5/s waits 50%  compute ")
+
+    def test_they_are_those_of_the_last_seconds(self):
+        self.work(2, computed=200, computing=2.0, compute0compute_1=200)
+        self.cluster.live_fields()
+        for _ in range(10):
+            self.work(2, computed=2, computing=0.5, batch0compute_1=1024)
+            fields = self.cluster.live_fields()
+        self.assertEqual(fields, "batch 1/s waits 100%  compute 1/s waits 75%  frames 512 B/s  gradients 0 B/s  "
+                                 "batch-0 > compute-1 512 B/s")
+        self.assertLess(len(self.cluster._sums), 10)
 
 
 class Armada(Case):
@@ -123,6 +178,20 @@ class Armada(Case):
                     # Every batch is a frame of an actor: 90 nodes in 3 partitions, 8 in a batch, 3 epochs.
                     self.assertEqual(len(found["frames"]), {"1x1": 1, "4x2": 3}[local])
                     self.assertGreaterEqual(sum(found["frames"].values()), 3 * 90 // 8)
+
+    def test_bytes_by_link_are_those_of_the_frames_and_of_the_gradients(self):
+        for local, batch, compute in (("1x1", 1, 1), ("2x2", 2, 2)):
+            with self.subTest(local=local):
+                found = self.train(local=local, batch_workers=2, replicas=3, group_batches=2)
+                roles = [(f"batch-{b}", f"compute-{c}") for b in range(batch) for c in range(compute)]
+                roles += [(f"compute-{a}", f"compute-{b}") for a in range(compute) for b in range(compute) if a != b]
+                self.assertEqual(set(found["links"]), {f"{one} > {other}" for one, other in roles})
+                self.assertEqual(sum(size for link, size in found["links"].items() if link.startswith("batch")),
+                                 sum(found["bytes"]))
+        # Of three replicas, compute-0 has two. Each batch has gradients of the same size, which go to the other worker.
+        more, fewer = found["links"]["compute-0 > compute-1"], found["links"]["compute-1 > compute-0"]
+        self.assertGreater(more, fewer)
+        self.assertEqual((more + fewer) % sum(found["frames"].values()), 0)
 
     def test_batches_that_share_rows_change_no_bit_and_take_the_bytes_of_one_process(self):
         single, grouped = self.train(replicas=4), self.train(replicas=4, group_batches=3)
@@ -560,7 +629,9 @@ if __name__ == "__main__":
         words = ["train", self.at / "classes", "--out", self.at / "command", "--local", "2x1"]
         words += ["--layers", "sage:16,sage"] + [part for name, value in FLAGS.items() if value is not True
                   for part in ("--" + name.replace("_", "-"), value)]
-        done = self.run_python(command, *words, "--quiet", "--json")
+        done = self.run_python(command, *words, "--json")
+        self.assertRegex(done.stderr, r"  batch \S+/s waits \d+%  compute \S+/s waits \d+%  frames \S+ \w+/s  "
+                                      r"gradients 0 B/s  batch-\d > compute-0 \S+ \w+/s  ")
         record = json.loads(done.stdout)
         self.assertEqual(record["weights_sha256"], self.train()["hash"])
         keep = "    seen.append(1)\n"

@@ -212,6 +212,7 @@ json to_json(const run_record& record) {
             {"write_bytes", record.evaluation->write_bytes}};
     put(object, "weights_sha256", record.weights_sha256);
     put(object, "frames", record.frames);
+    put(object, "links", record.links);
     put(object, "io_cost", record.io_cost);
     object["seconds"] = record.seconds;
     object["peak_rss_bytes"] = record.peak_rss_bytes;
@@ -303,6 +304,7 @@ run_record run_from_json(const json& object) {
     }
     get(object, "weights_sha256", run.weights_sha256);
     get(object, "frames", run.frames);
+    get(object, "links", run.links);
     get(object, "io_cost", run.io_cost);
     get(object, "seconds", run.seconds);
     get(object, "peak_rss_bytes", run.peak_rss_bytes);

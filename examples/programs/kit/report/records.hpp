@@ -138,6 +138,7 @@ struct run_record {
     std::optional<evaluation_record> evaluation{}; ///< total
     std::string weights_sha256{};  ///< of the weights after the last step, as floats; empty: not computed
     named<std::uint64_t> frames{}; ///< batches that other processes made, by the process; empty: none did
+    named<std::uint64_t> links{};  ///< bytes between processes: "batch-0 > compute-1"
     named<double> io_cost{};       ///< per batch, modeled and measured; bytes and seconds
     double seconds = 0;
     std::uint64_t peak_rss_bytes = 0;

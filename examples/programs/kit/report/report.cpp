@@ -434,6 +434,14 @@ std::string io_cost_table(const run_record& run) {
     return table_box("I/O cost of a batch", {}, rows);
 }
 
+std::string worker_tables(const run_record& run) {
+    std::vector<std::vector<cell>> frames, links;
+    for (const auto& [worker, made] : run.frames) frames.push_back({{worker}, {fmt::format("{}", made)}});
+    for (const auto& [link, bytes] : run.links) links.push_back({{link}, {human_bytes(static_cast<double>(bytes))}});
+    return table_box("Batches by worker", {}, frames, page::span::column, true) +
+        table_box("Frames and gradients by link", {}, links, page::span::column, true);
+}
+
 std::string memory_section(const report_data& data) {
     const run_record& run = data.run;
     if (run.plan.parts.empty()) return memory_over_time(data);
@@ -767,6 +775,7 @@ std::string report_html(const report_data& data) {
         activity_plot(data) + epoch_times(run) + stage_bars(run) + waiting_bars(data) + staleness(data) +
             stage_table(run) + timeline(data));
     body += section("Bytes moved", moving_bytes(data) + plan_table(run) + io_table(run) + io_cost_table(run));
+    body += section("Workers", worker_tables(run));
     body += section("Memory", memory_section(data));
     body += section("Preprocessing", preprocessing_table(run));
     body += section("Epochs", epoch_table(run));

@@ -29,6 +29,7 @@ struct epoch_progress {
     double wait_share = 0;                         ///< share of the compute stage's time in which it waits for input
     std::uint64_t budget_bytes = 0;
     std::optional<double> seconds_left{}; ///< of all epochs
+    std::string more{};                   ///< further fields of the live line, with two blanks between them
 };
 
 /// Progress of a phase.

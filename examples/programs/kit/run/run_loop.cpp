@@ -296,6 +296,7 @@ progress_report run_loop::progress_of(const trainer& of, const gneiss::batch_key
         epoch.hit_rate = static_cast<double>(cache.hits - cache_at_start_.hits) /
             static_cast<double>(cache.lookups - cache_at_start_.lookups);
     if (first > 0 && left >= 0) epoch.seconds_left = seconds / first * left;
+    epoch.more = of.live_fields();
     return {.phase = run_phase::training,
         .step = {},
         .done = so_far_.first_examples + first_examples_,

@@ -115,6 +115,8 @@ public:
     [[nodiscard]] virtual double device_seconds() const { return 0; }
     /// Returns bytes moved so far by their purpose, always the same purposes: keys of an epoch's record.
     [[nodiscard]] virtual programs::named<std::uint64_t> moved() const { return {}; }
+    /// Returns further fields of the live line, with two blanks between them.
+    [[nodiscard]] virtual std::string live_fields() const { return {}; }
     /// Returns counts of the trainer's row cache; 0 without one.
     [[nodiscard]] virtual cache_counts cache() const { return {}; }
     /// Returns the passes over each state of a trained epoch; empty unless a trainer makes more than one.

@@ -25,6 +25,7 @@ std::string text_of(const progress_report& progress, const epoch_progress& epoch
     if (!epoch.state_name.empty())
         text += fmt::format("  {} {}/{} pass {}", epoch.state_name, epoch.state, epoch.states, epoch.pass);
     text += fmt::format("  wait {}", programs::human_percent(epoch.wait_share));
+    if (!epoch.more.empty()) text += "  " + epoch.more;
     if (epoch.read_rate) text += "  read " + programs::human_bandwidth(*epoch.read_rate);
     if (epoch.hit_rate) text += fmt::format("  hit {}", programs::human_percent(*epoch.hit_rate));
     return text +
