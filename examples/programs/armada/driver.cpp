@@ -182,7 +182,10 @@ private:
 
     [[nodiscard]] static gneiss::train_loop_options loop_options(const parts& of, const options& settings) {
         gneiss::train_loop_options loop;
-        loop.batches_in_flight = std::max<std::size_t>(of.plan.batches, settings.replicas + 1); // frames ahead
+        // Frames ahead: as in `cluster_shape::in_flight`, two for each worker of either role. Batches are empty here.
+        const std::uint32_t makers = settings.local ? parse_counts(*settings.local).batch : settings.batch_workers;
+        loop.batches_in_flight = std::max<std::size_t>(of.plan.batches, 2 * (makers + settings.replicas));
+        loop.pipeline.queues = {.items = loop.batches_in_flight};
         loop.pipeline.staleness = loop.batches_in_flight; // of nothing: no rows are learned
         loop.pipeline.trace = of.run.recorder();
         loop.replicas = settings.replicas;
