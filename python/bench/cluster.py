@@ -437,8 +437,148 @@ def construct(_data, out, programs):
     return True
 
 
-MEASUREMENTS = {"hashes": hashes, "faults": faults, "link": link, "bytes": fewer_bytes,
-                "construct": construct}
+EMULATED = pathlib.Path(__file__).with_name("emulated.py")
+# Seconds of a batch at the paper's rates (docs/results/armada.md): to make it by a batch worker, and by the CPUs of a
+# machine with GPUs; to compute it. Here they are CPU seconds of a worker that has a share of a core.
+MAKE, OWN_MAKE, COMPUTE = .0243, .0454, {"Small": .0227, "Large": .0817}
+SHARE = .07
+EPOCH = 1208 # batches
+TABLE_1 = {1: 0, 2: 1, 4: 2, 8: 4} # batch workers by compute workers
+SECONDS_OF_PAPER = {"Small": (54.9, 33.3, 14.2, 7.35), "Large": (98.7, 50.2, 26.1, 12.0)}
+
+
+def graph_of_scale(out, programs):
+    graph = out / "planted"
+    if not graph.exists():
+        run(programs / "gneiss-data", "generate", "planted", "--nodes", 40000, "--edges", 400000, "--classes", 8,
+            "--communities", 64, "--mixing", ".2", "--undirected", "--seed", 5, "--task", "node", "--num-features", 64,
+            "--train-fraction", ".8", "--partitions", 12, "--out", graph, "--quiet")
+    return graph
+
+
+def flags_of_scale(graph, out, **more):
+    return {"dataset": str(graph), "layers": "sage:32,sage", "fanout": "10,10", "early_stop": 0, "seed": 1,
+            "memory": "2GiB", "threads": 1, "no_eval": True, "no_report": True, "out": str(out / "run"), "force": True,
+            "quiet": True, **more}
+
+
+def batches_a_second(steps, begin=None, end=None):
+    """Returns the rate of (time, batches, epoch) from the first step of a time on to the last one."""
+    of = [(at, count) for at, count, _ in steps if (begin is None or at >= begin) and (end is None or at <= end)]
+    return sum(count for _, count in of[1:]) / (of[-1][0] - of[0][0]) if len(of) > 2 else 0.0
+
+
+def scaled(graph, size, batch, compute, out):
+    """Trains by workers with set CPU times; without batch workers, by one in the place of the compute machine's own
+    CPUs. Returns batches a second, the steps that they are a mean of, and bytes."""
+    warm = -(-2 * (batch + 2 * compute) // compute) # frames may be made ahead meanwhile
+    flags = {"make": MAKE if batch else OWN_MAKE, "compute": COMPUTE[size], "share": SHARE, "warm": warm,
+             "steps": 8, "seconds": 20,
+             "train": flags_of_scale(graph, out, local=f"{batch or 1}x{compute}", batch_workers=batch or 1,
+                                     replicas=compute, batch=100, epochs=100)}
+    with own_folder() as folder:
+        seen = json.loads(run(sys.executable, "-W", "ignore", EMULATED, json.dumps(flags), TMPDIR=str(folder)))
+    steps = seen["steps"][warm:]
+    busy = [share for name, share in seen["end"]["busy"].items() if name.startswith("compute")]
+    return {"rate": batches_a_second(steps), "steps": len(steps) - 1, "seconds": steps[-1][0] - steps[0][0],
+            "busy": statistics.mean(busy), "all_busy": seen["end"]["busy"],
+            "frame": seen["end"]["frame_bytes"] / seen["end"]["frames"],
+            "gradients": seen["end"]["gradient_bytes"], "live": seen["end"]["live"]}
+
+
+def scale(_data, out, programs):
+    """Batch and compute workers with set CPU times: the counts of the paper's Table 1, the same without batch workers,
+    and eight compute workers with up to six batch workers. Emulated."""
+    log, graph = Log(out / "scale.jsonl"), graph_of_scale(out, programs)
+
+    def measured(size, batch, compute):
+        of = log.measure(f"{size} {batch}x{compute}", functools.partial(scaled, graph, size, batch, compute, out))
+        return SHARE * EPOCH / of["rate"], of["busy"], of
+    fast = True
+    print("| model | compute workers | batch workers | emulated seconds of an epoch | speed-up | compute workers busy | "
+          "paper | without batch workers | speed-up | compute workers busy |\n|---|---|---|---|---|---|---|---|---|---|")
+    for size, seconds_of_paper in SECONDS_OF_PAPER.items():
+        first = None
+        for (compute, batch), paper in zip(TABLE_1.items(), seconds_of_paper):
+            seconds, busy, _ = measured(size, batch, compute)
+            own, own_busy, of = measured(size, 0, compute)
+            first = first or seconds
+            print(f"| {size} | {compute} | {batch} | {seconds:.1f} | {first / seconds:.2f} | {busy:.1%} | {paper} |",
+                  f"{own:.1f} | {first / own:.2f} | {own_busy:.1%} |", flush=True)
+        fast = fast and first / seconds >= 7
+    print("\n| batch workers | emulated seconds of an epoch | compute workers busy |\n|---|---|---|")
+    curve = []
+    for batch in range(7):
+        seconds, busy, of = measured("Large", batch, 8)
+        curve.append((seconds, busy))
+        print(f"| {batch} | {seconds:.1f} | {busy:.1%} |", flush=True)
+    print(f"\nframes of {of['frame'] / 1e6:.2f} MB, gradients of {of['gradients'] / 1e3:.0f} kB; the last live line: "
+          f"{of['live']}")
+    seconds = [of for of, _ in curve]
+    flat = max(seconds[4:]) < 1.05 * min(seconds[4:]) and all(busy >= .95 for _, busy in curve[4:])
+    return fast and flat and seconds[0] > seconds[1] > seconds[2] > min(seconds[4:])
+
+
+JOIN, LEAVE = 2, 4 # epochs
+SETTLED = .1       # of the rate
+
+
+def changing(graph, out, flags):
+    """Trains on a machine with two batch and two compute workers; another one with two batch workers joins, and leaves.
+    Returns what emulated.py does, and the times of both."""
+    with machines.cluster(3, later=1) as switch:
+        files = [machines.FOLDER / name for name in ("join", "leave")]
+        given = {"make": 2 * MAKE, "compute": COMPUTE["Small"], "share": SHARE, "warm": 0, "steps": 0, "seconds": 0,
+                 "events": [[JOIN - 1, 40, str(files[0])], [LEAVE - 1, 40, str(files[1])]],
+                 "train": {**flags, "address": f"10.77.0.1:{machines.PORT}", "local": "4x2"}}
+        driver = switch[1].start(sys.executable, "-W", "ignore", EMULATED, json.dumps(given))
+        times = []
+        for file, change in zip(files, (lambda: switch[3].start_ray(2, 200 << 20), lambda: switch[3].kill())):
+            while not file.exists() and driver.poll() is None:
+                time.sleep(0.01)
+            times.append(time.monotonic())
+            change()
+        text, errors = driver.communicate()
+    if driver.returncode != 0:
+        sys.exit(f"error: {errors}")
+    return {**json.loads(text.splitlines()[-1]), "join": times[0], "leave": times[1]}
+
+
+def settled(steps, begin, end, window=5.0):
+    """Returns the rate until `end`, once it has settled, and the seconds from `begin` until any later window has it."""
+    rate = batches_a_second(steps, begin + (end - begin) / 2, end)
+    late = [at for at, _, _ in steps if begin <= at <= end - window and
+            abs(batches_a_second(steps, at, at + window) - rate) > SETTLED * rate]
+    return rate, max(late, default=begin) - begin
+
+
+def members(_data, out, programs):
+    """Two batch workers that join in epoch 2 and leave in epoch 4: the hash, and the throughput. Emulated."""
+    log, graph = Log(out / "members.jsonl"), graph_of_scale(out, programs)
+    flags = flags_of_scale(graph, out, batch_workers=4, replicas=2, batch=200, epochs=5)
+    words = [part for name, value in flags.items() if name != "dataset"
+             for part in ([f"--{name.replace('_', '-')}"] + ([] if value is True else [value]))]
+
+    def alone():
+        return {"sha256": json.loads(run(programs / "gneiss-armada", "train", graph, *words, "--json"))
+                ["weights_sha256"]}
+    expected = log.measure("one process", alone)
+    of = log.measure("members", functools.partial(changing, graph, out, flags))
+    steps, join, leave = of["steps"], of["join"], of["leave"]
+    up = max(at for name, at in of["up"] if at > join)
+    before = batches_a_second(steps, steps[0][0] + 10, join)
+    more, slow = settled(steps, up, leave)
+    fewer, again = settled(steps, leave, steps[-1][0])
+    same = of["sha256"] == expected["sha256"]
+    print(f"| | batches/s | settled after |\n|---|---|---|\n| two batch workers | {before:.2f} | |\n"
+          f"| two more, up {up - join:.1f} s after their machine | {more:.2f} | {slow:.1f} s |\n"
+          f"| without their machine, which was killed | {fewer:.2f} | {again:.1f} s |\n\n"
+          f"same SHA-256: {'yes' if same else '**no**'}\n\n" + "\n".join(f"- {text}" for text in of["warnings"]))
+    return same and slow <= 10 and again <= 10
+
+
+MEASUREMENTS = {"hashes": hashes, "faults": faults, "members": members, "scale": scale, "link": link,
+                "bytes": fewer_bytes, "construct": construct}
 
 
 def main():
@@ -449,7 +589,7 @@ def main():
     parser.add_argument("--programs", type=pathlib.Path, required=True)
     flags = parser.parse_args()
     flags.out.mkdir(parents=True, exist_ok=True)
-    if flags.name in ("faults", "link"):
+    if flags.name in ("faults", "members", "scale", "link"):
         machines.enter()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -55,12 +55,13 @@ class Switch:
 
 
 @contextlib.contextmanager
-def cluster(machines, rate="1gbit", cpus=4, store=200 << 20):
-    """Machines with Ray: its head is on machine 1, which runs the driver and no worker; the others have `cpus`."""
+def cluster(machines, rate="1gbit", cpus=4, store=200 << 20, later=0):
+    """Machines with Ray: its head is on machine 1, which runs the driver and no worker; the others have `cpus`. The
+    last `later` of them have no Ray yet."""
     made = Switch(machines, rate)
     try:
         made[1].start_ray(0, store)
-        for machine in made.machines[1:]:
+        for machine in made.machines[1:machines - later]:
             machine.start_ray(cpus, store)
         yield made
     finally:

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains with batch and compute workers whose stages take a set CPU time, for python/bench/cluster.py.
+
+Frames, gradients and messages are real. A worker computes in vain after its work until the process has used the set CPU
+time for the batch, and each worker has a CPU quota of its own: so many of them share a few cores fairly, and time
+passes more slowly by the quota. Needs root.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import sys
+import time
+
+import gneiss_graph as gn
+import gneiss_graph._run as run
+import gneiss_graph.armada as armada
+
+PERIOD = 50_000 # of quotas [µs]
+
+
+class Quotas:
+    """Control groups of this process and its children: those of workers have a quota. Versions 1 and 2."""
+
+    def __init__(self):
+        at = pathlib.Path("/sys/fs/cgroup")
+        controllers = at / "cgroup.controllers"
+        self._unified = controllers.exists() and "cpu" in controllers.read_text().split()
+        if not self._unified:
+            at /= "cpu"
+        for old in at.glob("gneiss-*"): # of a run that was killed
+            _remove(old)
+        self._at = at / f"gneiss-{os.getpid()}"
+        self._at.mkdir()
+        if self._unified:
+            for folder in (at, self._at):
+                (folder / "cgroup.subtree_control").write_text("+cpu")
+        # Quotas have to be there in full: other work of the machine gets what is left.
+        (self._at / ("cpu.weight" if self._unified else "cpu.shares")).write_text("10000")
+        self._add("others", os.getpid())
+
+    def limit(self, name, process, share):
+        """Limits a process to a share of a core."""
+        quota = f"{round(share * PERIOD)}"
+        of = self._add(name, process)
+        if self._unified:
+            (of / "cpu.max").write_text(f"{quota} {PERIOD}")
+        else:
+            (of / "cpu.cfs_period_us").write_text(str(PERIOD))
+            (of / "cpu.cfs_quota_us").write_text(quota)
+
+    def close(self):
+        """Removes the groups. Processes in them have to be gone, but for this one."""
+        (self._at.parent / "cgroup.procs").write_text(str(os.getpid()))
+        _remove(self._at)
+
+    def _add(self, name, process):
+        of = self._at / name
+        of.mkdir(exist_ok=True)
+        (of / "cgroup.procs").write_text(str(process))
+        return of
+
+
+def _remove(group):
+    end = time.monotonic() + 5
+    for folder in [*(path for path in group.iterdir() if path.is_dir()), group]:
+        while folder.exists() and time.monotonic() < end:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+                break
+            time.sleep(0.05)
+
+
+def cpu_seconds(process):
+    """Returns the CPU time of a process, of all its threads."""
+    text = pathlib.Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    return sum(map(int, text.rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def spin(until):
+    """Computes until the process has used so much CPU time."""
+    while time.process_time() < until:
+        pass
+
+
+class BatchWorker(armada.BatchWorker):
+    """Takes a set CPU time to make a batch."""
+
+    seconds = 0.0
+
+    def make(self, group, delivery):
+        """Returns what the worker makes, in the set time."""
+        begin, since = time.monotonic(), time.process_time()
+        (read, _, size), *frames = super().make(group, delivery)
+        spin(since + self.seconds * group[5])
+        return (read, time.monotonic() - begin, size), *frames
+
+
+class ComputeWorker(armada.ComputeWorker):
+    """Takes a set CPU time for a batch and the step by it."""
+
+    seconds = 0.0
+    _step = 0.0 # seconds of the last one
+
+    def differentiate(self, generation, step, number, frame, rows):
+        """Returns the gradients in the set time, less that of the last step."""
+        since = time.process_time()
+        result = super().differentiate(generation, step, number, frame, rows)
+        spin(since + self.seconds - self._step)
+        return result
+
+    def step(self, generation, step, last, *gradients):
+        """Makes a step."""
+        since = time.process_time()
+        super().step(generation, step, last, *gradients)
+        self._step = time.process_time() - since
+
+
+def main():
+    """Trains by the flags of argv[1]: "train", those of gneiss-armada; "make", "compute", seconds of CPU time of a
+    batch; "share", the quota of a worker [cores]; "warm", steps before the first that counts; "steps", "seconds", the
+    least that count, after which the run ends; 0: it trains to its end. "events": (epoch, index, file): a file that is
+    touched at a batch. Prints the times of steps and of workers, and the share of the quotas that was used."""
+    flags = json.loads(sys.argv[1])
+    quotas, seen, processes, used = Quotas(), {"steps": [], "up": []}, {}, {}
+    BatchWorker.seconds, ComputeWorker.seconds = flags["make"], flags["compute"]
+    armada.BatchWorker, armada.ComputeWorker = BatchWorker, ComputeWorker
+    make_step, events = armada.Cluster.step, list(flags.get("events", ()))
+
+    def keep(text):
+        found = re.match(r"(\S+) is process (\d+) on ", text)
+        if found:
+            processes[found[1]] = int(found[2])
+            quotas.limit(found[1], processes[found[1]], flags["share"])
+            seen["up"].append([found[1], time.monotonic()])
+
+    def step(self, number, batches):
+        result = make_step(self, number, batches)
+        _, epoch, _, _, index = batches[0][0]
+        seen["steps"].append([time.monotonic(), len(batches), epoch])
+        if events and [epoch, index] >= events[0][:2]:
+            pathlib.Path(events.pop(0)[2]).touch()
+        counted = seen["steps"][flags["warm"]:]
+        if len(counted) == 1:
+            used.update((name, cpu_seconds(process)) for name, process in processes.items())
+        if flags["steps"] and len(counted) > flags["steps"] and counted[-1][0] - counted[0][0] >= flags["seconds"]:
+            seconds = flags["share"] * (counted[-1][0] - counted[0][0])
+            seen["end"] = {"busy": {name: (cpu_seconds(processes[name]) - before) / seconds
+                                    for name, before in used.items()}, "live": self.live_fields(), "frames": sum(self.frames.values()),
+                           "frame_bytes": self.frame_bytes, "gradient_bytes": self._gradient_bytes}
+            raise RuntimeError("measured")
+        return result
+
+    run.message_printer = lambda quiet: keep
+    armada.Cluster.step = step
+    try:
+        done = gn.train(program="armada", **flags["train"])
+        seen.update(sha256=done.record["weights_sha256"], warnings=done.warnings)
+    except gn.Error:
+        if "end" not in seen:
+            raise
+    finally:
+        quotas.close()
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()
