@@ -612,10 +612,12 @@ class Cluster:
                 return None
 
     def _submit(self, group):
-        """Asks for a group: the worker of its logical worker, or the next one that is there and not yet asked."""
-        home = group[0] % len(self._batch)
+        """Asks for a group: the worker of its logical worker, or one that is there and not yet asked. Logical workers
+        whose worker is not there are spread over the others."""
+        home = self._batch[group[0] % len(self._batch)]
         asked = self._frames.setdefault(group, [])
-        slot = min(self._others(asked) or self._batch, key=lambda of: (of.index - home) % len(self._batch))
+        there = self._others(asked) or self._batch
+        slot = home if home in there else there[group[0] % len(there)]
         asked.append(_Request(slot, group, self._deliveries and self._deliveries.planned.get(group), self._connected))
         self._deferred.pop(group, None)
 

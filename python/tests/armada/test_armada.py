@@ -135,6 +135,33 @@ class Live(unittest.TestCase):
         self.assertLess(len(self.cluster._sums), 10)
 
 
+class Places(unittest.TestCase):
+    """Which of the batch workers that are there a batch is asked of."""
+
+    def test_logical_workers_whose_worker_is_not_there_are_spread_over_the_others(self):
+        cluster = object.__new__(armada.Cluster)
+        cluster._batch = [types.SimpleNamespace(index=i, away=None) for i in range(4)]
+        cluster._frames, cluster._deferred, cluster._deliveries = {}, {}, None
+        made = unittest.mock.patch.object(armada, "_Request", lambda slot, *_: types.SimpleNamespace(slot=slot))
+        self.enterContext(made)
+
+        def places(state):
+            groups = [(worker, 0, state, 0, 0, 1) for worker in range(8)]
+            for group in groups:
+                cluster._submit(group)
+            return [cluster._frames[group][-1].slot.index for group in groups]
+        self.assertEqual(places(0), [0, 1, 2, 3] * 2)
+        cluster._batch[2].away = cluster._batch[3].away = "since then"
+        self.assertEqual(places(1), [0, 1] * 4)
+        cluster._batch[2].away = None
+        with_three = places(2)
+        self.assertEqual([with_three[worker] for worker in (0, 1, 2, 4, 5, 6)], [0, 1, 2] * 2)
+        self.assertNotEqual(with_three[3], with_three[7]) # both of the worker that is not there
+        # A worker that has a batch is not asked for it again.
+        cluster._submit((0, 0, 0, 0, 0, 1))
+        self.assertNotEqual(cluster._frames[(0, 0, 0, 0, 0, 1)][-1].slot.index, 0)
+
+
 class Armada(Case):
     """Each training is a process of its own, with its own folder for Ray."""
 
