@@ -35,6 +35,7 @@ MEDIANS = 5           # a wait of more medians than that is for a worker that is
 FIRST_SECONDS = 60    # deadline before there is a median
 DUPLICATE_SECONDS = 1 # least deadline before another batch worker makes the same batch, too
 REPLACE_SECONDS = 5   # least deadline before a worker is ended, and replaced
+CLUSTER_SECONDS = 20  # the same of a compute worker with machines: Ray says first that one with a frame is gone
 LATE_SECONDS = 60     # a batch worker that is late for longer is replaced
 BYTES_A_SECOND = 50 << 20 # of parameters, in deadlines
 HEAD_SECONDS = 8      # a head that refuses connections for longer is gone
@@ -522,7 +523,7 @@ class Cluster:
         """Returns the answers of (compute worker, reference). `doing`: what is asked, of all or of each; `more`:
         seconds for it beyond those of a step. Raises _Late."""
         doing = [doing] * len(asked) if isinstance(doing, str) else doing
-        seconds = self._seconds("step", REPLACE_SECONDS) + more
+        seconds = self._seconds("step", REPLACE_SECONDS if self._own else CLUSTER_SECONDS) + more
         there = self._session.wait([reference for _, reference in asked], len(asked), seconds)
         late = [(slot, text) for (slot, reference), text in zip(asked, doing) if reference not in there]
         if late:
