@@ -5,7 +5,6 @@ Frames, gradients and messages are real. A worker computes in vain after its wor
 time for the batch, and each worker has a CPU quota of its own: so many of them share a few cores fairly, and time
 passes more slowly by the quota. Needs root.
 """
-import contextlib
 import json
 import os
 import pathlib
@@ -16,60 +15,7 @@ import time
 import gneiss_graph as gn
 import gneiss_graph._run as run
 import gneiss_graph.armada as armada
-
-PERIOD = 50_000 # of quotas [µs]
-
-
-class Quotas:
-    """Control groups of this process and its children: those of workers have a quota. Versions 1 and 2."""
-
-    def __init__(self):
-        at = pathlib.Path("/sys/fs/cgroup")
-        controllers = at / "cgroup.controllers"
-        self._unified = controllers.exists() and "cpu" in controllers.read_text().split()
-        if not self._unified:
-            at /= "cpu"
-        for old in at.glob("gneiss-*"): # of a run that was killed
-            _remove(old)
-        self._at = at / f"gneiss-{os.getpid()}"
-        self._at.mkdir()
-        if self._unified:
-            for folder in (at, self._at):
-                (folder / "cgroup.subtree_control").write_text("+cpu")
-        # Quotas have to be there in full: other work of the machine gets what is left.
-        (self._at / ("cpu.weight" if self._unified else "cpu.shares")).write_text("10000")
-        self._add("others", os.getpid())
-
-    def limit(self, name, process, share):
-        """Limits a process to a share of a core."""
-        quota = f"{round(share * PERIOD)}"
-        of = self._add(name, process)
-        if self._unified:
-            (of / "cpu.max").write_text(f"{quota} {PERIOD}")
-        else:
-            (of / "cpu.cfs_period_us").write_text(str(PERIOD))
-            (of / "cpu.cfs_quota_us").write_text(quota)
-
-    def close(self):
-        """Removes the groups. Processes in them have to be gone, but for this one."""
-        (self._at.parent / "cgroup.procs").write_text(str(os.getpid()))
-        _remove(self._at)
-
-    def _add(self, name, process):
-        of = self._at / name
-        of.mkdir(exist_ok=True)
-        (of / "cgroup.procs").write_text(str(process))
-        return of
-
-
-def _remove(group):
-    end = time.monotonic() + 5
-    for folder in [*(path for path in group.iterdir() if path.is_dir()), group]:
-        while folder.exists() and time.monotonic() < end:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-                break
-            time.sleep(0.05)
+from quotas import Quotas
 
 
 def cpu_seconds(process):
@@ -146,8 +92,8 @@ def main():
             used.update((name, cpu_seconds(process)) for name, process in processes.items())
         if flags["steps"] and len(counted) > flags["steps"] and counted[-1][0] - counted[0][0] >= flags["seconds"]:
             seconds = flags["share"] * (counted[-1][0] - counted[0][0])
-            seen["end"] = {"busy": {name: (cpu_seconds(processes[name]) - before) / seconds
-                                    for name, before in used.items()}, "live": self.live_fields(), "frames": sum(self.frames.values()),
+            busy = {name: (cpu_seconds(processes[name]) - before) / seconds for name, before in used.items()}
+            seen["end"] = {"busy": busy, "live": self.live_fields(), "frames": sum(self.frames.values()),
                            "frame_bytes": self.frame_bytes, "gradient_bytes": self._gradient_bytes}
             raise RuntimeError("measured")
         return result

@@ -119,14 +119,24 @@ class Machine:
         self.kill()
         self.start_ray(*self._ray)
 
+    def leave(self):
+        """Ends the machine's part of the cluster as `ray stop` does: it says so. Then kills what is left."""
+        raylets = [process for process in self._processes() if _name(process) == "raylet"]
+        for process in raylets:
+            os.kill(process, signal.SIGTERM)
+        end = time.monotonic() + 10
+        while any(process in self._processes() for process in raylets) and time.monotonic() < end:
+            time.sleep(0.02)
+        self.kill()
+
     def kill(self, but=()):
         """Kills all processes of the machine, without those of `but` and their children."""
         kept = {self._holder.pid, *but}
         for process, parent in sorted(_parents().items()):
             if parent in kept - {self._holder.pid}:
                 kept.add(process)
-        for process in _parents():
-            if process not in kept and self._namespace(process) == self._namespace(self._holder.pid):
+        for process in self._processes():
+            if process not in kept:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
 
@@ -137,6 +147,9 @@ class Machine:
         self._holder.kill()
         self._holder.wait()
 
+    def _processes(self):
+        return [process for process in _parents() if self._namespace(process) == self._namespace(self._holder.pid)]
+
     def _inside(self):
         return ["nsenter", "--target", str(self._holder.pid), "--net"]
 
@@ -146,6 +159,12 @@ class Machine:
             return os.readlink(f"/proc/{process}/ns/net")
         except OSError:
             return None
+
+
+def _name(process):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    return ""
 
 
 def _parents():
