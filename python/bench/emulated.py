@@ -35,12 +35,12 @@ class BatchWorker(armada.BatchWorker):
 
     seconds = 0.0
 
-    def make(self, group, delivery):
+    def make(self, group, delivery, connected=0):
         """Returns what the worker makes, in the set time."""
         begin, since = time.monotonic(), time.process_time()
-        (read, _, size), *frames = super().make(group, delivery)
+        (read, _, *sizes), *frames = super().make(group, delivery, connected)
         spin(since + self.seconds * group[5])
-        return (read, time.monotonic() - begin, size), *frames
+        return (read, time.monotonic() - begin, *sizes), *frames
 
 
 class ComputeWorker(armada.ComputeWorker):

@@ -615,12 +615,15 @@ class Cluster:
     def _submit(self, group):
         """Asks for a group: the worker of its logical worker, or one that is there and not yet asked. Logical workers
         whose worker is not there are spread over the others."""
-        home = self._batch[group[0] % len(self._batch)]
         asked = self._frames.setdefault(group, [])
-        there = self._others(asked) or self._batch
-        slot = home if home in there else there[group[0] % len(there)]
+        slot = self._place(group[0], self._others(asked) or self._batch)
         asked.append(_Request(slot, group, self._deliveries and self._deliveries.planned.get(group), self._connected))
         self._deferred.pop(group, None)
+
+    def _place(self, worker, there):
+        """Returns the batch worker of a logical one among those that are there."""
+        home = self._batch[worker % len(self._batch)]
+        return home if home in there else there[worker % len(there)]
 
     def _submit_deferred(self):
         """Asks for the groups that have room, and whose deliveries are known."""
@@ -695,15 +698,14 @@ class Cluster:
     # Owners, with remote construction.
 
     def _connect(self):
-        """Lets batch workers know who owns the partitions of each logical one: its worker, or the next one that is
-        there. Under the lock."""
+        """Lets batch workers know who owns the partitions of each logical one: its worker, or one that is there. Under
+        the lock."""
         if not self._asks_owners:
             return
         self._connected += 1
         started = [slot for slot in self._batch if slot.actor is not None]
         there = [slot for slot in started if slot.away is None] or started
-        owners = [min(there, key=lambda of, home=worker: (of.index - home) % len(self._batch))
-                  for worker in range(self._logical)]
+        owners = [self._place(worker, there) for worker in range(self._logical)]
         for slot in started:
             slot.actor.connect.options(concurrency_group="state").remote(
                 self._connected, [(str(of), None if of is slot else of.actor) for of in owners])

@@ -141,7 +141,7 @@ class Places(unittest.TestCase):
     def test_logical_workers_whose_worker_is_not_there_are_spread_over_the_others(self):
         cluster = object.__new__(armada.Cluster)
         cluster._batch = [types.SimpleNamespace(index=i, away=None) for i in range(4)]
-        cluster._frames, cluster._deferred, cluster._deliveries = {}, {}, None
+        cluster._frames, cluster._deferred, cluster._deliveries, cluster._connected = {}, {}, None, 0
         made = unittest.mock.patch.object(armada, "_Request", lambda slot, *_: types.SimpleNamespace(slot=slot))
         self.enterContext(made)
 
