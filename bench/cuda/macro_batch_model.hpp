@@ -182,4 +182,7 @@ products count as three of halves.
     return text;
 }
 
+/// Returns the page docs/results/cuda-model.md.
+[[nodiscard]] inline std::string page() { return epoch_sections() + macro_batch_section(); }
+
 } // namespace gpu_model

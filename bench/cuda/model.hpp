@@ -253,8 +253,8 @@ inline void sample_on(const device& on, const sample_size& sample, network_time&
     return result;
 }
 
-/// Returns the page docs/results/cuda-model.md.
-[[nodiscard]] inline std::string page() {
+/// Returns docs/results/cuda-model.md up to its section about macro-batches.
+[[nodiscard]] inline std::string epoch_sections() {
     std::string text = R"(# CUDA: a model of an epoch
 
 **This page is a model: nothing on it was measured.** `gneiss-gpu-model` prints it (`bench/cuda/model.hpp`). It states

@@ -1,5 +1,5 @@
 // The model of benchmarks on a GPU: its page is what the program prints, and its figures keep their order.
-#include <cuda/model.hpp>
+#include <cuda/macro_batch_model.hpp>
 
 #include <filesystem>
 #include <fstream>
@@ -65,6 +65,34 @@ TEST_CASE("a sample has at most the fan-out's edges, and a batch is as slow as i
         CHECK(stages_of(of, devices[1], buses[1], way::sampled_on_device).sample == 0);
         CHECK(stages_of(of, devices[1], buses[1], way::features_on_device).bus_bytes <
             stages_of(of, devices[1], buses[1], way::sampled_on_device).bus_bytes / 100);
+    }
+}
+
+TEST_CASE("macro-batches: degrees have their mean, stages move less, and the papers-like graph saves what the thesis "
+          "counts") {
+    for (const macro_batch_shape& of : thesis_shapes) {
+        const std::vector<degree_class> degrees = degrees_of(of.graph);
+        double nodes = 0, edges = 0;
+        for (const degree_class& one : degrees) {
+            nodes += one.nodes;
+            edges += one.nodes * one.degree;
+        }
+        CHECK(nodes == doctest::Approx(of.graph.nodes));
+        CHECK(edges == doctest::Approx(of.graph.nodes * of.graph.mean_degree));
+        const sample_size sample = sample_by_degrees(of.graph, degrees, of.graph.batch);
+        CHECK(sample.nodes.size() == of.graph.fanout.size() + 1);
+        CHECK(sample.edges[0] <= of.graph.batch * of.graph.fanout[0]);
+        CHECK(sample.nodes.back() < of.graph.nodes);
+        const double one_stage = traffic_of(of, degrees, first_stage::none).bytes,
+                     large = traffic_of(of, degrees, first_stage::large_batches).bytes;
+        CHECK(large < one_stage);
+        if (of.partitions_save != 0)
+            CHECK(
+                traffic_of(of, degrees, first_stage::partitions).bytes == doctest::Approx(large / of.partitions_save));
+        if (of.graph.name == std::string("papers-like")) CHECK(one_stage / large == doctest::Approx(2.2).epsilon(.05));
+        for (const device& on : thesis_devices)
+            CHECK(stages_of(of, degrees, on, thesis_buses[1], first_stage::large_batches).epoch() <=
+                stages_of(of, degrees, on, thesis_buses[0], first_stage::large_batches).epoch());
     }
 }
 

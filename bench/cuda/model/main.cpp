@@ -3,4 +3,4 @@
 
 #include <cuda/macro_batch_model.hpp>
 
-int main() { return std::fputs((gpu_model::page() + gpu_model::macro_batch_section()).c_str(), stdout) < 0; }
+int main() { return std::fputs(gpu_model::page().c_str(), stdout) < 0; }
