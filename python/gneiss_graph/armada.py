@@ -1047,11 +1047,15 @@ class _Session:
                 return found
 
     def _check_head(self):
-        """Raises Error if the head of the cluster is gone: Ray itself waits for a minute, then ends the process."""
+        """Raises Error if this machine's node or the head of the cluster is gone: Ray itself notices the one when this
+        process asks it for something, and waits for a minute for the other, then ends the process."""
         now = time.monotonic()
         if not self._address or now < self._head_asked + 1:
             return
         self._head_asked = now
+        if _has_ended(self._ray._private.worker._global_node.raylet_socket_name): # pylint: disable=protected-access
+            raise Error("Ray's node on this machine has ended: start it again, and --resume continues from the last "
+                        "checkpoint")
         host, port = self._ray.get_runtime_context().gcs_address.rsplit(":", 1)
         try:
             socket.create_connection((host, int(port)), timeout=1).close()
@@ -1070,6 +1074,19 @@ class _Session:
         """Ends the connection and, if it is this session's, the cluster."""
         self._leave.set()
         self._thread.join()
+
+
+def _has_ended(path):
+    """Returns whether the process that listens at a local socket has ended."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(1)
+        try:
+            connection.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            return True
+        except OSError: # busy
+            pass
+    return False
 
 
 def _start_mourner(address):
