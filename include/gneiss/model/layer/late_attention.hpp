@@ -7,6 +7,7 @@
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/kernels.hpp>
 
 namespace gneiss::detail {
