@@ -14,6 +14,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/io/import/detail/name_phase.hpp>
 #include <gneiss/io/import/detail/node_tables.hpp>
 #include <gneiss/io/import/detail/setup.hpp>
 #include <gneiss/io/import/detail/source_plan.hpp>
