@@ -52,8 +52,7 @@ public:
             throw error(errc::invalid_argument, "an attention layer needs heads and a width");
         if (!(options.dropout >= 0 && options.dropout < 1))
             throw error(errc::invalid_argument, "a dropout rate must lie in [0, 1)");
-        if (options.product == product_order::last && in.sparse != 0)
-            throw error(errc::invalid_argument, "sparse rows are multiplied first: leave out product=last");
+        detail::check_order(options.product, in);
         weight_ = weights.add(name + ".weight", in.total(), all(), initializer::glorot(in.total(), all()));
         of_target_ = weights.add(name + ".attention_target", heads_, width, initializer::glorot(1, width));
         of_source_ = weights.add(name + ".attention_source", heads_, width, initializer::glorot(1, width));

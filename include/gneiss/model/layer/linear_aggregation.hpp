@@ -19,10 +19,7 @@ template <class T, gnn_kernels<T> Backend>
 class linear_aggregation {
 public:
     /// Throws `invalid_argument` if sparse rows are to be multiplied last.
-    linear_aggregation(product_order order, input_columns in) : order_(order) {
-        if (order == product_order::last && in.sparse != 0)
-            throw error(errc::invalid_argument, "sparse rows are multiplied first: leave out product=last");
-    }
+    linear_aggregation(product_order order, input_columns in) : order_(order) { detail::check_order(order, in); }
 
     /// Frees memory kept for the next batch.
     void release() { buffer_ = {}; }

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <gneiss/core/error.hpp>
+#include <gneiss/model/input_columns.hpp>
+
 namespace gneiss {
 
 /// The order of a layer's product with W and its sums over neighbors. Results are equal up to rounding.
@@ -14,6 +17,12 @@ enum class product_order : std::uint8_t {
 };
 
 namespace detail {
+
+/// Throws `invalid_argument` if sparse rows are to be multiplied last.
+inline void check_order(product_order order, input_columns in) {
+    if (order == product_order::last && in.sparse != 0)
+        throw error(errc::invalid_argument, "sparse rows are multiplied first: leave out product=last");
+}
 
 /// Returns true if A (x W) takes fewer operations than (A x) W, for `in` columns that W maps to `out`. A gathered value
 /// counts as `operations_per_gathered_value` operations.
