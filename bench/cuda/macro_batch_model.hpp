@@ -145,9 +145,11 @@ products count as three of halves.
         std::snprintf(buffer, sizeof buffer, format, values...);
         text += buffer;
     };
-    line("The %s has 24 GB of %.0f GB/s and %.0f · 10¹² operations/s of TF32, the %s 24 GB of %.0f GB/s and %.0f.\n\n",
-        thesis_devices[0].name, thesis_devices[0].gb_per_s, thesis_devices[0].tf32, thesis_devices[1].name,
-        thesis_devices[1].gb_per_s, thesis_devices[1].tf32);
+    const auto& [faster, slower] = thesis_devices;
+    line("The %s has %.0f GB of %.0f GB/s and %.0f · 10¹² operations/s of TF32, the %s %.0f GB of %.0f GB/s and "
+         "%.0f.\n\n",
+        faster.name, faster.gigabytes, faster.gb_per_s, faster.tf32, slower.name, slower.gigabytes, slower.gb_per_s,
+        slower.tf32);
     for (const macro_batch_shape& of : thesis_shapes) {
         const std::vector<degree_class> degrees = degrees_of(of.graph);
         const macro_batch_traffic single = traffic_of(of, degrees, first_stage::none),
@@ -158,8 +160,8 @@ products count as three of halves.
              "rows,\n%.1f "
              "GB with their lists%s.\nOne stage moves %.0f MB a batch, large batches %.0f MB: %.1f times less.\n\n",
             of.graph.name, of.graph.columns, of.value_bytes, of.macro_batches, staged.rows * of_a_macro_batch / 1e6,
-            gigabytes, 2 * gigabytes > thesis_devices[0].gigabytes ? ", of which a device holds only one" : "",
-            single.bytes / 1e6, staged.bytes / 1e6, single.bytes / staged.bytes);
+            gigabytes, 2 * gigabytes > faster.gigabytes ? ", of which a device holds only one" : "", single.bytes / 1e6,
+            staged.bytes / 1e6, single.bytes / staged.bytes);
         text +=
             "| device | bus | way | sample | gather | bus | kernels | launches | bound by | epoch, s | busy | over one "
             "stage |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
