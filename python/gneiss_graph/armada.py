@@ -1039,14 +1039,14 @@ class _Session:
         """Returns `count` of the references that are there, or those after `seconds`: of time in which this process
         ran, too."""
         while True:
-            self._check_head()
+            self._check_cluster()
             piece = min(seconds, 0.5)
             found = self._ray.wait(references, num_returns=count, timeout=piece, fetch_local=False)[0]
             seconds -= piece
             if len(found) >= count or seconds <= 0:
                 return found
 
-    def _check_head(self):
+    def _check_cluster(self):
         """Raises Error if this machine's node or the head of the cluster is gone: Ray itself notices the one when this
         process asks it for something, and waits for a minute for the other, then ends the process."""
         now = time.monotonic()
