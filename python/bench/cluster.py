@@ -101,6 +101,70 @@ for i in range(count + 1):
         asked.append(source.make.remote())
 print(count * size / (time.monotonic() - begin))
 """
+# Frames from one worker to the next by Ray, by actors of one machine, or by threads of one process; the receiver reads
+# them. Three wait at a time. Prints seconds and CPU seconds, those of Ray's processes included.
+HANDED = """
+import os, pathlib, queue, shutil, sys, threading, time
+import numpy as np
+way, size, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+
+def cpu_seconds(): # of this process and its children
+    parents, used = {}, {}
+    for one in pathlib.Path("/proc").iterdir():
+        try:
+            fields = (one / "stat").read_text(errors="replace").rsplit(")", 1)[1].split() if one.name.isdigit() else []
+        except OSError:
+            continue
+        if fields:
+            parents[int(one.name)], used[int(one.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
+    def ours(process):
+        return process == os.getpid() or process in parents and ours(parents[process])
+    return sum(ticks for process, ticks in used.items() if ours(process)) / os.sysconf("SC_CLK_TCK")
+
+class Source:
+    def make(self):
+        return np.ones(size, np.uint8)
+
+class Sink:
+    def take(self, frame):
+        return int(frame.view(np.uint64).sum())
+
+def by_ray():
+    import ray
+    folder = os.path.join(os.environ["TMPDIR"], "ray")
+    ray.init(address="local", num_cpus=2, object_store_memory=400 << 20, include_dashboard=False, log_to_driver=False,
+             logging_level="CRITICAL", _temp_dir=folder)
+    source, sink = ray.remote(Source).remote(), ray.remote(Sink).remote()
+    def hand(frames):
+        taken = []
+        for _ in range(frames):
+            taken.append(sink.take.remote(source.make.remote()))
+            if len(taken) == 3:
+                ray.get(taken.pop(0))
+        ray.get(taken)
+    def end():
+        ray.shutdown()
+        shutil.rmtree(folder)
+    return hand, end
+
+def by_threads():
+    source, sink = Source(), Sink()
+    def hand(frames):
+        waiting = queue.Queue(3)
+        maker = threading.Thread(target=lambda: [waiting.put(source.make()) for _ in range(frames)])
+        maker.start()
+        for _ in range(frames):
+            sink.take(waiting.get())
+        maker.join()
+    return hand, lambda: None
+
+hand, end = {"ray": by_ray, "threads": by_threads}[way]()
+hand(8)
+begin, before = time.monotonic(), cpu_seconds()
+hand(count)
+print(time.monotonic() - begin, cpu_seconds() - before)
+end()
+"""
 COMMAND = "import sys\nfrom gneiss_graph._programs import main\nsys.argv[0] = 'gneiss-armada'\nmain()\n"
 
 
@@ -319,6 +383,25 @@ def link(_data, out, _programs):
     return shares["16"] >= 0.80 and shares["128"] >= 0.90
 
 
+def frames(_data, out, _programs):
+    """Milliseconds of a frame from one worker to the next on one machine, by Ray and by threads of one process."""
+    log = Log(out / "frames.jsonl")
+
+    def once(way, size):
+        count = 2048 // size
+        with own_folder() as folder:
+            wall, cpu = map(float, run(sys.executable, "-W", "ignore", "-c", HANDED, way, size << 20, count,
+                                       TMPDIR=str(folder)).split())
+        return {"wall": 1000 * wall / count, "cpu": 1000 * cpu / count}
+    print("| MiB | by | ms | CPU ms |\n|---|---|---|---|")
+    for size in (1, 16):
+        for way in ("threads", "ray"):
+            runs = [log.measure(f"{way} {size} {i}", functools.partial(once, way, size)) for i in range(3)]
+            wall, cpu = (statistics.median(of[key] for of in runs) for key in ("wall", "cpu"))
+            print(f"| {size} | {way} | {wall:.2f} | {cpu:.2f} |", flush=True)
+    return True
+
+
 def hashes(data, out, programs):
     """One SHA-256 of weights, and one list of losses, for one process, 1x1 and 4x2."""
     log, equal = Log(out / "hashes.jsonl"), True
@@ -443,6 +526,7 @@ EMULATED = pathlib.Path(__file__).with_name("emulated.py")
 # machine with GPUs; to compute it. Here they are CPU seconds of a worker that has a share of a core.
 MAKE, OWN_MAKE, COMPUTE = .0243, .0454, {"Small": .0227, "Large": .0817}
 SHARE = .07
+SHARES = {"batch": SHARE, "compute": SHARE}
 EPOCH = 1208 # batches
 TABLE_1 = {1: 0, 2: 1, 4: 2, 8: 4} # batch workers by compute workers
 SECONDS_OF_PAPER = {"Small": (54.9, 33.3, 14.2, 7.35), "Large": (98.7, 50.2, 26.1, 12.0)}
@@ -473,7 +557,7 @@ def scaled(graph, size, batch, compute, out):
     """Trains by workers with set CPU times; without batch workers, by one in the place of the compute machine's own
     CPUs. Returns batches a second, the steps that they are a mean of, and bytes."""
     warm = -(-2 * (batch + 2 * compute) // compute) # frames may be made ahead meanwhile
-    flags = {"make": MAKE if batch else OWN_MAKE, "compute": COMPUTE[size], "share": SHARE, "warm": warm,
+    flags = {"make": MAKE if batch else OWN_MAKE, "compute": COMPUTE[size], "share": SHARES, "warm": warm,
              "steps": 8, "seconds": 20,
              "train": flags_of_scale(graph, out, local=f"{batch or 1}x{compute}", batch_workers=batch or 1,
                                      replicas=compute, batch=100, epochs=100)}
@@ -520,6 +604,34 @@ def scale(_data, out, programs):
     return fast and flat and seconds[0] > seconds[1] > seconds[2] > min(seconds[4:])
 
 
+QUARTER = {"batch": .25, "compute": 1} # cores
+
+
+def worked(graph, count, out):
+    """Trains by batch workers of a quarter of a core and one compute worker of a core. Returns batches a second."""
+    flags = {"make": 0, "compute": 0, "share": QUARTER, "warm": 40, "steps": 40, "seconds": 20,
+             "train": flags_of_scale(graph, out, local=f"{count}x1", batch_workers=4, replicas=1, batch=500,
+                                     layers="sage:16,sage", fanout="15,10", epochs=100)}
+    with own_folder() as folder:
+        seen = json.loads(run(sys.executable, "-W", "ignore", EMULATED, json.dumps(flags), TMPDIR=str(folder)))
+    steps = seen["steps"][flags["warm"]:]
+    return {"rate": batches_a_second(steps), "busy": seen["end"]["busy"], "frames": seen["end"]["frames"],
+            "frame_bytes": seen["end"]["frame_bytes"]}
+
+
+def work(_data, out, programs):
+    """Batch workers of a quarter of a core each, with real work alone: four against one."""
+    log, graph, first = Log(out / "work.jsonl"), graph_of_scale(out, programs), None
+    print("| batch workers | batches/s | speed-up | batch workers busy | compute worker busy |\n|---|---|---|---|---|")
+    for count in (1, 2, 4):
+        of = log.measure(str(count), functools.partial(worked, graph, count, out))
+        first = first or of["rate"]
+        busy = statistics.mean(share for name, share in of["busy"].items() if name.startswith("batch"))
+        print(f"| {count} | {of['rate']:.2f} | {of['rate'] / first:.2f} | {busy:.1%} |",
+              f"{of['busy']['compute-0']:.1%} |", flush=True)
+    return of["rate"] / first >= 3.4
+
+
 JOIN, LEAVE = 2, 4 # epochs
 WINDOW = 10        # seconds that a rate is a mean of
 SETTLED = .9       # of the later rate
@@ -531,7 +643,7 @@ def changing(graph, out, flags, leave):
     quotas = Quotas() # of the machines' processes of Ray
     with machines.cluster(3, later=1) as switch:
         files = [machines.FOLDER / name for name in ("join", "leave")]
-        given = {"make": 2 * MAKE, "compute": COMPUTE["Small"], "share": SHARE, "warm": 0, "steps": 0, "seconds": 0,
+        given = {"make": 2 * MAKE, "compute": COMPUTE["Small"], "share": SHARES, "warm": 0, "steps": 0, "seconds": 0,
                  "events": [[JOIN - 1, 40, str(files[0])], [LEAVE - 1, 40, str(files[1])]],
                  "train": {**flags, "address": f"10.77.0.1:{machines.PORT}", "local": "4x2"}}
         driver = switch[1].start(sys.executable, "-W", "ignore", EMULATED, json.dumps(given))
@@ -587,8 +699,8 @@ def members(_data, out, programs):
     return good
 
 
-MEASUREMENTS = {"hashes": hashes, "faults": faults, "members": members, "scale": scale, "link": link,
-                "bytes": fewer_bytes, "construct": construct}
+MEASUREMENTS = {"hashes": hashes, "faults": faults, "members": members, "scale": scale, "work": work,
+                "link": link, "frames": frames, "bytes": fewer_bytes, "construct": construct}
 
 
 def main():
@@ -599,7 +711,7 @@ def main():
     parser.add_argument("--programs", type=pathlib.Path, required=True)
     flags = parser.parse_args()
     flags.out.mkdir(parents=True, exist_ok=True)
-    if flags.name in ("faults", "members", "scale", "link"):
+    if flags.name in ("faults", "members", "scale", "work", "link"):
         machines.enter()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

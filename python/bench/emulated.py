@@ -2,8 +2,8 @@
 """Trains with batch and compute workers whose stages take a set CPU time, for python/bench/cluster.py.
 
 Frames, gradients and messages are real. A worker computes in vain after its work until the process has used the set CPU
-time for the batch, and each worker has a CPU quota of its own: so many of them share a few cores fairly, and time
-passes more slowly by the quota. Needs root.
+time for the batch, if it took less, and each worker has a CPU quota of its own: so many of them share a few cores
+fairly, and time passes more slowly by the quota. Needs root.
 """
 import json
 import os
@@ -65,8 +65,8 @@ class ComputeWorker(armada.ComputeWorker):
 
 def main():
     """Trains by the flags of argv[1]: "train", those of gneiss-armada; "make", "compute", seconds of CPU time of a
-    batch; "share", the quota of a worker [cores]; "warm", steps before the first that counts; "steps", "seconds", the
-    least that count, after which the run ends; 0: it trains to its end. "events": (epoch, index, file): a file that is
+    batch; "share", the quota of a worker by role [cores]; "warm", steps before the first that counts; "steps",
+    "seconds", the least that count, after which the run ends; 0: it trains to its end. "events": (epoch, index, file): a file that is
     touched at a batch. Prints the times of steps and of workers, and the share of the quotas that was used."""
     flags = json.loads(sys.argv[1])
     quotas, seen, processes, used = Quotas(), {"steps": [], "up": []}, {}, {}
@@ -74,11 +74,14 @@ def main():
     armada.BatchWorker, armada.ComputeWorker = BatchWorker, ComputeWorker
     make_step, events = armada.Cluster.step, list(flags.get("events", ()))
 
+    def share(name):
+        return flags["share"][name.split("-")[0]]
+
     def keep(text):
         found = re.match(r"(\S+) is process (\d+) on ", text)
         if found:
             processes[found[1]] = int(found[2])
-            quotas.limit(found[1], processes[found[1]], flags["share"])
+            quotas.limit(found[1], processes[found[1]], share(found[1]))
             seen["up"].append([found[1], time.monotonic()])
 
     def step(self, number, batches):
@@ -91,8 +94,9 @@ def main():
         if len(counted) == 1:
             used.update((name, cpu_seconds(process)) for name, process in processes.items())
         if flags["steps"] and len(counted) > flags["steps"] and counted[-1][0] - counted[0][0] >= flags["seconds"]:
-            seconds = flags["share"] * (counted[-1][0] - counted[0][0])
-            busy = {name: (cpu_seconds(processes[name]) - before) / seconds for name, before in used.items()}
+            seconds = counted[-1][0] - counted[0][0]
+            busy = {name: (cpu_seconds(processes[name]) - before) / (share(name) * seconds)
+                    for name, before in used.items()}
             seen["end"] = {"busy": busy, "live": self.live_fields(), "frames": sum(self.frames.values()),
                            "frame_bytes": self.frame_bytes, "gradient_bytes": self._gradient_bytes}
             raise RuntimeError("measured")
