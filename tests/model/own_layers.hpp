@@ -129,6 +129,31 @@ struct gated {
     }
 };
 
-static_assert(message_passing_layer<gin> && message_passing_layer<pool> && message_passing_layer<gated>);
+/// out = own W + the mean of neighbors W' + b: the library's GraphSAGE, with its arrays.
+struct mean {
+    static constexpr message_reduction reduce = message_reduction::mean;
+    std::size_t width = 0, of_own = 0, of_neighbors = 0, bias = 0;
+
+    [[nodiscard]] std::size_t outputs() const { return width; }
+    void allocate(auto& weights, const std::string& name, std::size_t inputs) {
+        of_own = weights.add(name + ".own", inputs, width, initializer::glorot(inputs, width));
+        of_neighbors = weights.add(name + ".neighbours", inputs, width, initializer::glorot(inputs, width));
+        bias = weights.add_constant(name + ".bias", width);
+    }
+    void update(auto& c, auto own, auto reduced, auto out) const {
+        c.multiply(reduced, c.value(of_neighbors), out);
+        c.multiply(own, c.value(of_own), out, {.accumulate = true, .bias = c.list(bias)});
+    }
+    void update_backward(auto& c, auto own, auto reduced, auto g, auto grad_own, auto grad_reduced) const {
+        c.add_column_sums(g, c.gradient_list(bias));
+        c.add_tn(own, g, c.gradient(of_own));
+        c.add_tn(reduced, g, c.gradient(of_neighbors));
+        if (!grad_own.empty()) c.multiply_nt(g, c.value(of_own), grad_own);
+        if (!grad_reduced.empty()) c.multiply_nt(g, c.value(of_neighbors), grad_reduced);
+    }
+};
+
+static_assert(message_passing_layer<gin> && message_passing_layer<mean> && message_passing_layer<pool> &&
+    message_passing_layer<gated>);
 
 } // namespace own_layers

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "model/own_layers.hpp"
 #include "stored_graph.hpp"
 
 namespace test_train_histories {
@@ -59,6 +60,13 @@ struct set_up {
     float dropout = .2F;
     bool frozen = false, all_train = false, on_disk = false;
     std::size_t threads = 1, sample_workers = 1, in_flight = 2;
+    layer_factories own{}; ///< in place of `layers`
+
+    [[nodiscard]] layer_factories network() const {
+        if (!own.empty()) return own;
+        const std::vector<layer_options> parsed = parse_layers(layers, {.dropout = dropout});
+        return layer_factories(parsed.begin(), parsed.end());
+    }
 };
 
 /// Training by partitions, and what it gives.
@@ -83,7 +91,7 @@ struct trainer {
           with(options),
           on(options.threads),
           graph(csc_files{.in = data.directory / "csc", .out = {}}, budget),
-          encode(weights, parse_layers(with.layers, {.dropout = with.dropout}), {.dense = columns}),
+          encode(weights, with.network(), {.dense = columns}),
           dense(make_dense_optimizer("sgd", .01F)),
           border(std::make_shared<macro_batch_border>(parts(of.rows.nodes), partitions)),
           source(std::in_place_type<disk_rows>, test::stored_graph::threads(), data.stored(), gather_options{}, on,
@@ -161,7 +169,7 @@ outcome single(const graph_data& data, const set_up& options, std::map<node_id, 
     const tbb_executor on(1);
     const memory_csc graph(csc_files{.in = data.directory / "csc", .out = {}}, budget);
     dense_parameters<> weights;
-    cpu_encoder encode(weights, parse_layers(options.layers, {.dropout = options.dropout}), {.dense = columns});
+    cpu_encoder encode(weights, options.network(), {.dense = columns});
     weights.allocate(3);
     dense_optimizer dense = make_dense_optimizer("sgd", .01F);
     dense.allocate_state(weights);
@@ -249,6 +257,70 @@ TEST_CASE(
         CHECK(difference(half.outputs, expected) < 2e-2);
         CHECK(difference(half.outputs, expected) > 1e-6);
     }
+}
+
+/// Returns three layers of your own, the first two with ReLU.
+template <class First, class Second, class Third>
+layer_factories own_network(const First& first, const Second& second, const Third& third, double dropout = .2) {
+    const layer_surround hidden{.then = activation::relu, .dropout = dropout};
+    return {{first, hidden}, {second, hidden}, {third, {.dropout = dropout}}};
+}
+
+TEST_CASE("layers of your own read histories, and train by partitions as in one stage") {
+    const graph_data data(400);
+    const auto networks = [](double dropout) {
+        return std::vector{own_network(own_layers::gin{.width = 8}, own_layers::mean{.width = 8},
+                               own_layers::pool{.width = 4}, dropout),
+            own_network(
+                own_layers::pool{.width = 8}, own_layers::gated{.width = 8}, own_layers::mean{.width = 4}, dropout)};
+    };
+    for (const layer_factories& own : networks(.2)) {
+        std::map<node_id, std::vector<float>> outputs;
+        const outcome expected = single(data, {.own = own}, outputs);
+        for (const sampled_ahead ahead : modes) {
+            CHECK(train(data, {.macro = partitions, .ahead = ahead, .own = own}) == expected);
+            for (const bool features : {false, true}) {
+                const set_up like{.past = {.halo_features = features}, .ahead = ahead, .own = own};
+                trainer by_parts(data, like);
+                const outcome found = by_parts();
+                CHECK(by_parts.past().counts().pulled != 0);
+                CHECK(found != expected);
+                set_up wide = like;
+                wide.on_disk = true, wide.threads = 3, wide.sample_workers = 2, wide.in_flight = 4;
+                CHECK(train(data, wide) == found);
+            }
+        }
+    }
+    for (const layer_factories& own : networks(0)) {
+        const set_up frozen{
+            .fanout = "all,all,all", .past = {.halo_features = true}, .frozen = true, .all_train = true, .own = own};
+        std::map<node_id, std::vector<float>> expected;
+        (void)single(data, frozen, expected);
+        trainer by_parts(data, frozen);
+        (void)by_parts.epoch(0);
+        CHECK(difference(by_parts.outputs, expected) > 1e-3); // rows of the halo are absent
+        for (std::uint64_t e = 1; e < 4; ++e) (void)by_parts.epoch(e);
+        CHECK(difference(by_parts.outputs, expected) < 2e-5);
+    }
+}
+
+TEST_CASE("a layer of your own that copies GraphSAGE has its losses, with histories in every mode") {
+    const graph_data data(400);
+    const layer_factories own =
+        own_network(own_layers::mean{.width = 8}, own_layers::mean{.width = 8}, own_layers::mean{.width = 4});
+    for (const sampled_ahead ahead : modes)
+        for (const bool features : {false, true}) {
+            set_up like{.layers = "sage:8:product=last,sage:8:product=last,sage:4:product=last",
+                .past = {.halo_features = features},
+                .ahead = ahead};
+            const outcome copied = train(data, like);
+            like.own = own;
+            const outcome found = train(data, like);
+            for (std::size_t e = 0; e < found.losses.size(); ++e)
+                CHECK(found.losses[e] == doctest::Approx(copied.losses[e]).epsilon(1e-4));
+            like.past.most_age = 0;
+            CHECK(train(data, like).losses.back() != doctest::Approx(copied.losses.back()).epsilon(1e-4));
+        }
 }
 
 TEST_CASE("histories give the same bits for any threads, and where an epoch is resumed from their file") {

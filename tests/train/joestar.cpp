@@ -13,6 +13,7 @@
 #include <set>
 #include <string_view>
 
+#include "model/own_layers.hpp"
 #include "stored_graph.hpp"
 
 namespace test_train_joestar {
@@ -32,6 +33,7 @@ struct set_up {
     bool delta = true;
     std::size_t threads = 1, sample_workers = 1, in_flight = 2;
     engine_factory engines = test::stored_graph::threads();
+    layer_factories layers = usual_layers();
 };
 
 /// All parts of training in two stages.
@@ -53,7 +55,8 @@ struct trainer {
           with(options),
           on(options.threads),
           net(of.features.sparse() ? input_columns{.dense = 0, .sparse = columns}
-                                   : input_columns{.dense = columns, .sparse = 0}) {
+                                   : input_columns{.dense = columns, .sparse = 0},
+              options.layers) {
         const csc_files files{.in = data.directory / "csc", .out = {}};
         const neighbor_options first{.fanout = with.first};
         std::optional<any_sampler> sampler;
@@ -140,6 +143,37 @@ TEST_CASE("macro-batches train the same bits for any threads, stores, slots, and
         CHECK(
             train(data, {.form = form, .delta = false, .threads = 2, .sample_workers = 3, .in_flight = 4}) == expected);
         CHECK(train(data, {.form = form, .large_batch = 30}) != expected);
+    }
+}
+
+TEST_CASE(
+    "layers of your own train on macro-batches as in one stage, and with the losses of the layer that they copy") {
+    const graph_data data(400);
+    const layer_surround hidden{.then = activation::relu, .dropout = .2}, top{.dropout = .2};
+    const auto two = [&](const auto& below, const auto& above) {
+        return layer_factories{{below, hidden}, {above, top}};
+    };
+    for (const layer_factories& layers : {two(own_layers::gin{.width = 8}, own_layers::gin{.width = 4}),
+             two(own_layers::pool{.width = 8}, own_layers::gated{.width = 4}),
+             two(own_layers::gated{.width = 8}, own_layers::mean{.width = 4})}) {
+        CHECK(train(data, {.form = second_stage::lists, .first = everything, .large_batch = 1000, .layers = layers}) ==
+            in_memory(data, sampler_kind::neighbor, 2, layers));
+        for (const second_stage form : {second_stage::hops, second_stage::lists}) {
+            const outcome expected = train(data, {.form = form, .layers = layers});
+            CHECK(train(data,
+                      {.topology = "memory", .features = "memory", .form = form, .threads = 3, .layers = layers}) ==
+                expected);
+        }
+    }
+    const auto library = parse_layers("sage:8:product=last,sage:4:product=last", {.dropout = .2});
+    for (const second_stage form : {second_stage::hops, second_stage::lists}) {
+        const outcome own =
+            train(data, {.form = form, .layers = two(own_layers::mean{.width = 8}, own_layers::mean{.width = 4})});
+        const outcome copied = train(data, {.form = form, .layers = layer_factories(library.begin(), library.end())});
+        REQUIRE(own.losses.size() == copied.losses.size());
+        for (std::size_t e = 0; e < own.losses.size(); ++e)
+            CHECK(own.losses[e] == doctest::Approx(copied.losses[e]).epsilon(1e-4));
+        CHECK(own.losses[1] < own.losses[0]);
     }
 }
 

@@ -87,13 +87,22 @@ inline neighbor_options hops() {
     return {.fanout = {{.in = 4}, {.in = 3}}, .replace = false, .relations = false, .edge_ids = false};
 }
 
+using layer_factories = std::vector<any_layer_factory<float, eigen_backend>>;
+
+/// The layers of the network, unless a test has others.
+inline layer_factories usual_layers() {
+    const std::vector<layer_options> layers = parse_layers("sage:8,sage:4", {.dropout = .2});
+    return layer_factories(layers.begin(), layers.end());
+}
+
 /// The network and its optimizer.
 struct network {
     dense_parameters<> weights{};
     encoder<float, eigen_backend> encode;
     dense_optimizer dense = make_dense_optimizer("adam", .01F);
 
-    explicit network(input_columns in) : encode(weights, parse_layers("sage:8,sage:4", {.dropout = .2}), in) {
+    explicit network(input_columns in, layer_factories layers = usual_layers())
+        : encode(weights, std::move(layers), in) {
         weights.allocate(3);
         dense.allocate_state(weights);
     }
@@ -104,12 +113,14 @@ struct network {
 };
 
 /// Oracle: the same training by `make_mariusgnn`, all in memory.
-inline outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t epochs) {
+inline outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t epochs,
+    const layer_factories& layers = usual_layers()) {
     memory_budget budget;
     const serial_executor on;
     const feature_store features(data.features, data.rows);
-    network net(features.sparse() ? input_columns{.dense = 0, .sparse = columns}
-                                  : input_columns{.dense = columns, .sparse = 0});
+    network net(
+        features.sparse() ? input_columns{.dense = 0, .sparse = columns} : input_columns{.dense = columns, .sparse = 0},
+        layers);
     buffer_state all;
     for (partition_id p = 0; p < data.rows.partitions; ++p) all.resident.push_back(p);
     const epoch_plan whole{all};
