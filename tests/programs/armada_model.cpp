@@ -112,6 +112,15 @@ TEST_CASE("rates are the means of a recorded run, but those that flags give") {
     CHECK(got["rates"]["gradient_bytes"] == weights);
     CHECK(model(shop, "model --from a --workers 1x2 --make-seconds 3 --gradients 0")["rates"]["make_seconds"] == 3.0);
 
+    // The trace of a run has its batches.
+    const auto with_trace = shop.train("data --epochs 2 --layers sage:16,sage --fanout 5,5 --batch 20 --early-stop 0 "
+                                       "--no-eval --batch-workers 2 --replicas 2 --memory 256MiB --out traced --trace "
+                                       "trace.json");
+    const auto traced = model(shop, "model --from traced --trace trace.json --workers 1x2");
+    CHECK(traced["rates"]["traced_batches"] >= 9);
+    CHECK(traced["rates"]["traced_batches"] == with_trace["epochs"][1]["frames"]);
+    CHECK(traced["rates"]["batches"] == traced["rates"]["traced_batches"]);
+
     // A run of another program, of processes elsewhere, or of an earlier version has no rates.
     const auto refused = [&](auto change, const std::string& why) {
         auto other = run;
@@ -126,6 +135,42 @@ TEST_CASE("rates are the means of a recorded run, but those that flags give") {
     refused([](auto& of) { of["frames"] = {{"batch 0", 7}}; }, "other processes made its batches");
     refused([](auto& of) { of["epochs"] = nlohmann::json::array(); }, "no epoch recorded its frames");
     CHECK(shop.run("model --from missing").code == 1);
+}
+
+TEST_CASE("batches of a trace take the seconds that they took there, in the order of their numbers") {
+    const training_workshop shop("gneiss-armada");
+    const auto event = [](const char* name, int epoch, int batch, double microseconds) {
+        return std::string(R"({"name":")") + name + R"(","cat":"work","ph":"X","pid":1,"tid":1,"ts":0,"dur":)" +
+            std::to_string(microseconds) + R"(,"args":{"epoch":)" + std::to_string(epoch) + R"(,"batch":)" +
+            std::to_string(batch) + "}},\n";
+    };
+    // Every other batch takes three times as long to make; the last epoch of the trace was cut.
+    std::string trace = R"([{"name":"process_name","ph":"M","pid":1,"tid":0,"args":{"name":"gneiss-armada"}},)"
+                        "\n";
+    for (int batch = 0; batch < 8; ++batch)
+        trace += event("sample", 4, batch, batch % 2 == 0 ? 1e5 : 3e5) + event("compute", 4, batch, 1e4);
+    const std::string cut = trace + event("sample", 5, 0, 9e6);
+    shop.write("cut.json", cut);
+    const std::string given = "model --trace cut.json --frame 1MB --gradients 0 --workers ";
+    const auto got = model(shop, given + "1x1,2x1");
+    CHECK(got["rates"]["make_seconds"].get<double>() == doctest::Approx(0.2));
+    CHECK(got["rates"]["compute_seconds"].get<double>() == doctest::Approx(0.01));
+    CHECK(got["rates"]["batches"] == 8);
+    CHECK(got["rates"]["traced_batches"] == 8);
+    const double link = 1e6 / (10 * 1e9 / 8); // seconds of a frame on each of two links
+    // One worker makes all of them. Of two that take turns, one makes every slow one, and the means would hide that.
+    CHECK(got["clusters"][0]["seconds"].get<double>() == doctest::Approx(8 * 0.2 + 2 * link + 0.01));
+    CHECK(got["clusters"][1]["seconds"].get<double>() == doctest::Approx(4 * 0.3 + 2 * link + 0.01));
+    CHECK(model(shop, given + "2x1 --make-seconds .2")["clusters"][0]["seconds"].get<double>() ==
+        doctest::Approx(4 * 0.2 + 2 * link + 0.01));
+
+    shop.write("none.json", "[]\n");
+    shop.refuses(2, "model --trace none.json --frame 1", {"--trace none.json: no batches"});
+    shop.write("half.json", event("sample", 0, 0, 1) + event("sample", 0, 1, 1) + event("compute", 0, 0, 1));
+    shop.refuses(2, "model --trace half.json --frame 1", {"--trace half.json: no epoch is whole"});
+    shop.write("wrong.json", trace + R"({"name":"sample","cat":"work","args":{"epoch":0}},)");
+    shop.refuses(2, "model --trace wrong.json --frame 1", {"--trace wrong.json: line 18: not an event"});
+    CHECK(shop.run("model --trace absent.json --frame 1").code == 1);
 }
 
 TEST_CASE("the model refuses rates of zero and clusters without workers, by the flag's name") {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,7 +36,7 @@ struct model_flags {
     std::optional<std::uint32_t> replicas{};
     std::optional<std::uint64_t> in_flight{};
     double batch_link = 10, compute_link = 10; ///< [Gbit/s]
-    std::optional<std::filesystem::path> from{};
+    std::optional<std::filesystem::path> from{}, trace{};
     std::optional<double> make{}, own_make{}, compute{}; ///< [s]
     std::uint32_t cores = 1;
     std::optional<programs::byte_size> frame{}, gradients{};
@@ -44,7 +46,10 @@ struct model_flags {
     std::uint32_t most = 1024;
     std::optional<double> batch_price{}, compute_price{}; ///< [$ per machine and hour]
     bool json = false;
+    std::vector<gneiss::batch_cost> traced{}; ///< `make`, `compute`: batches of --trace, by number; no flag
 };
+
+constexpr std::uint64_t most_batches = 100'000'000; ///< of an epoch
 
 /// Counts of --workers.
 struct worker_counts {
@@ -72,7 +77,64 @@ worker_counts parse_workers(const std::string& text) {
     return {number(std::string_view(text).substr(0, cross), 0), number(std::string_view(text).substr(cross + 1), 1)};
 }
 
-/// Sets the rates that no flag gives to the means of a recorded run.
+/// Returns `make` and `compute` of each batch of an epoch, by number: of the last epoch of a trace that has both of all
+/// its batches. Reads one line at a time. Memory: O(batches of the trace).
+std::vector<gneiss::batch_cost> read_trace(const std::filesystem::path& file) {
+    const auto unusable = [&](const std::string& why) {
+        return programs::usage_error(fmt::format("--trace {}: {}", file.string(), why));
+    };
+    std::ifstream in(file);
+    if (!in) throw gneiss::error(gneiss::errc::not_found, "cannot read the trace", {.path = file});
+    constexpr double missing = -1;
+    std::map<std::uint64_t, std::vector<gneiss::batch_cost>> epochs;
+    std::uint64_t number = 0;
+    for (std::string line; std::getline(in, line);) {
+        ++number;
+        const auto stage = [&](const char* name) {
+            return line.find(fmt::format(R"("name":"{}","cat":"work")", name)) != std::string::npos;
+        };
+        const bool makes = stage("sample");
+        if (!makes && !stage("compute")) continue;
+        const auto wrong = [&] { return unusable(fmt::format("line {}: not an event of a run's trace", number)); };
+        const std::size_t begin = line.find('{'), end = line.rfind('}');
+        if (end == std::string::npos) throw wrong();
+        const auto event = nlohmann::json::parse(line.substr(begin, end + 1 - begin), nullptr, false);
+        try {
+            const auto batch = event.at("args").at("batch").get<std::uint64_t>();
+            if (batch >= most_batches) throw wrong();
+            auto& costs = epochs[event.at("args").at("epoch").get<std::uint64_t>()];
+            if (batch >= costs.size()) costs.resize(batch + 1, {.make = missing, .compute = missing});
+            double& seconds = makes ? costs[batch].make : costs[batch].compute;
+            seconds = std::max(seconds, 0.0) + 1e-6 * event.at("dur").get<double>(); // more than one span: their sum
+        } catch (const nlohmann::json::exception&) {
+            throw wrong();
+        }
+    }
+    if (epochs.empty()) throw unusable("no batches: take one of gneiss-armada train --role all --trace FILE");
+    for (auto epoch = epochs.rbegin(); epoch != epochs.rend(); ++epoch)
+        if (std::ranges::none_of(epoch->second,
+                [](const gneiss::batch_cost& cost) { return cost.make == missing || cost.compute == missing; }))
+            return std::move(epoch->second);
+    throw unusable("no epoch is whole: the run has to complete one");
+}
+
+/// Takes the batches of a trace, whose means are the rates that no flag gives.
+void take_trace(model_flags& flags) {
+    flags.traced = read_trace(*flags.trace);
+    double make = 0, compute = 0;
+    for (gneiss::batch_cost& cost : flags.traced) {
+        if (flags.make) cost.make = *flags.make;
+        if (flags.compute) cost.compute = *flags.compute;
+        make += cost.make;
+        compute += cost.compute;
+    }
+    const auto batches = static_cast<double>(flags.traced.size());
+    if (!flags.make) flags.make = make / batches;
+    if (!flags.compute) flags.compute = compute / batches;
+    if (!flags.batches) flags.batches = flags.traced.size();
+}
+
+/// Sets the rates that neither a flag nor a trace gives to the means of a recorded run.
 void take_rates(model_flags& flags) {
     const std::filesystem::path& run = *flags.from;
     const auto result = programs::run_directory::open_existing(run).result();
@@ -165,10 +227,9 @@ struct modeled {
 class cluster_modeler {
 public:
     explicit cluster_modeler(const model_flags& flags) : flags_(flags) {
-        cost_ = {.make = *flags.make / flags.cores,
-            .own = flags.own_make.value_or(*flags.make) / flags.cores,
-            .frame = flags.mean_frame.value_or(static_cast<double>(flags.frame->bytes)),
-            .compute = *flags.compute};
+        mean_ = cost(*flags.make, *flags.compute);
+        for (const gneiss::batch_cost& batch : flags.traced) costs_.push_back(cost(batch.make, batch.compute));
+        if (costs_.empty()) costs_.push_back(mean_);
     }
 
     /// Models one of --workers. With an unknown number of batch workers that even the most do not reach, returns those.
@@ -188,11 +249,11 @@ public:
             shape.batch_workers = *counts.batch;
         } else {
             const std::uint32_t found =
-                gneiss::least_batch_workers(shape, cost_, *flags_.batches, 1 - flags_.busy, flags_.most);
+                gneiss::least_batch_workers(shape, mean_, *flags_.batches, 1 - flags_.busy, flags_.most);
             result.least = found != 0;
             shape.batch_workers = found == 0 ? flags_.most : found;
         }
-        result.epoch = gneiss::model_cluster(shape, {&cost_, 1}, *flags_.batches);
+        result.epoch = gneiss::model_cluster(shape, costs_, *flags_.batches);
         if (flags_.batch_price)
             result.dollars = result.epoch.seconds / 3600 *
                 (shape.batch_workers * *flags_.batch_price + shape.machines() * *flags_.compute_price);
@@ -200,16 +261,26 @@ public:
     }
 
     [[nodiscard]] nlohmann::ordered_json rates() const {
-        return {{"make_seconds", cost_.make}, {"own_make_seconds", cost_.own}, {"frame_bytes", flags_.frame->bytes},
-            {"compute_seconds", cost_.compute}, {"gradient_bytes", flags_.gradients ? flags_.gradients->bytes : 0},
-            {"batches", *flags_.batches}};
+        nlohmann::ordered_json result{{"make_seconds", mean_.make}, {"own_make_seconds", mean_.own},
+            {"frame_bytes", flags_.frame->bytes}, {"compute_seconds", mean_.compute},
+            {"gradient_bytes", flags_.gradients ? flags_.gradients->bytes : 0}, {"batches", *flags_.batches}};
+        if (flags_.trace) result["traced_batches"] = flags_.traced.size();
+        return result;
     }
 
 private:
     static constexpr double bytes_per_gbit = 1e9 / 8;
 
+    [[nodiscard]] gneiss::batch_cost cost(double make, double compute) const {
+        return {.make = make / flags_.cores,
+            .own = flags_.own_make.value_or(make) / flags_.cores,
+            .frame = flags_.mean_frame.value_or(static_cast<double>(flags_.frame->bytes)),
+            .compute = compute};
+    }
+
     const model_flags& flags_;
-    gneiss::batch_cost cost_;
+    gneiss::batch_cost mean_;
+    std::vector<gneiss::batch_cost> costs_; ///< of batches, by number modulo size
 };
 
 nlohmann::ordered_json to_json(const modeled& of) {
@@ -227,6 +298,7 @@ nlohmann::ordered_json to_json(const modeled& of) {
 }
 
 programs::exit_code model(model_flags flags) {
+    if (flags.trace) take_trace(flags);
     if (flags.from) take_rates(flags);
     check(flags);
     const cluster_modeler modeler(flags);
@@ -293,6 +365,9 @@ void add_model(programs::command_line& to) {
     command.option("most", flags->most, "most batch workers to try").range(1, 65536);
     command.group("Work of a batch");
     command.option("from", flags->from, "recorded run whose means are the rates that no flag gives").value_name("RUN");
+    command.option("trace", flags->trace, "recorded trace: each batch takes the seconds that it took there")
+        .value_name("FILE")
+        .default_text("all batches take the same time");
     command.option("make-seconds", flags->make, "CPU seconds of a batch worker to make a batch");
     command.option("own-make-seconds", flags->own_make, "those of a compute machine, without batch workers")
         .default_text("as --make-seconds");
@@ -301,7 +376,7 @@ void add_model(programs::command_line& to) {
     command.option("compute-seconds", flags->compute, "seconds of a compute worker to compute a batch");
     command.option("gradients", flags->gradients, "bytes of gradients that a replica sends to each other machine")
         .default_text("0");
-    command.option("batches", flags->batches, "batches of an epoch").range(1, 100'000'000);
+    command.option("batches", flags->batches, "batches of an epoch").range(1, most_batches);
     command.group("Cluster");
     command.option("replicas", flags->replicas, "batches that share a step")
         .range(1, 65536)
