@@ -197,4 +197,19 @@ TEST_CASE("simt.model.linear: rows of several slices add up to one weight gradie
     one_shape<float>({1500, 6, 5, layout::aligned, 2}).check_backward(false);
 }
 
+TEST_CASE("simt.model.linear: weight gradients have the same bits for any capacity") {
+    constexpr std::size_t k = 6, n = 5;
+    for (const std::uint32_t count : {0U, 40U, 513U, 1500U}) {
+        const rows<float> x(count, k, layout::odd, 1), g(count, n, layout::odd, 2);
+        std::vector<float> want;
+        for (const std::uint32_t capacity : {count, count + 30, 2 * count + 600, 5000U}) {
+            std::vector<float> scratch(cuda::partial_slices(capacity).floats(k * n), 1e9F), got(k * n, .5F);
+            cuda::linear_weight_gradient<float>(nullptr, {&count, capacity}, x.view(), g.view(),
+                cuda::rows_view<float>(got.data(), n, n), scratch.data());
+            if (want.empty()) want = got;
+            CHECK(got == want);
+        }
+    }
+}
+
 } // namespace test_simt_model_device_linear

@@ -151,6 +151,12 @@ TEST_CASE_TEMPLATE(
                 cuda::add_column_sums<T>(nullptr, range, x.view(), scratch.data(), out.begin(),
                     heads == 0 ? cuda::rows_view<const float>{} : weights.view());
                 check_rows<float>("sums", out, 1, want.view, sizes.view, 1e-5);
+                const std::uint32_t most = 2 * count + 600; // the bits are those of any capacity
+                std::vector<float> larger(cuda::partial_slices(most).floats(columns), 1e9F);
+                rows<float> again = before;
+                cuda::add_column_sums<T>(nullptr, {&count, most, &first}, x.view(), larger.data(), again.begin(),
+                    heads == 0 ? cuda::rows_view<const float>{} : weights.view());
+                CHECK(again.bits() == out.bits());
             });
         }
 }

@@ -70,10 +70,12 @@ struct write_partial {
 /// partial[slice] [a.columns, g.columns] = aᵀ · g over the slice's rows.
 template <storage T, table_value In, bool ById>
 __global__ void __launch_bounds__(product_blocks::threads, 2) multiply_tn(row_range a_rows, rows_view<const In> a,
-    bool a_aligned, rows_view<const T> g, bool g_aligned, std::uint32_t slice_rows, float* partial) {
+    bool a_aligned, rows_view<const T> g, bool g_aligned, float* partial) {
     const std::uint32_t count = __ldg(a_rows.count), row = blockIdx.x * product_blocks::rows,
                         column = blockIdx.y * product_blocks::columns;
-    const std::uint32_t begin = min(blockIdx.z * slice_rows, count), end = min(begin + slice_rows, count);
+    const partial_slices cut(count);
+    if (blockIdx.z >= cut.slices) return;
+    const std::uint32_t begin = min(blockIdx.z * cut.slice_rows, count), end = min(begin + cut.slice_rows, count);
     const auto places = places_of<ById>(a_rows);
     const operand<In, true, std::remove_const_t<decltype(places)>> left{a, a.columns, end, places, a_aligned};
     const operand<T, true> right{g, g.columns, end, {}, g_aligned};
@@ -131,13 +133,13 @@ template <storage T, table_value In = T>
 void linear_weight_gradient(cudaStream_t stream, const row_range& rows, std::type_identity_t<rows_view<const In>> x,
     rows_view<const T> g, rows_view<float> grad_w, float* scratch) {
     using blocks = detail::product_blocks;
-    const partial_slices cut(rows.capacity);
+    const std::uint32_t slices = partial_slices(rows.capacity).slices;
     detail::with_places<T, In>(rows, [&]<bool ById>(std::bool_constant<ById>) {
         launch(stream, detail::multiply_tn<T, In, ById>,
-            dim3(ceil_div(x.columns, blocks::rows), ceil_div(g.columns, blocks::columns), cut.slices), blocks::threads,
-            0, rows, x, x.aligned(), g, g.aligned(), cut.slice_rows, scratch);
+            dim3(ceil_div(x.columns, blocks::rows), ceil_div(g.columns, blocks::columns), slices), blocks::threads, 0,
+            rows, x, x.aligned(), g, g.aligned(), scratch);
     });
-    detail::add_partial_sums(stream, cut, std::size_t{x.columns} * g.columns, scratch, grad_w);
+    detail::add_partial_sums(stream, rows.count, std::size_t{x.columns} * g.columns, scratch, grad_w);
 }
 
 } // namespace gneiss::cuda

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
@@ -21,17 +21,18 @@ struct row_range {
     const std::uint32_t* ids = nullptr;   ///< positions of rows in the table; null: in order
 };
 
-/// Partition of rows for sums: depends only on the capacity, so sums always have the same parts.
+/// Partition of rows for sums. Kernels divide the rows that there are, so that sums have the same parts, and the same
+/// bits, for any capacity; grids and scratch have the slices of the capacity, which are at least as many.
 struct partial_slices {
     /// Least rows of a slice, most slices, and the unit of rows.
     static constexpr std::uint32_t least_rows = 512, most = 256, unit = 32;
 
     std::uint32_t slices, slice_rows; ///< number of slices, and rows of each
 
-    /// Divides at most `capacity` rows.
-    explicit partial_slices(std::uint32_t capacity)
-        : slices(std::clamp(ceil_div(capacity, least_rows), 1U, most)),
-          slice_rows(std::max(round_up(ceil_div(capacity, slices), unit), unit)) {}
+    /// Divides `rows` rows.
+    GNEISS_HD constexpr explicit partial_slices(std::uint32_t rows)
+        : slices(rows <= least_rows ? 1 : rows > least_rows * most ? most : ceil_div(rows, least_rows)),
+          slice_rows(rows == 0 ? unit : round_up(ceil_div(rows, slices), unit)) {}
     /// Returns the floats of scratch for `sums` sums.
     [[nodiscard]] std::size_t floats(std::size_t sums) const noexcept { return slices * sums; }
 };
@@ -57,33 +58,36 @@ __device__ inline V block_sum(V mine) {
     return sum;
 }
 
-/// to[i] += Σ partial[slice, i].
+/// to[i] += Σ partial[slice, i], over the slices of *rows rows.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) add_partials(
-    const float* partial, std::uint32_t slices, std::uint32_t columns, std::size_t size, rows_view<float> to) {
+__global__ void __launch_bounds__(Threads) add_partials(const std::uint32_t* rows, const float* partial,
+    std::uint32_t columns, std::size_t size, rows_view<float> to) {
     const std::size_t i = std::size_t{blockIdx.x} * Threads + threadIdx.x;
     if (i >= size) return;
+    const std::uint32_t slices = partial_slices(__ldg(rows)).slices;
     float sum = 0;
     for (std::uint32_t slice = 0; slice < slices; ++slice) sum += read(partial + slice * size + i);
     float* const at = to[i / columns] + i % columns;
     write(at, reread(at) + sum);
 }
 
-/// Adds slices of `size` sums each to the rows of `to`.
+/// Adds slices of `size` sums each, over *rows rows, to the rows of `to`.
 inline void add_partial_sums(
-    cudaStream_t stream, const partial_slices& cut, std::size_t size, const float* partial, rows_view<float> to) {
-    launch(stream, add_partials<256>, dim3(static_cast<unsigned>(ceil_div(size, std::size_t{256}))), 256, 0, partial,
-        cut.slices, to.columns, size, to);
+    cudaStream_t stream, const std::uint32_t* rows, std::size_t size, const float* partial, rows_view<float> to) {
+    launch(stream, add_partials<256>, dim3(static_cast<unsigned>(ceil_div(size, std::size_t{256}))), 256, 0, rows,
+        partial, to.columns, size, to);
 }
 
 /// partial[slice, c] = Σ term(row, c) over the slice's rows, for 32 columns: each warp processes every eighth row.
 template <class Term>
-__global__ void __launch_bounds__(256) sum_columns(
-    const std::uint32_t* count, std::uint32_t columns, std::uint32_t slice_rows, Term term, float* partial) {
+__global__ void __launch_bounds__(256)
+    sum_columns(const std::uint32_t* count, std::uint32_t columns, Term term, float* partial) {
     __shared__ float sums[8][warp_lanes];
     const unsigned lane = threadIdx.x % warp_lanes, warp = threadIdx.x / warp_lanes;
     const std::uint32_t column = blockIdx.x * warp_lanes + lane, rows = __ldg(count);
-    const std::uint32_t begin = min(blockIdx.y * slice_rows, rows), end = min(begin + slice_rows, rows);
+    const partial_slices cut(rows);
+    if (blockIdx.y >= cut.slices) return;
+    const std::uint32_t begin = min(blockIdx.y * cut.slice_rows, rows), end = min(begin + cut.slice_rows, rows);
     float sum = 0;
     if (column < columns)
         for (std::uint32_t row = begin + warp; row < end; row += 8) sum += term(row, column);
@@ -99,10 +103,9 @@ __global__ void __launch_bounds__(256) sum_columns(
 template <class Term>
 void add_columns(
     cudaStream_t stream, const row_range& rows, std::uint32_t columns, const Term& term, float* scratch, float* out) {
-    const partial_slices cut(rows.capacity);
-    launch(stream, sum_columns<Term>, dim3(ceil_div(columns, warp_lanes), cut.slices), 256, 0, rows.count, columns,
-        cut.slice_rows, term, scratch);
-    add_partial_sums(stream, cut, columns, scratch, rows_view<float>(out, columns, columns));
+    const dim3 grid(ceil_div(columns, warp_lanes), partial_slices(rows.capacity).slices);
+    launch(stream, sum_columns<Term>, grid, 256, 0, rows.count, columns, term, scratch);
+    add_partial_sums(stream, rows.count, columns, scratch, rows_view<float>(out, columns, columns));
 }
 
 template <storage T>
