@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -277,6 +278,28 @@ TEST_CASE("a step that allocates cannot be recorded; the stream remains usable")
     copy_async(std::span(&found, 1), value.span(), in);
     in.synchronize();
     CHECK(found == 0);
+}
+
+TEST_CASE("while one thread records, others allocate and wait; a recorded call counts when it is replayed") {
+    memory_budget budget;
+    stream in, other;
+    device_buffer<int> value(budget, "value", 1), what(budget, "what", 1);
+    fill_bytes_async(value.span(), 0, in);
+    const device_calls before = calls_so_far();
+    const graph step = graph::record(in, [&] {
+        launch(in, add, dim3(1), dim3(32), 0, value.data(), what.data(), 1U);
+        std::thread([&] {
+            const device_buffer<int> more(budget, "more", 1);
+            other.synchronize();
+        }).join();
+        launch(in, add, dim3(1), dim3(32), 0, value.data(), what.data(), 1U);
+    });
+    CHECK(step.nodes() == 2);
+    CHECK((calls_so_far() - before).launches == 0);
+    CHECK((calls_so_far() - before).allocations == 1);
+    step.launch(in);
+    in.synchronize();
+    CHECK((calls_so_far() - before).launches == 1);
 }
 
 TEST_CASE("an arena returns disjoint aligned parts of its counted size, and no more") {

@@ -80,6 +80,7 @@ struct stream_state {
     bool blocking = true;
     std::shared_ptr<std::vector<work>> captured; ///< graph that its work is added to, if any
     bool captures = false;                       ///< the capture started here
+    unsigned* capturing = nullptr;               ///< number of captures that forbid what this one forbids
 };
 inline void run_until(stream_state& stream, std::uint64_t position) {
     while (stream.done < position) {
@@ -124,7 +125,7 @@ struct device {
     std::map<const void*, cudaFuncAttributes> kernels{}; ///< that are not the defaults: a test sets static memory
     cudaError_t last_error = cudaSuccess;                ///< until it is asked for
     std::set<stream_state*> streams{};                   ///< existing streams
-    unsigned capturing = 0;                              ///< active captures
+    unsigned capturing = 0;                              ///< active captures that no thread may disturb
 
     [[nodiscard]] std::size_t used() const noexcept {
         std::size_t bytes = 0;
@@ -136,6 +137,14 @@ inline device& the_device() {
     static device one;
     return one;
 }
+
+/// Returns the number of active captures of this thread that it alone may not disturb.
+inline unsigned& capturing_here() {
+    thread_local unsigned count = 0;
+    return count;
+}
+/// True if this thread may neither allocate nor wait for the device.
+inline bool capturing() { return the_device().capturing != 0 || capturing_here() != 0; }
 
 /// Returns the error of a call, which stays the last one until asked for.
 inline cudaError_t failed(cudaError_t error) {
@@ -185,7 +194,7 @@ void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes
 inline cudaError_t allocate(void** to, std::size_t bytes) {
     device& here = the_device();
     if (here.missing != cudaSuccess) return here.missing;
-    if (here.capturing != 0) return cudaErrorStreamCaptureUnsupported;
+    if (capturing()) return cudaErrorStreamCaptureUnsupported;
     *to = nullptr;
     if (bytes == 0) return cudaSuccess;
     if (bytes > here.memory - here.used()) return failed(cudaErrorMemoryAllocation);
@@ -268,7 +277,7 @@ inline cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 inline cudaError_t cudaDeviceSynchronize() {
     const simt::entered here;
-    if (simt::the_device().capturing != 0) return cudaErrorStreamCaptureUnsupported;
+    if (simt::capturing()) return cudaErrorStreamCaptureUnsupported;
     simt::finish_all();
     return simt::the_device().missing;
 }
@@ -286,7 +295,7 @@ inline cudaError_t cudaMalloc(void** to, std::size_t bytes) {
 inline cudaError_t cudaFree(void* pointer) {
     const simt::entered here;
     if (pointer == nullptr) return cudaSuccess;
-    if (simt::the_device().capturing != 0) return cudaErrorStreamCaptureUnsupported;
+    if (simt::capturing()) return cudaErrorStreamCaptureUnsupported;
     simt::finish_all();
     simt::give_back(pointer);
     return cudaSuccess;
@@ -411,12 +420,16 @@ inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void
     return cudaSuccess;
 }
 
-inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
     const simt::entered here;
     if (stream == nullptr || stream->state->captured) return cudaErrorStreamCaptureUnsupported;
     stream->state->captured = std::make_shared<std::vector<simt::work>>();
     stream->state->captures = true;
-    ++simt::the_device().capturing;
+    static unsigned harmless = 0;
+    stream->state->capturing = mode == cudaStreamCaptureModeGlobal ? &simt::the_device().capturing
+        : mode == cudaStreamCaptureModeThreadLocal                 ? &simt::capturing_here()
+                                                                   : &harmless;
+    ++*stream->state->capturing;
     return cudaSuccess;
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
@@ -427,7 +440,7 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph)
     for (simt::stream_state* one : simt::the_device().streams)
         if (one->captured == captured) one->captured = nullptr;
     stream->state->captures = false;
-    --simt::the_device().capturing;
+    --*stream->state->capturing;
     *graph = std::make_unique<CUgraph_st>(CUgraph_st{std::move(*captured)}).release();
     return cudaSuccess;
 }

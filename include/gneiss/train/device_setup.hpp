@@ -28,6 +28,7 @@ struct network_setup {
     input_columns in;                  ///< columns of the input
     dense_parameters<>& weights;       ///< on the host; the device's copy returns with the parameters
     std::uint64_t seed = 0;            ///< seeds dropout
+    bool recorded = false;             ///< steps are recorded, and replayed by two launches each
 };
 
 /// A decoder to train on a device, by name, and its relations.
@@ -86,6 +87,7 @@ struct device_sampling_setup {
     /// make lists by source of the first layer, which are needed if rows below it are learned, or it sums by source
     /// itself
     bool lists_of_inputs = true;
+    bool recorded = false; ///< samples are recorded, and replayed by one launch each
 };
 
 } // namespace gneiss

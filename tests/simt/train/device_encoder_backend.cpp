@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -22,15 +23,16 @@ using namespace simt_pipeline;
 namespace {
 
 /// Trains on the emulated device.
-std::function<std::optional<any_backend>(gnn_harness&)> on_device(
-    memory_budget& budget, bool keep = false, bool sample = false, const device_features* features = nullptr) {
-    return [&budget, keep, sample, features](gnn_harness& of) {
+std::function<std::optional<any_backend>(gnn_harness&)> on_device(memory_budget& budget, bool keep = false,
+    bool sample = false, const device_features* features = nullptr, bool recorded = false) {
+    return [&budget, keep, sample, features, recorded](gnn_harness& of) {
         std::optional<device_embeddings> rows;
         if (keep) rows = device_embeddings{of.data.rows.nodes, of.rows->layout()};
         const network_setup network{.layers = of.with.encoder_layers(),
             .in = of.encode->inputs(),
             .weights = of.weights,
-            .seed = of.with.training.seed};
+            .seed = of.with.training.seed,
+            .recorded = recorded};
         std::shared_ptr<cuda::device_sampling> sampler;
         if (sample) {
             sampler = std::make_shared<cuda::device_sampling>(budget,
@@ -41,7 +43,8 @@ std::function<std::optional<any_backend>(gnn_harness&)> on_device(
                     .dense = of.with.training.sampler == sampler_kind::dense,
                     .seed = of.with.training.seed,
                     .seeds = 200,
-                    .lists_of_inputs = cuda::device_network::needs_lists_of_inputs(network, of.with.rows)});
+                    .lists_of_inputs = cuda::device_network::needs_lists_of_inputs(network, of.with.rows),
+                    .recorded = recorded});
             of.with.training.device_sampler.emplace(sampler);
         }
         if (!of.with.links)
@@ -188,6 +191,194 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "simt.train.device_encoder_backend: recorded steps give the bits of steps that are not, by two launches each, "
+    "and one for a sample") {
+    const graph_data planted = graph_data::planted(150, 3), random = graph_data::random(90, 3, 3, 150, 5);
+    const auto check = [&](const graph_data& data, set_up with, bool keep = false, bool sample = false,
+                           const device_features* features = nullptr) {
+        CAPTURE(with.layers);
+        CAPTURE(with.links);
+        CAPTURE(sample);
+        with.features_on_device = features != nullptr;
+        with.epochs = 3;
+        const auto run = [&](bool recorded) {
+            memory_budget budget;
+            const cuda::device_calls before = cuda::calls_so_far();
+            outcome result = train(data, with, 0, on_device(budget, keep, sample, features, recorded));
+            return std::pair(std::move(result), cuda::calls_so_far() - before);
+        };
+        const auto [want, eager] = run(false);
+        const auto [got, calls] = run(true);
+        CHECK(got == want);
+        CHECK(eager.recorded_steps + eager.eager_steps == 0);
+        const std::uint64_t steps = calls.recorded_steps + calls.eager_steps;
+        CHECK(calls.recorded_steps >= steps / 4); // the first of three epochs sets the capacities
+        if (sample) return;
+        CHECK(eager.launches % steps == 0);
+        CHECK(calls.launches == 2 * calls.recorded_steps + eager.launches / steps * calls.eager_steps);
+    };
+    set_up with = small();
+    with.training.batch = 8;
+    with.training.pipeline = {.staleness = 2, .deterministic = true};
+    check(planted, with);
+    with.training.pipeline = {.staleness = 0};
+    with.optimizer = "adam";
+    with.rows = false;
+    for (const char* layers :
+        {"gcn:6:norm:dropout=.2,gat:4x2:mean", "linear:5,sage:6:max:residual,gcn:4:symmetric", "sage:6,sage:4"}) {
+        with.layers = layers;
+        check(planted, with);
+    }
+    with.training.pipeline.sample_workers = 2;
+    check(planted, with, false, true); // the graphs of three states
+    with.features->sparse = true;
+    check(planted, with);
+    with = small();
+    with.training.batch = 8;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 3;
+    const device_features table = features_of(planted);
+    check(planted, with, true, true, &table); // learned rows on the device, too
+    with = small();
+    with.links = true;
+    with.layers = "sage:6,gat:4x2";
+    with.decoder = "complex";
+    with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5, .filtered = true};
+    check(random, with);
+    with.training.negatives = {.per_chunk = 8, .all = true};
+    check(random, with);
+}
+
+TEST_CASE("simt.train.device_encoder_backend: an epoch of recorded steps and samples launches three graphs a step, "
+          "allocates nothing, and waits no more than others") {
+    const graph_data data = graph_data::planted(150, 3);
+    set_up with = small();
+    with.rows = false;
+    with.training.batch = 10;
+    with.training.neighbors.fanout = parse_fanout("all,all", neighbor_direction::both);
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 3;
+    const auto last_of = [&](bool recorded) { // the last epoch of four
+        const auto calls_of = [&](std::uint32_t epochs) {
+            with.epochs = epochs;
+            memory_budget budget;
+            const cuda::device_calls before = cuda::calls_so_far();
+            (void)train(data, with, 0, on_device(budget, false, true, nullptr, recorded));
+            return cuda::calls_so_far() - before;
+        };
+        return calls_of(4) - calls_of(3);
+    };
+    const cuda::device_calls eager = last_of(false), recorded = last_of(true);
+    MESSAGE("launches ", eager.launches, " and ", recorded.launches, ", waits ", eager.waits, " and ", recorded.waits,
+        ", copies ", eager.copies, " and ", recorded.copies);
+    CHECK(eager.launches == 5 * (30 + 32)); // a step, and a sample
+    CHECK(recorded.recorded_steps >= 4);
+    CHECK(recorded.recorded_steps + recorded.eager_steps == 5);
+    CHECK(recorded.launches == 3 * recorded.recorded_steps + (30 + 1) * recorded.eager_steps);
+    CHECK(recorded.allocations == 0);
+    CHECK(recorded.waits == eager.waits);
+    CHECK(recorded.copies <= eager.copies);
+}
+
+namespace {
+
+/// The kernels and fills of a step, launched or recorded.
+struct watched_step {
+    std::size_t slot, nodes;
+    std::vector<cuda::recorded_call> calls;
+    bool replayed; ///< as graphs, which may have been recorded before
+};
+
+/// Passes calls on to a backend, and keeps those that each step makes.
+class watched_backend {
+public:
+    watched_backend(std::shared_ptr<cuda::device_node_backend> to, std::vector<watched_step>& steps)
+        : to_(std::move(to)),
+          steps_(&steps) {}
+
+    void prepare(std::size_t in_flight, bool shared) { to_->prepare(in_flight, shared); }
+    void upload(const training_optimizers& by) { to_->upload(by); }
+    void download() { to_->download(); }
+    [[nodiscard]] row_target target(training_batch& b, std::size_t columns, std::size_t gradients) {
+        return to_->target(b, columns, gradients);
+    }
+    void differentiate(training_batch& b) {
+        calls_ = std::make_shared<cuda::recorder>();
+        to_->differentiate(b);
+    }
+    [[nodiscard]] gradient_parts gradients() noexcept { return to_->gradients(); }
+    void step(training_batch& b) {
+        to_->step(b);
+        watched_step made{b.slot, b.nodes.size(), calls_->take(), false};
+        calls_.reset();
+        made.replayed = std::erase_if(made.calls,
+                            [](const cuda::recorded_call& one) { return one.what == cuda::device_call::replay; }) != 0;
+        std::erase_if(made.calls, [](const cuda::recorded_call& one) { // others are also made by other threads
+            return one.what != cuda::device_call::launch && one.what != cuda::device_call::fill;
+        });
+        steps_->push_back(std::move(made));
+    }
+    [[nodiscard]] bool device_resident() const noexcept { return to_->device_resident(); }
+    void upload_embeddings(const resident_embeddings& from) { to_->upload_embeddings(from); }
+    void download_embeddings(resident_embeddings& to) { to_->download_embeddings(to); }
+    [[nodiscard]] bool transfers() const noexcept { return to_->transfers(); }
+    void to_device(training_batch& b) { to_->to_device(b); }
+    void to_host(training_batch& b) { to_->to_host(b); }
+    [[nodiscard]] double device_seconds() const noexcept { return to_->device_seconds(); }
+
+private:
+    std::shared_ptr<cuda::device_node_backend> to_;
+    std::vector<watched_step>* steps_;
+    std::shared_ptr<cuda::recorder> calls_;
+};
+static_assert(train_backend<watched_backend>);
+
+} // namespace
+
+TEST_CASE("simt.train.device_encoder_backend: padded batches of other sizes make equal calls, argument by argument; "
+          "larger ones run eagerly") {
+    const graph_data data = graph_data::planted(150, 3);
+    set_up with = small();
+    with.training.batch = 10;
+    with.epochs = 4;
+    std::vector<watched_step> steps;
+    const auto watched = [&](memory_budget& budget) {
+        return [&](gnn_harness& of) {
+            return std::optional<any_backend>(std::in_place, std::in_place_type<watched_backend>,
+                std::make_shared<cuda::device_node_backend>(budget,
+                    network_setup{.layers = of.with.encoder_layers(),
+                        .in = of.encode->inputs(),
+                        .weights = of.weights,
+                        .seed = of.with.training.seed,
+                        .recorded = true}),
+                steps);
+        };
+    };
+    memory_budget budget;
+    const cuda::device_calls before = cuda::calls_so_far();
+    (void)train(data, with, 0, watched(budget));
+    const cuda::device_calls calls = cuda::calls_so_far() - before;
+    std::map<std::size_t, const watched_step*> last;
+    std::size_t equal = 0, replayed = 0, again = 0;
+    for (const watched_step& one : steps) {
+        const watched_step*& eager = last[one.slot];
+        if (!one.replayed) {
+            eager = &one;
+            again += replayed != 0;
+        } else if (!one.calls.empty()) { // recorded: it makes the calls of the eager batch before it in its slot
+            REQUIRE(eager != nullptr);
+            CHECK((one.calls == eager->calls));
+            equal += one.nodes != eager->nodes;
+        }
+        replayed += one.replayed;
+    }
+    CHECK(equal > 0);
+    CHECK(again > 0); // larger than the capacities
+    CHECK(replayed == calls.recorded_steps);
+    CHECK(steps.size() == calls.recorded_steps + calls.eager_steps);
+}
+
+TEST_CASE(
     "simt.train.device_encoder_backend: lists by source of the first layer come where its backward pass reads them") {
     const graph_data data = graph_data::planted(150, 3);
     set_up with = small();
@@ -241,6 +432,13 @@ TEST_CASE(
     with.training.pipeline = {.staleness = 2, .deterministic = true};
     const outcome once = train(data, with, 0, on_device(budget));
     CHECK(once == train(data, with, 0, on_device(budget)));
+    with = small();
+    with.training.batch = 8;
+    const outcome whole = train(data, with, 0, on_device(budget));
+    const outcome recorded = train(data, with, 5, on_device(budget, false, true, nullptr, true));
+    CHECK(recorded.weights == whole.weights);
+    CHECK(recorded.state == whole.state);
+    CHECK(recorded.rows == whole.rows);
 }
 
 TEST_CASE("simt.train.device_encoder_backend: resident rows are stepped like copied ones") {

@@ -14,13 +14,14 @@ namespace gneiss::cuda {
 class graph {
 public:
     /// Records the work that step() adds to `in`, and to streams that wait for its events (`in` must wait for them
-    /// again). Nothing runs. step() must neither allocate nor wait: CUDA refuses that, which throws `device_error`;
-    /// exceptions of step() propagate after the recording is discarded.
+    /// again). Nothing runs, and other threads may allocate and wait meanwhile. step() must do neither: CUDA refuses
+    /// that, which throws `device_error`; exceptions of step() propagate after the recording is discarded.
     template <class Step>
     [[nodiscard]] static graph record(stream& in, Step&& step) {
         check(cudaStreamBeginCapture(in.get(), cudaStreamCaptureModeThreadLocal), "recording a graph");
         cudaGraph_t recorded = nullptr;
         try {
+            const capturing now;
             std::forward<Step>(step)();
         } catch (...) {
             if (cudaStreamEndCapture(in.get(), &recorded) == cudaSuccess && recorded != nullptr)
@@ -55,6 +56,14 @@ public:
     [[nodiscard]] std::size_t nodes() const noexcept { return nodes_; }
 
 private:
+    /// The time in which this thread's calls run nothing.
+    struct capturing {
+        capturing() noexcept { detail::call_counter::captures() = true; }
+        capturing(const capturing&) = delete;
+        capturing& operator=(const capturing&) = delete;
+        ~capturing() { detail::call_counter::captures() = false; }
+    };
+
     graph() = default;
 
     cudaGraphExec_t graph_ = nullptr;

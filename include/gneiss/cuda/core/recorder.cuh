@@ -42,13 +42,15 @@ struct recorded_call {
 
 /// Numbers of calls.
 struct device_calls {
-    std::uint64_t launches = 0;     ///< kernels, and recorded steps as one each
-    std::uint64_t copies = 0;       ///< copies
-    std::uint64_t copied_bytes = 0; ///< sum of their bytes
-    std::uint64_t allocations = 0;  ///< of device and pinned memory
-    std::uint64_t waits = 0;        ///< calls of the host that wait for a stream, an event or the device
-    std::uint64_t bus_rows = 0;     ///< rows of pinned memory that kernels read over the bus
-    std::uint64_t bus_bytes = 0;    ///< their bytes
+    std::uint64_t launches = 0;       ///< kernels, and recorded steps as one each
+    std::uint64_t copies = 0;         ///< copies
+    std::uint64_t copied_bytes = 0;   ///< sum of their bytes
+    std::uint64_t allocations = 0;    ///< of device and pinned memory
+    std::uint64_t waits = 0;          ///< calls of the host that wait for a stream, an event or the device
+    std::uint64_t bus_rows = 0;       ///< rows of pinned memory that kernels read over the bus
+    std::uint64_t bus_bytes = 0;      ///< their bytes
+    std::uint64_t recorded_steps = 0; ///< training steps that replayed recorded ones
+    std::uint64_t eager_steps = 0;    ///< other training steps, where steps are recorded
 
     friend bool operator==(const device_calls&, const device_calls&) = default;
 };
@@ -56,7 +58,8 @@ struct device_calls {
 [[nodiscard]] constexpr device_calls operator-(const device_calls& now, const device_calls& before) noexcept {
     return {now.launches - before.launches, now.copies - before.copies, now.copied_bytes - before.copied_bytes,
         now.allocations - before.allocations, now.waits - before.waits, now.bus_rows - before.bus_rows,
-        now.bus_bytes - before.bus_bytes};
+        now.bus_bytes - before.bus_bytes, now.recorded_steps - before.recorded_steps,
+        now.eager_steps - before.eager_steps};
 }
 
 /// Keeps the calls that all threads make from its construction on.
@@ -66,7 +69,8 @@ struct device_calls {
 ///     const std::vector<recorded_call> made = calls.take();
 ///
 /// Records what `launch`, copies, fills, allocations, and waits of this library are given; not what CUDA's own
-/// libraries do. One at a time. Thread-safe.
+/// libraries do. Calls that become part of a graph are kept, too, but not counted: nothing runs. One at a time.
+/// Thread-safe.
 class recorder {
 public:
     recorder();
@@ -91,6 +95,8 @@ struct call_counter {
     std::atomic<std::uint64_t> copied{0};             ///< bytes
     std::atomic<std::uint64_t> bus_rows{0};           ///< read by kernels
     std::atomic<std::uint64_t> bus_bytes{0};          ///< of these rows
+    std::atomic<std::uint64_t> recorded_steps{0};     ///< of training
+    std::atomic<std::uint64_t> eager_steps{0};        ///< the others, if steps are recorded
     std::atomic<bool> records{false};                 ///< a recorder is there
     std::mutex lock{};                                ///< of the rest
     recorder* by = nullptr;                           ///< the recorder
@@ -100,6 +106,11 @@ struct call_counter {
         static call_counter one;
         return one;
     }
+    /// True while this thread's calls become part of a graph.
+    [[nodiscard]] static bool& captures() noexcept {
+        thread_local bool now = false;
+        return now;
+    }
     /// Returns the numbers so far.
     [[nodiscard]] device_calls calls() const noexcept {
         const auto count = [&](device_call of) {
@@ -107,13 +118,16 @@ struct call_counter {
         };
         return {count(device_call::launch) + count(device_call::replay), count(device_call::copy),
             copied.load(std::memory_order_relaxed), count(device_call::allocation), count(device_call::wait),
-            bus_rows.load(std::memory_order_relaxed), bus_bytes.load(std::memory_order_relaxed)};
+            bus_rows.load(std::memory_order_relaxed), bus_bytes.load(std::memory_order_relaxed),
+            recorded_steps.load(std::memory_order_relaxed), eager_steps.load(std::memory_order_relaxed)};
     }
     /// Counts a call. A recorder gets describe(), a `recorded_call`; without one, it is not called.
     template <class Describe>
     void add(device_call what, std::uint64_t bytes, Describe&& describe) {
-        made[static_cast<std::size_t>(what)].fetch_add(1, std::memory_order_relaxed);
-        if (what == device_call::copy) copied.fetch_add(bytes, std::memory_order_relaxed);
+        if (!captures()) {
+            made[static_cast<std::size_t>(what)].fetch_add(1, std::memory_order_relaxed);
+            if (what == device_call::copy) copied.fetch_add(bytes, std::memory_order_relaxed);
+        }
         if (!records.load(std::memory_order_acquire)) return;
         recorded_call call = describe();
         call.what = what;
@@ -155,6 +169,13 @@ inline void note_over_bus(std::uint64_t rows, std::uint64_t bytes) noexcept {
     call_counter& all = call_counter::of_process();
     all.bus_rows.fetch_add(rows, std::memory_order_relaxed);
     all.bus_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+/// Counts a training step where steps are recorded.
+/// \param replayed  a recording was replayed
+inline void note_step(bool replayed) noexcept {
+    call_counter& all = call_counter::of_process();
+    (replayed ? all.recorded_steps : all.eager_steps).fetch_add(1, std::memory_order_relaxed);
 }
 
 } // namespace detail

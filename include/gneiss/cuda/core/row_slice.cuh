@@ -46,6 +46,8 @@ struct rows_view {
 
     /// Returns the address of a row.
     [[nodiscard]] GNEISS_HD T* operator[](std::size_t row) const noexcept { return data + row * stride; }
+    friend bool operator==(const rows_view&, const rows_view&) = default;
+
     /// True if every row starts at a multiple of 16 bytes.
     [[nodiscard]] bool aligned() const noexcept {
         return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride * sizeof(T) % 16 == 0;

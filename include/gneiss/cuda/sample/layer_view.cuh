@@ -24,6 +24,8 @@ struct layer_view {
     const std::uint32_t* by_source_offsets = nullptr; ///< [sources + 1] into by_source_edges; null: none
     const std::uint32_t* by_source_edges = nullptr;   ///< [edges] edge positions, ascending per source
     const std::uint32_t* edge_target = nullptr;       ///< [edges] target of each edge
+
+    friend bool operator==(const layer_view&, const layer_view&) = default;
 };
 
 /// The lists of a layer in one direction, with a self-loop at the end of each row's list if `loops`. Passed to kernels

@@ -29,6 +29,8 @@ struct link_capacities {
     /// Maximum counts; sides are exact.
     std::uint32_t nodes = 0, positives = 0, relations = 0, chunks = 1, negatives = 0, sides = 2;
 
+    friend bool operator==(const link_capacities&, const link_capacities&) = default;
+
     /// Returns the number of lists of negatives.
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t lists() const noexcept { return chunks * sides; }
     /// Returns the positives of a chunk: a batch has `chunks` chunks, or one per positive if there are fewer.
@@ -67,6 +69,8 @@ struct link_batch_view {
     const std::uint64_t* mask_offsets = nullptr;            ///< [sides · positives + 1]; null: nothing is masked
     const std::uint32_t* mask_columns = nullptr;            ///< masked columns of each query
     const negative_correction* corrections = nullptr;       ///< [sides · positives]; null: none
+
+    friend bool operator==(const link_batch_view&, const link_batch_view&) = default;
 };
 
 } // namespace gneiss::cuda

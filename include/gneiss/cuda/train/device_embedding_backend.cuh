@@ -103,10 +103,11 @@ public:
     void to_device(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         if (b.absent) return put_step(lanes_.stage_in(b.slot, transfer_slot::array_bytes(1, sizeof(step_state))), b);
+        const link_room sizes = device_links::sizes_of(*b.links);
         transfer_slot& slot = lanes_.stage_in(b.slot,
-            device_links::bytes_of(*b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
+            device_links::bytes_of(*b.links, sizes) + transfer_slot::array_bytes(1, sizeof(step_state)) +
                 transfer_slot::array_bytes(rows_ ? b.nodes.size() : 0, sizeof(node_id)));
-        here.batch = device_links::put(*b.links, slot);
+        here.batch = device_links::put(*b.links, slot, sizes);
         put_step(slot, b);
         if (rows_) here.ids = slot.put(b.links->nodes).device;
         lanes_.copy_in(b.slot, !rows_);

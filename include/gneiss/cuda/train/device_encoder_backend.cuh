@@ -15,7 +15,9 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/recorder.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/core/transfer.cuh>
 #include <gneiss/cuda/model/device/classify.cuh>
@@ -27,6 +29,7 @@
 #include <gneiss/cuda/train/device_rows.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
+#include <gneiss/cuda/train/run_room.cuh>
 #include <gneiss/train/row_target.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/training_optimizers.hpp>
@@ -36,6 +39,13 @@ namespace gneiss::cuda {
 namespace detail {
 
 /// Common part of the backends of both tasks. `Task` adds a task's data to the network's batch, and its computation.
+///
+/// If steps are recorded (`network_setup::recorded`), the batches of the first epoch run eagerly and set the capacities
+/// of the run (`run_room`). Later ones are padded to these: the arrays of a slot keep their addresses, and all counts
+/// are read from them. In each slot, a first batch runs eagerly, so that all scratch is there; then the forward pass
+/// with its loss, and the backward pass with the update, are two graphs, which later batches launch. They are recorded
+/// again for another learning rate, and after scratch or a slot grew. Batches that exceed the capacities run eagerly,
+/// as do those that share a step. The bits are those of eager steps, since results depend on counts alone.
 template <class Task>
 class device_encoder_backend {
 public:
@@ -49,7 +59,11 @@ public:
     }
     void upload(const training_optimizers& by) {
         if (rows_) check_steps_on_device(by.rows);
-        row_optimizer_ = by.rows;
+        const bool steps_rows = rows_ || Task::steps_relations;
+        if (!step_alike(optimizers_.dense, by.dense) || (steps_rows && !step_alike(optimizers_.rows, by.rows)))
+            ++rates_;
+        optimizers_.dense = by.dense;
+        if (steps_rows) optimizers_.rows = by.rows;
         network_.begin(by.dense, lanes_.computing());
         task_.begin(by.rows, lanes_.computing());
         lanes_.computing().synchronize();
@@ -71,21 +85,24 @@ public:
         on_device& here = batches_.at(b.slot);
         here.rows = {};
         const std::size_t nodes = b.nodes.size(), stride = round_up<std::size_t>(columns, 4);
+        if (records()) rooms_.begin(b.key.epoch);
+        const std::size_t most =
+            rooms_.room() ? std::max<std::size_t>(nodes, rooms_.room()->network.rows) : nodes; // of a fitting batch
         row_target to;
         if (brings_rows() && columns != 0) {
-            const auto rows = lanes_.stage_rows(b.slot, transfer_slot::array_bytes(nodes * stride, sizeof(float)))
-                                  .template room<float>(nodes * stride);
+            const auto rows = lanes_.stage_rows(b.slot, transfer_slot::array_bytes(most * stride, sizeof(float)))
+                                  .template room<float>(nodes * stride, most * stride);
             to.rows = {rows.host.data(), nodes, columns, stride};
             here.rows = {rows.device, network_.columns(), stride};
         } else {
             to.rows = {nullptr, nodes, columns}; // they are on the device: nothing lands here
         }
-        const std::size_t floats = gradients == 0 ? 0 : nodes * network_.stride();
+        const std::size_t row = gradients == 0 ? 0 : network_.stride();
         transfer_slot& back = lanes_.stage_out(b.slot,
-            transfer_slot::array_bytes(floats, sizeof(float)) +
+            transfer_slot::array_bytes(most * row, sizeof(float)) +
                 transfer_slot::array_bytes(1, sizeof(typename Task::outcome)) +
                 transfer_slot::array_bytes(1, sizeof(gradient_norm)));
-        const auto gradients_back = back.room<float>(floats);
+        const auto gradients_back = back.room<float>(nodes * row, most * row);
         if (gradients != 0) to.gradients = {gradients_back.host.data(), nodes, gradients, network_.stride()};
         here.gradients = gradients_back.device;
         const auto made = back.room<typename Task::outcome>(1);
@@ -103,28 +120,28 @@ public:
             return lanes_.copy_in(b.slot, false);
         }
         const bool gradient = rows_.has_value() || !b.gradients.empty();
-        transfer_slot& slot = lanes_.stage_in(b.slot, network_.bytes_of(b, gradient) + Task::bytes_of(b));
-        network_.put(b, slot, here.network, gradient, here.rows,
-            sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{},
+        const std::span<const layer_view> drawn = sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{};
+        room sizes{network_.sizes_of(b, drawn), Task::sizes_of(b)};
+        if (records()) rooms_.add(sizes);
+        here.padded = rooms_.room() && holds(*rooms_.room(), sizes);
+        const room& of = here.padded ? *rooms_.room() : sizes;
+        transfer_slot& slot = lanes_.stage_in(
+            b.slot, network_.bytes_of(of.network, gradient, !drawn.empty()) + Task::bytes_of(b, of.task));
+        network_.put(b, slot, here.network, of.network, gradient, here.rows, drawn,
             sampling_ ? sampling_->names(b.slot) : nullptr);
-        Task::put(b, slot, here.task);
+        Task::put(b, slot, here.task, of.task);
         if (features_) features_->note(b.nodes);
         lanes_.copy_in(b.slot, here.rows.data != nullptr);
     }
     void differentiate(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         stream& in = lanes_.begin(b.slot);
-        device_network::batch& network = here.network;
-        if (rows_ || features_) find_rows(in, network);
-        const device_network::outputs out = network_.forward(in, network);
-        task_.differentiate(in, network, here.task, out, here.made_on_device);
-        rows_view<float> to_rows{};
-        if (!b.gradients.empty()) to_rows = rows_of(here.gradients);
-        if (rows_) to_rows = rows_of(gradients_.at_least(b.nodes.size() * network_.stride(), in));
-        network_.backward(in, out.gradients, to_rows);
-        if (rows_)
-            rows_->step(in, row_optimizer_, network.at, network.inputs(), network.input_count(), network.names,
-                learned(to_rows));
+        here.returns_gradients = !b.gradients.empty();
+        here.replays = here.padded && b.ends_step && replay_forward(in, here);
+        if (setup_records_ && b.ends_step) detail::note_step(here.replays);
+        if (here.replays) return;
+        backward(in, here, forward(in, here));
+        if (here.padded) here.ran = given(here);
         if (shared_) {
             task_.add_to_sums(in);
             added_.resize(sums_.size());
@@ -145,13 +162,16 @@ public:
         on_device& here = batches_.at(b.slot);
         if (b.absent) put_norm(here, lanes_.stage_out(b.slot, transfer_slot::array_bytes(1, sizeof(gradient_norm))));
         stream& in = b.absent ? lanes_.begin(b.slot) : lanes_.computing();
+        if (!b.absent && here.replays) {
+            here.recorded->backward.launch(in);
+            return lanes_.end(b.slot);
+        }
         if (shared_) {
             copy_async(network_.gradients(), std::span<const float>(sums_), in);
             in.synchronize();
             std::ranges::fill(sums_, 0.0F);
         }
-        task_.step(in, here.network.at);
-        network_.step(in, here.network.at, here.norm_on_device);
+        update(in, here);
         lanes_.end(b.slot);
     }
     void to_host(training_batch& b) {
@@ -171,6 +191,7 @@ protected:
         const device_features* features, TaskArguments&&... of_task)
         : network_(budget, network),
           task_(budget, std::forward<TaskArguments>(of_task)...),
+          setup_records_(network.recorded),
           sampling_(std::move(sampling)),
           values_(budget, "rows of a batch"),
           gradients_(budget, "gradients of a batch"),
@@ -183,11 +204,46 @@ protected:
     }
 
 private:
+    /// Sizes of a batch: see `batch_room`.
+    struct room {
+        network_room network{};
+        typename Task::room task{};
+
+        template <class A, class B, class F>
+        static void for_each(A& a, B& b, F&& f) {
+            network_room::for_each(a.network, b.network, f);
+            Task::room::for_each(a.task, b.task, f);
+        }
+        [[nodiscard]] room roomier() const { return {network.roomier(), task.roomier()}; }
+    };
+    /// All that the kernels of a step are given and that may differ from batch to batch.
+    struct step_arguments {
+        device_network::arguments network{};
+        typename Task::batch task{};
+        const void *rows = nullptr, *made = nullptr, *norm = nullptr; ///< results of the batch
+        bool returns_gradients = false;
+        std::uint64_t growths = 0; ///< of scratch so far
+
+        friend bool operator==(const step_arguments&, const step_arguments&) = default;
+    };
+    /// The graphs of a step.
+    struct recorded_step {
+        step_arguments of;
+        std::uint64_t rates; ///< `rates_` then
+        graph forward;       ///< with the loss
+        graph backward;      ///< with the update
+    };
     struct on_device {
         device_network::batch network{};
         typename Task::batch task{};
         rows_view<float> rows{};    ///< [nodes, dense columns]; without data if they are gathered here
         float* gradients = nullptr; ///< [nodes, dense columns], on the device
+        bool returns_gradients = false;
+        bool padded = false;                     ///< to the capacities of the run
+        bool replays = false;                    ///< the graphs compute it
+        device_network::arguments input{};       ///< those of `network`, with its rows
+        std::optional<step_arguments> ran{};     ///< of the last padded batch that ran eagerly in this slot
+        std::optional<recorded_step> recorded{}; ///< not in flight when the slot has a batch to begin
         std::span<const typename Task::outcome> made{};
         typename Task::outcome* made_on_device = nullptr;
         std::span<const gradient_norm> norm{};
@@ -199,6 +255,61 @@ private:
         here.norm_on_device = norm.device;
     }
 
+    /// True if steps are recorded.
+    [[nodiscard]] bool records() const noexcept { return setup_records_ && !shared_; }
+    /// Returns what the kernels of a batch are given. Calls with equal values do the same, in the same memory.
+    [[nodiscard]] step_arguments given(const on_device& here) const {
+        return {.network = here.network,
+            .task = here.task,
+            .rows = here.gradients,
+            .made = here.made_on_device,
+            .norm = here.norm_on_device,
+            .returns_gradients = here.returns_gradients,
+            .growths = network_.growths() + task_.growths() + values_.growths() + gradients_.growths()};
+    }
+    /// Launches the forward pass of a padded batch, recorded now or before; false if it must run eagerly first.
+    bool replay_forward(stream& in, on_device& here) {
+        const step_arguments now = given(here);
+        if (here.recorded && here.recorded->rates == rates_ && here.recorded->of == now) {
+            here.recorded->forward.launch(in);
+            return true;
+        }
+        here.recorded.reset();
+        if (here.ran != now) return false;
+        device_network::outputs out;
+        graph first = graph::record(in, [&] { out = forward(in, here); });
+        graph second = graph::record(in, [&] {
+            backward(in, here, out);
+            update(in, here);
+        });
+        here.recorded = recorded_step{now, rates_, std::move(first), std::move(second)};
+        here.recorded->forward.launch(in);
+        return true;
+    }
+    /// Computes outputs, loss, and its gradient.
+    device_network::outputs forward(stream& in, on_device& here) {
+        here.input = here.network;
+        if (rows_ || features_) find_rows(in, here.input);
+        const device_network::outputs out = network_.forward(in, here.input);
+        task_.differentiate(in, here.input, here.task, out, here.made_on_device);
+        return out;
+    }
+    /// Computes all other gradients, and steps rows that are on the device.
+    void backward(stream& in, const on_device& here, const device_network::outputs& out) {
+        const device_network::arguments& input = here.input;
+        rows_view<float> to_rows{};
+        if (here.returns_gradients) to_rows = rows_of(here.gradients);
+        if (rows_) to_rows = rows_of(gradients_.at_least(input.input_count() * network_.stride(), in));
+        network_.backward(in, out.gradients, to_rows);
+        if (rows_)
+            rows_->step(
+                in, optimizers_.rows, input.at, input.inputs(), input.input_count(), input.names, learned(to_rows));
+    }
+    /// Steps the parameters that every batch uses.
+    void update(stream& in, const on_device& here) {
+        task_.step(in, here.network.at);
+        network_.step(in, here.network.at, here.norm_on_device);
+    }
     /// True if the batch brings dense columns that are not on the device.
     [[nodiscard]] bool brings_rows() const noexcept {
         return (rows_ ? rows_->dim() : 0) + (features_ ? features_->columns() : 0) != network_.columns();
@@ -212,7 +323,7 @@ private:
     }
     /// Sets a batch's input rows to those of the tables on the device. The first layer reads them by id if they are of
     /// features alone, and all on the device; others are gathered, as are learned columns and features beside them.
-    void find_rows(stream& in, device_network::batch& b) {
+    void find_rows(stream& in, device_network::arguments& b) {
         if (features_ && !rows_ && features_->read_by_ids()) {
             b.input.dense = features_->rows();
             b.input.ids = b.names;
@@ -232,7 +343,10 @@ private:
     bool shared_ = false;             ///< several batches share a step
     std::vector<float> sums_, added_; ///< gradients of weights, since the last step and of the last batch, if shared
     std::array<std::span<float>, 2> parts_{};
-    any_row_optimizer row_optimizer_{sgd{}};
+    bool setup_records_;     ///< as of `network_setup`
+    run_room<room> rooms_{}; ///< none in a run that is not recorded
+    training_optimizers optimizers_{};
+    std::uint64_t rates_ = 0; ///< how often the optimizers' settings have changed
     std::optional<device_rows> rows_;
     std::optional<device_feature_table> features_;
     std::shared_ptr<device_sampling> sampling_;        ///< null: layers come with the batch
@@ -245,8 +359,20 @@ private:
 class node_task_on_device {
 public:
     using outcome = classification_outcome;
+    static constexpr bool steps_relations = false;
     struct batch {
         const class_id* labels = nullptr;
+
+        friend bool operator==(const batch&, const batch&) = default;
+    };
+    struct room {
+        std::uint32_t labels = 0;
+
+        template <class A, class B, class F>
+        static void for_each(A& a, B& b, F&& f) {
+            f(a.labels, b.labels);
+        }
+        [[nodiscard]] room roomier() const { return {with_spare(labels)}; }
     };
 
     explicit node_task_on_device(memory_budget& budget) : losses_(budget, "losses"), correct_(budget, "losses") {}
@@ -257,13 +383,17 @@ public:
     void add_to_sums(stream&) {}
     [[nodiscard]] static std::span<float> sums() noexcept { return {}; }
     void step(stream&, const step_state*) {}
-    [[nodiscard]] static std::uint64_t bytes_of(const training_batch& b) {
-        return transfer_slot::array_bytes(b.labels.size(), sizeof(class_id));
+    [[nodiscard]] std::uint64_t growths() const noexcept { return losses_.growths() + correct_.growths(); }
+    [[nodiscard]] static room sizes_of(const training_batch& b) {
+        return {static_cast<std::uint32_t>(b.labels.size())};
     }
-    static void put(const training_batch& b, transfer_slot& to, batch& made) {
-        made.labels = to.put(std::span<const class_id>(b.labels)).device;
+    [[nodiscard]] static std::uint64_t bytes_of(const training_batch&, const room& most) {
+        return transfer_slot::array_bytes(most.labels, sizeof(class_id));
     }
-    void differentiate(stream& in, const device_network::batch& network, const batch& here,
+    static void put(const training_batch& b, transfer_slot& to, batch& made, const room& most) {
+        made.labels = to.put(std::span<const class_id>(b.labels), most.labels).device;
+    }
+    void differentiate(stream& in, const device_network::arguments& network, const batch& here,
         const device_network::outputs& out, outcome* made) {
         const std::uint32_t seeds = network.output_count();
         const std::size_t floats = std::size_t{out.rows.stride} * seeds; // may exceed 32 bits
@@ -287,6 +417,8 @@ class link_task_on_device {
 public:
     using outcome = link_statistics;
     using batch = link_batch_view;
+    using room = link_room;
+    static constexpr bool steps_relations = true;
 
     link_task_on_device(memory_budget& budget, const decoder_setup& with) : links_(budget, with) {}
 
@@ -305,9 +437,15 @@ public:
         else
             links_.step(in, at);
     }
-    [[nodiscard]] static std::uint64_t bytes_of(const training_batch& b) { return device_links::bytes_of(*b.links); }
-    static void put(const training_batch& b, transfer_slot& to, batch& made) { made = device_links::put(*b.links, to); }
-    void differentiate(stream& in, const device_network::batch& /*network*/, const batch& here,
+    [[nodiscard]] std::uint64_t growths() const noexcept { return links_.growths(); }
+    [[nodiscard]] static room sizes_of(const training_batch& b) { return device_links::sizes_of(*b.links); }
+    [[nodiscard]] static std::uint64_t bytes_of(const training_batch& b, const room& most) {
+        return device_links::bytes_of(*b.links, most);
+    }
+    static void put(const training_batch& b, transfer_slot& to, batch& made, const room& most) {
+        made = device_links::put(*b.links, to, most);
+    }
+    void differentiate(stream& in, const device_network::arguments& /*network*/, const batch& here,
         const device_network::outputs& out, outcome* made) {
         links_.differentiate(in, here, out.rows, out.gradients, made);
     }

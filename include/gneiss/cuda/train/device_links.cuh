@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,6 +26,7 @@
 #include <gneiss/cuda/sample/link_batch.cuh>
 #include <gneiss/cuda/train/device_rows.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
+#include <gneiss/cuda/train/run_room.cuh>
 #include <gneiss/model/decoder/complex.hpp>
 #include <gneiss/model/decoder/distmult.hpp>
 #include <gneiss/model/decoder/dot.hpp>
@@ -47,10 +49,53 @@ namespace gneiss::cuda {
         "no loss \"" + std::string(name) + "\" on a device: softmax, marius, logistic or margin");
 }
 
+/// Sizes of the decoder's part of a batch: see `batch_room`.
+struct link_room {
+    std::array<std::uint32_t, 12> lists{}; ///< of the batch's arrays, in their order in a slot
+    link_capacities counts{};              ///< their `sides` are those of the run
+    std::uint32_t list_positives = 0;      ///< most positives of a chunk
+
+    /// As of `batch_room`.
+    template <class A, class B, class F>
+    static void for_each(A& a, B& b, F&& f) {
+        for (std::size_t i = 0; i < a.lists.size(); ++i) f(a.lists[i], b.lists[i]);
+        for (const auto of : {&link_capacities::nodes, &link_capacities::positives, &link_capacities::relations,
+                 &link_capacities::chunks, &link_capacities::negatives})
+            f(a.counts.*of, b.counts.*of);
+        f(a.list_positives, b.list_positives);
+    }
+    /// Has room for more distinct nodes and relations; numbers that options set stay.
+    [[nodiscard]] link_room roomier() const {
+        link_room result = *this;
+        for (std::uint32_t& size : result.lists) size = with_spare(size);
+        result.counts.nodes = with_spare(counts.nodes);
+        result.counts.relations = with_spare(counts.relations);
+        return result;
+    }
+    /// Returns capacities of a batch: chunks have room for the most positives.
+    [[nodiscard]] link_capacities capacities() const {
+        link_capacities result = counts;
+        if (list_positives <= counts.list_positives()) return result;
+        result.positives = positives_of(list_positives, counts.chunks);
+        return result;
+    }
+    /// Returns the positives of chunks of as many each. Throws errc::out_of_range.
+    [[nodiscard]] static std::uint32_t positives_of(std::uint32_t each, std::uint32_t chunks) {
+        const std::uint64_t positives = std::uint64_t{each} * chunks;
+        if (positives > std::numeric_limits<std::uint32_t>::max())
+            throw error(errc::out_of_range,
+                "a chunk of " + std::to_string(each) + " positives where others have " + std::to_string(chunks) +
+                    " chunks: too many for one batch on a device");
+        return static_cast<std::uint32_t>(positives);
+    }
+};
+static_assert(batch_room<link_room>);
+
 /// Trains a decoder on a device: batches of edges are put into transfer slots, a `link_step` computes them, relations
 /// and their optimizer state are stored and updated here.
 ///
-/// Scratch fits the largest batch so far. Thread-safety: one thread calls `put`, another all other functions.
+/// Scratch fits the largest batch so far. Thread-safety: one thread calls `sizes_of`, `bytes_of` and `put`, another
+/// all other functions.
 class device_links {
 public:
     /// Throws `invalid_argument` for an invalid decoder, loss or dimension; `over_budget`, `device_error`.
@@ -97,34 +142,56 @@ public:
     /// Copies them back, in `in`; wait for the stream before reading them.
     void end(stream& in) { copy_async(relations_.data(), std::span<const float>(table_.span()), in); }
 
+    /// Returns the sizes of a batch.
+    [[nodiscard]] static link_room sizes_of(const link_batch& b) noexcept {
+        link_room result;
+        std::size_t i = 0;
+        for_each_list(b, [&](const auto& list) { result.lists[i++] = static_cast<std::uint32_t>(list.size()); });
+        const link_counts of = link_counts::of(b);
+        result.counts = {
+            of.nodes, of.positives, of.relations, of.chunks, of.negatives, static_cast<std::uint32_t>(b.sides.size())};
+        result.list_positives = result.counts.list_positives();
+        return result;
+    }
     /// Returns the bytes of a batch in a transfer slot.
-    [[nodiscard]] static std::uint64_t bytes_of(const link_batch& b) noexcept {
+    /// \param room  at least its sizes
+    [[nodiscard]] static std::uint64_t bytes_of(const link_batch& b, const link_room& room) noexcept {
         std::uint64_t sum = transfer_slot::array_bytes(1, sizeof(link_counts));
+        std::size_t i = 0;
         for_each_list(
-            b, [&](const auto& list) { sum += transfer_slot::array_bytes(list.size(), sizeof(*list.data())); });
+            b, [&](const auto& list) { sum += transfer_slot::array_bytes(room.lists[i++], sizeof(*list.data())); });
         return sum;
     }
     /// Puts a batch's arrays into a slot after its begin().
-    [[nodiscard]] static link_batch_view put(const link_batch& b, transfer_slot& to) {
+    /// \param room  at least its sizes: batches with the same room have the same addresses and capacities
+    [[nodiscard]] static link_batch_view put(const link_batch& b, transfer_slot& to, const link_room& room) {
         link_batch_view result;
         const link_counts counts = link_counts::of(b);
         result.counts = to.put(std::span(&counts, 1)).device;
-        result.capacity = {counts.nodes, counts.positives, counts.relations, counts.chunks, counts.negatives,
-            static_cast<std::uint32_t>(b.sides.size())};
+        result.capacity = room.capacities();
         for (std::size_t s = 0; s < b.sides.size(); ++s) result.sides[s] = b.side_at(s);
-        const auto at = [&](const auto& list) { return list.empty() ? nullptr : to.put(list).device; };
-        result.node_offsets = at(b.node_offsets);
-        result.node_occurrences = at(b.node_occurrences);
-        result.heads = at(b.heads);
-        result.tails = at(b.tails);
-        result.relations = at(b.relations);
-        result.relation_of = at(b.relation_of);
-        result.relation_offsets = at(b.relation_offsets);
-        result.relation_occurrences = at(b.relation_occurrences);
-        result.negatives = at(b.negatives);
-        result.mask_offsets = at(b.mask_offsets);
-        result.mask_columns = at(b.mask_columns);
-        result.corrections = at(b.corrections);
+        std::size_t i = 0;
+        const auto next = [&](const auto& list) {
+            const std::uint32_t most = room.lists[i++];
+            auto* const at = to.put(list, most).device;
+            return most == 0 ? nullptr : at;
+        };
+        result.node_offsets = next(b.node_offsets); // in the order of for_each_list
+        result.node_occurrences = next(b.node_occurrences);
+        result.heads = next(b.heads);
+        result.tails = next(b.tails);
+        result.relation_of = next(b.relation_of);
+        result.relation_offsets = next(b.relation_offsets);
+        result.relation_occurrences = next(b.relation_occurrences);
+        result.negatives = next(b.negatives);
+        result.mask_columns = next(b.mask_columns);
+        result.relations = next(b.relations);
+        const auto if_any = [&](const auto& list) {
+            const auto* const at = next(list);
+            return list.empty() ? nullptr : at; // which kernels ask for
+        };
+        result.mask_offsets = if_any(b.mask_offsets);
+        result.corrections = if_any(b.corrections);
         return result;
     }
 
@@ -147,6 +214,9 @@ public:
     void step(stream& in, const step_state* at) {
         if (step_) step_->update(in, step_->gradients(), optimizer_, at, table_view_);
     }
+
+    /// Returns how often scratch was replaced.
+    [[nodiscard]] std::uint64_t growths() const noexcept { return growths_; }
 
     /// Sets whether several batches share a step: `sums` then has their gradients of relations, on the host.
     void share(bool shared) {
@@ -294,14 +364,8 @@ private:
         most_.positives = std::max(most_.positives, batch.positives);
         most_.negatives = std::max(most_.negatives, batch.negatives);
         most_.chunks = std::max(most_.chunks, batch.chunks);
-        if (batch.list_positives() > most_.list_positives()) { // a batch of fewer chunks has more positives in each
-            const std::uint64_t positives = std::uint64_t{batch.list_positives()} * most_.chunks;
-            if (positives > std::numeric_limits<std::uint32_t>::max())
-                throw error(errc::out_of_range,
-                    "a chunk of " + std::to_string(batch.list_positives()) + " positives where others have " +
-                        std::to_string(most_.chunks) + " chunks: too many for one batch on a device");
-            most_.positives = static_cast<std::uint32_t>(positives);
-        }
+        if (batch.list_positives() > most_.list_positives()) // a batch of fewer chunks has more positives in each
+            most_.positives = link_room::positives_of(batch.list_positives(), most_.chunks);
         most_.sides = batch.sides;
         step_.reset();
         scratch_ = {};
@@ -310,6 +374,7 @@ private:
         scratch_ = device_buffer<std::byte>(budget_, "decoder", counting.used());
         device_arena arena(scratch_.span());
         step_ = make_(arena, most_);
+        ++growths_;
     }
 
     memory_budget& budget_;
@@ -323,6 +388,7 @@ private:
     std::vector<float> sums_;   // gradients of relations since the last step, if batches share it
     device_buffer<float> used_; // those that are not zero: rows, ids, count
     device_buffer<std::byte> scratch_;
+    std::uint64_t growths_ = 0;
     std::unique_ptr<stepper> step_; // last: it uses the scratch
 };
 

@@ -24,6 +24,7 @@
 #include <gneiss/cuda/model/step/encoder.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
+#include <gneiss/cuda/train/run_room.cuh>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/layer_options.hpp>
@@ -33,22 +34,47 @@
 
 namespace gneiss::cuda {
 
+/// Sizes of the network's part of a batch: see `batch_room`.
+struct network_room {
+    std::uint32_t rows = 0;             ///< input rows
+    std::uint32_t entries = 0;          ///< entries of a sparse input
+    std::vector<layer_capacity> hops{}; ///< layers of the sample
+
+    /// As of `batch_room`.
+    template <class A, class B, class F>
+    static void for_each(A& a, B& b, F&& f) {
+        f(a.rows, b.rows);
+        f(a.entries, b.entries);
+        for (std::size_t i = 0; i < a.hops.size(); ++i)
+            for (const auto of : {&layer_capacity::targets, &layer_capacity::sources, &layer_capacity::edges})
+                f(a.hops[i].*of, b.hops[i].*of);
+    }
+    [[nodiscard]] network_room roomier() const {
+        network_room result = *this;
+        for_each(result, *this, [](std::uint32_t& to, std::uint32_t from) { to = with_spare(from); });
+        return result;
+    }
+    /// Returns the number of targets of the last layer.
+    [[nodiscard]] std::uint32_t outputs() const noexcept { return hops.back().targets; }
+};
+static_assert(batch_room<network_room>);
+
 /// A GNN whose weights are trained on a device; batches come from the host through transfer slots.
 ///
-/// Capacities of a batch are its own sizes, so results are a function of the batch; scratch fits the largest batch so
-/// far.
-/// Thread-safety: one thread calls `bytes_of` and `put`, another all other functions.
+/// Results are a function of the batch, for any capacities of it; scratch fits the largest batch so far.
+/// Thread-safety: one thread calls `sizes_of`, `bytes_of` and `put`, another all other functions.
 class device_network {
 public:
-    /// A batch in a transfer slot.
-    struct batch {
+    /// Arguments of kernels for a batch in a transfer slot.
+    struct arguments {
         std::vector<layer_view> views{}; ///< layers of the sample
         encoder_input<float> input{};    ///< input rows
         rows_view<float> dense{};        ///< [nodes, dense columns] from the host
         const random_key* key = nullptr; ///< key of dropout; null: none
         const node_id* names = nullptr;  ///< ids of the input rows, for dropout and tables by id
         const step_state* at = nullptr;  ///< number of the step and rate
-        layer_stack words{};             ///< entries of a sparse input by row and by column
+
+        friend bool operator==(const arguments&, const arguments&) = default;
 
         /// Number of input rows.
         [[nodiscard]] const std::uint32_t* inputs() const noexcept { return &views.front().counts->sources; }
@@ -58,6 +84,10 @@ public:
         [[nodiscard]] const std::uint32_t* outputs() const noexcept { return &views.back().counts->targets; }
         /// Returns the maximum number of targets.
         [[nodiscard]] std::uint32_t output_count() const noexcept { return views.back().target_capacity; }
+    };
+    /// A batch in a transfer slot.
+    struct batch : arguments {
+        layer_stack words{}; ///< entries of a sparse input by row and by column
     };
 
     /// Throws `invalid_argument` for weights of other layers, `over_budget`, `device_error`.
@@ -95,51 +125,75 @@ public:
     /// Copies them back, in `in`; wait for the stream before reading them.
     void end(stream& in) { parameters_.download(setup_.weights, in); }
 
+    /// Returns the sizes of a batch.
+    /// \param drawn  views of layers sampled on the device; none: the batch has layers
+    [[nodiscard]] network_room sizes_of(const training_batch& b, std::span<const layer_view> drawn) const {
+        network_room result{.rows = size_of(b.nodes), .hops = {}};
+        if (setup_.in.sparse != 0) result.entries = size_of(b.in.sparse.indices);
+        for (const layer_view& v : drawn)
+            result.hops.push_back({v.target_capacity, v.source_capacity, v.edge_capacity});
+        if (drawn.empty())
+            for (const gneiss::layer_view& v : b.layers)
+                result.hops.push_back({static_cast<std::uint32_t>(v.targets), static_cast<std::uint32_t>(v.sources),
+                    static_cast<std::uint32_t>(v.edges())});
+        return result;
+    }
     /// Returns the bytes of a batch in a transfer slot.
+    /// \param room      of the batch
     /// \param gradient  whether its input gets one
-    [[nodiscard]] std::uint64_t bytes_of(const training_batch& b, bool gradient) const {
+    /// \param drawn     whether its layers were sampled on the device
+    [[nodiscard]] std::uint64_t bytes_of(const network_room& room, bool gradient, bool drawn) const {
         const auto list = [](std::size_t size, std::size_t bytes = sizeof(std::uint32_t)) {
             return transfer_slot::array_bytes(size, bytes);
         };
         std::uint64_t sum =
-            list(1, sizeof(random_key)) + list(1, sizeof(step_state)) + list(b.nodes.size(), sizeof(node_id));
+            list(1, sizeof(random_key)) + list(1, sizeof(step_state)) + list(room.rows, sizeof(node_id));
         const auto lists = [&](std::size_t targets, std::size_t sources, std::size_t edges, bool by_source) {
             return list(1, sizeof(layer_counts)) + list(targets + 1) + list(edges) +
                 (by_source ? list(sources + 1) + 2 * list(edges) : 0);
         };
         bool by_source = gradient || lists_of_inputs_;
-        for (const gneiss::layer_view& v : b.layers) {
-            sum += lists(v.targets, v.sources, v.edges(), by_source);
-            by_source = true;
-        }
+        if (!drawn)
+            for (const layer_capacity& hop : room.hops) {
+                sum += lists(hop.targets, hop.sources, hop.edges, by_source);
+                by_source = true;
+            }
         if (setup_.in.sparse != 0)
-            sum += lists(b.nodes.size(), setup_.in.sparse, b.in.sparse.indices.size(), true) +
-                list(b.in.sparse.indices.size(), sizeof(float));
+            sum += lists(room.rows, setup_.in.sparse, room.entries, true) + list(room.entries, sizeof(float));
         return sum;
     }
     /// Puts a batch into a slot after its begin().
+    /// \param room  at least its sizes: batches with the same room have the same addresses and capacities
     /// \param gradient  whether its input gets one
     /// \param rows   [nodes, dense columns] on the device; without data if they are gathered there
     /// \param drawn  views of layers sampled on the device, and their nodes' ids there; none: the batch has layers
-    void put(const training_batch& b, transfer_slot& to, batch& result, bool gradient, rows_view<float> rows,
-        std::span<const layer_view> drawn, const node_id* names) const {
+    void put(const training_batch& b, transfer_slot& to, batch& result, const network_room& room, bool gradient,
+        rows_view<float> rows, std::span<const layer_view> drawn, const node_id* names) const {
         const random_key key = dropout_key(setup_.seed, b.key);
         const step_state at{.t = b.step, .factor = 1};
         result.key = to.put(std::span(&key, 1)).device;
         result.at = to.put(std::span(&at, 1)).device;
-        result.names = drawn.empty() ? to.put(b.nodes).device : names;
+        result.names = drawn.empty() ? to.put(b.nodes, room.rows).device : names;
         result.views.assign(drawn.begin(), drawn.end());
+        for (std::size_t i = 0; i < drawn.size(); ++i) {
+            result.views[i].target_capacity = room.hops[i].targets;
+            result.views[i].source_capacity = room.hops[i].sources;
+            result.views[i].edge_capacity = room.hops[i].edges;
+        }
         if (drawn.empty())
-            for (const gneiss::layer_view& v : b.layers)
-                result.views.push_back(put(v, to, !result.views.empty() || gradient || lists_of_inputs_));
+            for (const gneiss::layer_view& v : b.layers) {
+                const layer_capacity& most = room.hops[result.views.size()];
+                result.views.push_back(put(v, to, most, !result.views.empty() || gradient || lists_of_inputs_));
+            }
         result.input = {};
         result.dense = rows;
         result.input.dense = rows;
         if (setup_.in.sparse == 0) return;
         result.words.assign(entries(b.in.sparse), serial_executor{});
+        const auto columns = static_cast<std::uint32_t>(setup_.in.sparse);
         result.input.sparse = {
-            .columns = static_cast<std::uint32_t>(setup_.in.sparse), .entries = put(result.words[0], to, true)};
-        if (!b.in.sparse.values.empty()) result.input.sparse.values = to.put(b.in.sparse.values).device;
+            .columns = columns, .entries = put(result.words[0], to, {room.rows, columns, room.entries}, true)};
+        if (!b.in.sparse.values.empty()) result.input.sparse.values = to.put(b.in.sparse.values, room.entries).device;
     }
 
     /// Rows of the seeds [seeds, outputs], valid until the next batch, and room for their gradients, the argument of
@@ -148,7 +202,7 @@ public:
         rows_view<float> rows, gradients; ///< rows and their gradients
     };
     /// Computes the outputs of a batch.
-    [[nodiscard]] outputs forward(stream& in, const batch& b) {
+    [[nodiscard]] outputs forward(stream& in, const arguments& b) {
         fit(b, in);
         outputs result{
             .rows = encode_->forward(in, parameters_.weights(), b.views, b.input, {b.key, b.names}), .gradients = {}};
@@ -159,6 +213,8 @@ public:
     void backward(stream& in, rows_view<float> gradients, rows_view<float> to) {
         encode_->backward(in, parameters_.weights(), gradients, to);
     }
+    /// Returns how often scratch was replaced.
+    [[nodiscard]] std::uint64_t growths() const noexcept { return growths_; }
     /// Returns the gradients of weights, sums since the last step, in device memory.
     [[nodiscard]] std::span<float> gradients() const noexcept { return parameters_.gradients(); }
     /// Updates the weights, unless the norm of their gradients, which is written to `norm`, is not finite.
@@ -174,19 +230,23 @@ private:
         return counting.used();
     }
 
-    [[nodiscard]] static layer_view put(const gneiss::layer_view& v, transfer_slot& to, bool by_source) {
+    [[nodiscard]] static std::uint32_t size_of(const auto& list) noexcept {
+        return static_cast<std::uint32_t>(list.size());
+    }
+    [[nodiscard]] static layer_view put(
+        const gneiss::layer_view& v, transfer_slot& to, const layer_capacity& most, bool by_source) {
         const layer_counts counts{static_cast<std::uint32_t>(v.targets), static_cast<std::uint32_t>(v.sources),
             static_cast<std::uint32_t>(v.edges()), static_cast<std::uint32_t>(v.first_target)};
         layer_view result{.counts = to.put(std::span(&counts, 1)).device,
-            .target_capacity = counts.targets,
-            .source_capacity = counts.sources,
-            .edge_capacity = counts.edges};
-        result.offsets = to.put(v.offsets).device;
-        result.neighbors = to.put(v.neighbors).device;
+            .target_capacity = most.targets,
+            .source_capacity = most.sources,
+            .edge_capacity = most.edges};
+        result.offsets = to.put(v.offsets, most.targets + std::size_t{1}).device;
+        result.neighbors = to.put(v.neighbors, most.edges).device;
         if (!by_source) return result;
-        result.by_source_offsets = to.put(v.by_source_offsets).device;
-        result.by_source_edges = to.put(v.by_source_edges).device;
-        result.edge_target = to.put(v.edge_target).device;
+        result.by_source_offsets = to.put(v.by_source_offsets, most.sources + std::size_t{1}).device;
+        result.by_source_edges = to.put(v.by_source_edges, most.edges).device;
+        result.edge_target = to.put(v.edge_target, most.edges).device;
         return result;
     }
 
@@ -208,7 +268,7 @@ private:
     };
 
     /// Ensures an encoder for batches of that size.
-    void fit(const batch& b, stream& in) {
+    void fit(const arguments& b, stream& in) {
         encoder_capacity wanted{.rows = b.views.front().source_capacity, .hops = {}};
         for (const layer_view& v : b.views)
             wanted.hops.push_back({v.target_capacity, v.source_capacity, v.edge_capacity});
@@ -237,6 +297,7 @@ private:
         memory_ = device_buffer<std::byte>(budget_, "network", counting.used());
         device_arena arena(memory_.span());
         make(arena);
+        ++growths_;
     }
     void make(device_arena& arena) {
         encode_.emplace(arena, setup_.weights, setup_.layers, setup_.in, most_);
@@ -255,6 +316,7 @@ private:
     device_buffer<std::byte> memory_;
     std::optional<encoder<float>> encode_; // last: it uses the memory
     float* gradients_ = nullptr;
+    std::uint64_t growths_ = 0;
 };
 
 } // namespace gneiss::cuda

@@ -16,6 +16,7 @@
 
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/types.hpp>
+#include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/sample/batch.cuh>
@@ -37,7 +38,8 @@ namespace gneiss::cuda {
 /// host gets the node ids, whose rows it may have to gather.
 ///
 /// The graph of a state is copied when its first batch is drawn, while batches of the state before may still be drawn
-/// from theirs (`device_sampling_setup::graphs`); a graph of the same partitions is not copied again.
+/// from theirs (`device_sampling_setup::graphs`); a graph of the same partitions is not copied again. If samples are
+/// recorded, a slot's first sample of a graph runs eagerly, the second is recorded, and others are replayed.
 /// Memory: the graphs, and 8 bytes per node once; per batch in flight a sampler with room for what fan-outs allow.
 /// Thread-safety: different slots may be drawn by different threads.
 class device_sampling {
@@ -65,14 +67,15 @@ public:
         const batch_key& key, std::size_t number, const graph_lists& graph, std::span<const node_id> seeds) {
         slot& s = *slots_.at(number);
         const graph_use from(*this, graph);
-        if (!s.sampler) s.sampler.emplace(make(from.graph->view()));
+        if (!s.sampler) s.sampler.emplace(make(from.graph.view()));
         return std::visit(
             [&](auto& sampler) {
-                sampler.use(from.graph->view());
+                sampler.use(from.graph.view());
                 {
                     const std::scoped_lock alone(numbering_);
                     s.in.wait(numbered_);
-                    sampler.sample(s.in, key, seeds);
+                    sampler.set(s.in, key, seeds);
+                    run(sampler, s, from.graph.number);
                     numbered_.record(s.in);
                 }
                 const sample_sizes sizes = sampler.synchronize(s.in);
@@ -116,14 +119,23 @@ private:
     struct slot {
         stream in;
         std::optional<any_sampler> sampler; ///< since its first batch
+        std::optional<graph> recorded;      ///< sample of the graph `drawn_from`
+        std::uint64_t drawn_from = 0;       ///< number of the last sample's graph; 0: none
         std::vector<layer_view> views;
         const node_id* names = nullptr;
         pinned_buffer<node_id> ids;
     };
-    /// A graph in the device's memory, with the partitions that it is of.
+    /// A graph in the device's memory.
+    struct copied_graph {
+        std::shared_ptr<const device_graph<>> lists;
+        std::uint64_t number = 0; ///< among all copies so far, from 1
+
+        [[nodiscard]] graph_view<node_id> view() const { return lists->view(); }
+    };
+    /// It, with the partitions that it is of.
     struct held_graph {
         std::vector<partition_id> partitions;
-        std::shared_ptr<const device_graph<>> lists;
+        copied_graph copy;
     };
     /// A batch's use of a graph, which stays in memory meanwhile.
     struct graph_use {
@@ -133,13 +145,26 @@ private:
         ~graph_use() {
             {
                 const std::scoped_lock alone(by.copying_);
-                graph.reset();
+                graph.lists.reset();
             }
             by.unused_.notify_all();
         }
         device_sampling& by;
-        std::shared_ptr<const device_graph<>> graph;
+        copied_graph graph;
     };
+
+    /// Draws the sample that is set.
+    /// \param graph_number  number of its graph
+    void run(auto& sampler, slot& s, std::uint64_t graph_number) const {
+        if (!with_.recorded) return sampler.run(s.in);
+        if (s.drawn_from != graph_number) {
+            s.recorded.reset(); // its last launch has passed
+            s.drawn_from = graph_number;
+            return sampler.run(s.in);
+        }
+        if (!s.recorded) s.recorded.emplace(graph::record(s.in, [&] { sampler.run(s.in); }));
+        s.recorded->launch(s.in);
+    }
 
     /// Returns the directions that the fan-outs draw from.
     [[nodiscard]] neighbor_direction keeps() const noexcept {
@@ -151,21 +176,21 @@ private:
         return in && out ? neighbor_direction::both : out ? neighbor_direction::out : neighbor_direction::in;
     }
     /// Returns the copy of a graph, made now unless there is one. Waits until the oldest of too many is unused.
-    [[nodiscard]] std::shared_ptr<const device_graph<>> copy_of(const graph_lists& graph) {
+    [[nodiscard]] copied_graph copy_of(const graph_lists& graph) {
         std::unique_lock alone(copying_);
         for (const held_graph& held : graphs_)
-            if (std::ranges::equal(held.partitions, graph.resident())) return held.lists;
+            if (std::ranges::equal(held.partitions, graph.resident())) return held.copy;
         while (graphs_.size() >= with_.graphs) {
             const auto oldest = graphs_.begin();
-            if (oldest->lists.use_count() == 1)
+            if (oldest->copy.lists.use_count() == 1)
                 graphs_.erase(oldest);
             else
                 unused_.wait(alone);
         }
         const auto resident = graph.resident();
         graphs_.push_back({{resident.begin(), resident.end()},
-            std::make_shared<const device_graph<>>(budget_, graph, keeps(), copies_)});
-        return graphs_.back().lists;
+            {std::make_shared<const device_graph<>>(budget_, graph, keeps(), copies_), ++copied_}});
+        return graphs_.back().copy;
     }
     [[nodiscard]] any_sampler make(graph_view<node_id> graph) {
         graph.edges = with_.edges; // room for every state
@@ -181,10 +206,11 @@ private:
     memory_budget& budget_;
     device_sampling_setup with_;
     source_lists lists_;
-    std::mutex copying_; ///< of the next three
+    std::mutex copying_; ///< of the next four
     std::condition_variable unused_;
     stream copies_;
     std::vector<held_graph> graphs_; ///< oldest first
+    std::uint64_t copied_ = 0;       ///< graphs so far
     node_numbers numbers_;
     event numbered_; ///< the last batch has done with them
     std::mutex numbering_;

@@ -62,14 +62,18 @@ public:
             in.synchronize();
             buffer_ = {};
             buffer_ = device_buffer<T>(budget_, name_, static_cast<std::size_t>(grown(size)));
+            ++growths_;
         }
         return buffer_.data();
     }
+    /// Returns how often the memory was replaced.
+    [[nodiscard]] std::uint64_t growths() const noexcept { return growths_; }
 
 private:
     memory_budget& budget_;
     std::string name_;
     device_buffer<T> buffer_;
+    std::uint64_t growths_ = 0;
 };
 
 } // namespace gneiss::cuda

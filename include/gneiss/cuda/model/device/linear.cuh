@@ -69,8 +69,8 @@ struct write_partial {
 
 /// partial[slice] [a.columns, g.columns] = aᵀ · g over the slice's rows.
 template <storage T, table_value In, bool ById>
-__global__ void __launch_bounds__(product_blocks::threads, 2) multiply_tn(row_range a_rows, rows_view<const In> a,
-    bool a_aligned, rows_view<const T> g, bool g_aligned, float* partial) {
+__global__ void __launch_bounds__(product_blocks::threads, 2) multiply_tn(
+    row_range a_rows, rows_view<const In> a, bool a_aligned, rows_view<const T> g, bool g_aligned, float* partial) {
     const std::uint32_t count = __ldg(a_rows.count), row = blockIdx.x * product_blocks::rows,
                         column = blockIdx.y * product_blocks::columns;
     const partial_slices cut(count);

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include <gneiss/core/error.hpp>
@@ -34,6 +35,20 @@ void with_device_optimizer(const Erased& optimizer, F&& f) {
 template <class Erased>
 void check_steps_on_device(const Erased& optimizer) {
     with_device_optimizer(optimizer, [](const auto&) {});
+}
+
+/// True if both have the same device implementation with the same settings.
+template <class Erased>
+[[nodiscard]] bool step_alike(const Erased& a, const Erased& b) {
+    bool alike = false;
+    with_device_optimizer(a, [&]<class O>(const O& one) {
+        const O* const other = b.template get_if<O>();
+        alike = other != nullptr && std::memcmp(&one, other, sizeof(O)) == 0; // floats without padding
+    });
+    if constexpr (requires { a.options(); })
+        alike = alike && a.options().weight_decay == b.options().weight_decay &&
+            a.options().decoupled == b.options().decoupled && a.options().clip_norm == b.options().clip_norm;
+    return alike;
 }
 
 /// Values that change per step, in device memory.

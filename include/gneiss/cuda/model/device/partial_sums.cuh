@@ -31,7 +31,9 @@ struct partial_slices {
 
     /// Divides `rows` rows.
     GNEISS_HD constexpr explicit partial_slices(std::uint32_t rows)
-        : slices(rows <= least_rows ? 1 : rows > least_rows * most ? most : ceil_div(rows, least_rows)),
+        : slices(rows <= least_rows          ? 1
+                  : rows > least_rows * most ? most
+                                             : ceil_div(rows, least_rows)),
           slice_rows(rows == 0 ? unit : round_up(ceil_div(rows, slices), unit)) {}
     /// Returns the floats of scratch for `sums` sums.
     [[nodiscard]] std::size_t floats(std::size_t sums) const noexcept { return slices * sums; }
@@ -60,8 +62,8 @@ __device__ inline V block_sum(V mine) {
 
 /// to[i] += Σ partial[slice, i], over the slices of *rows rows.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) add_partials(const std::uint32_t* rows, const float* partial,
-    std::uint32_t columns, std::size_t size, rows_view<float> to) {
+__global__ void __launch_bounds__(Threads) add_partials(
+    const std::uint32_t* rows, const float* partial, std::uint32_t columns, std::size_t size, rows_view<float> to) {
     const std::size_t i = std::size_t{blockIdx.x} * Threads + threadIdx.x;
     if (i >= size) return;
     const std::uint32_t slices = partial_slices(__ldg(rows)).slices;

@@ -23,6 +23,11 @@ struct sparse_rows {
     layer_view entries{};          ///< targets are rows, sources columns; source_capacity ≥ columns
     const float* values = nullptr; ///< [edges]; null: all 1
     dropout_mask dropout{};        ///< dropout of entries, by row and column
+
+    /// True if the entries are the same; a pass sets their dropout.
+    friend bool operator==(const sparse_rows& a, const sparse_rows& b) {
+        return a.columns == b.columns && a.entries == b.entries && a.values == b.values;
+    }
 };
 
 /// Rows of a sparse matrix in a product: counts->targets of them, at most `capacity`, from row *first on.

@@ -29,6 +29,8 @@ struct encoder_input {
     const std::uint32_t* ids = nullptr;   ///< [rows] positions of rows in that table; null: in order
     sparse_rows sparse{};                 ///< [rows, sparse]; the encoder sets its dropout
     const std::uint32_t* count = nullptr; ///< number of rows; null: the sources of the first hop
+
+    friend bool operator==(const encoder_input&, const encoder_input&) = default;
 };
 
 /// Options of a batch's pass.
