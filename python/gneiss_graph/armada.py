@@ -64,8 +64,9 @@ class _Worker:
     _actor = None
 
     def where(self):
-        """Returns the process's id and its host."""
-        return os.getpid(), socket.gethostname()
+        """Returns the process's id, its host, and Ray's id of the machine, whose object store holds its frames."""
+        import ray # pylint: disable=import-outside-toplevel
+        return os.getpid(), socket.gethostname(), ray.get_runtime_context().get_node_id()
 
     def open(self, version, config, threads, dataset, run, source, *more):
         """Opens the dataset by the text of a config.toml, which has to be that of the driver, by its checksum and the
@@ -354,6 +355,7 @@ class Cluster:
         self._lock = threading.Lock()
         self._frames = {}                  # group: requests of it
         self._reads = {}                   # by actor
+        self._machines = {}                # ids of Ray, by actor
         self.frames = {}                   # made, by actor
         self.links = {}                    # bytes of frames and gradients: "batch-0 > compute-1"
         self._computed = 0                 # batches
@@ -488,7 +490,7 @@ class Cluster:
     def _once(self, step, batches):
         asked = time.monotonic()
         numbers = [number for number, _, _ in batches]
-        made = [self._made(group) for _, group, _ in batches]
+        made = self._all_made([group for _, group, _ in batches])
         begin = time.monotonic()
         workers = [self._compute[r % len(self._compute)] for r in range(len(numbers))]
         results = [slot.actor.differentiate.options(num_returns=2).remote(self._generation, step, number,
@@ -535,6 +537,14 @@ class Cluster:
         return self._pace[pace].deadline(least) * 2 ** min(self._missed, 8)
 
     # Frames.
+
+    def _all_made(self, groups):
+        """Returns a request of each group, whose frames are made: none is lost while others are waited for."""
+        while True:
+            made = [self._made(group) for group in groups]
+            with self._lock:
+                if all(of in self._frames[group] for group, of in zip(groups, made)):
+                    return made
 
     def _made(self, group):
         """Returns a request whose frames are made."""
@@ -660,13 +670,27 @@ class Cluster:
             self._replace(slot, what)
 
     def _leave(self, slot, until):
-        """Has others make the batches of a worker, and own its partitions, until a reference is there."""
+        """Has others make the batches that a worker owes, and own its partitions, until a reference is there."""
         with self._lock:
             slot.away = time.monotonic(), until
             self._connect()
-            for group, requests in self._frames.items():
-                if requests and all(of.slot.away is not None for of in requests):
-                    self._submit(group)
+            self._ask_again()
+
+    def _ask_again(self):
+        """Asks others for the groups whose frames are lost, or owed by workers that are not there. All other frames
+        stay. Returns whether any were lost. Under the lock."""
+        asked = [(group, of) for group, requests in self._frames.items() for of in requests]
+        answered = set(self._session.there([of.answer for _, of in asked]))
+        gone = self._session.gone_machines()
+        lost = [(group, of) for group, of in asked
+                if of.answer in answered and (self._machines.get(of.name) in gone or self._session.failed(of.answer))]
+        for group, of in lost:
+            self._frames[group].remove(of)
+        for group, requests in self._frames.items():
+            if not any(of.answer in answered or (of.actor is of.slot.actor and of.slot.away is None)
+                       for of in requests):
+                self._submit(group)
+        return bool(lost)
 
     def _look_after_away(self):
         """Takes back batch workers that answer again, or have started, and replaces those that have not for long."""
@@ -795,15 +819,17 @@ class Cluster:
                 self._replace(slot, f"died after step {self._done}")
             except _Late as missed:
                 self._replace(slot, f"has not answered for {missed.seconds:.3g} s ({missed.doing})")
-        lost = len(steps) == len(self._compute) # frames, with the node that held them
+        lost = len(steps) == len(self._compute) # frames, with the machine that held them
         if lost:
             self._count_death("a frame was lost")
         with self._lock:
-            if self._deliveries: # the caches are lost, too
+            # All are made again if the caches are lost, too, or if a frame was lost whose machine is there.
+            if self._deliveries or (not self._ask_again() and lost):
                 self._deferred = dict.fromkeys([group for group in self._frames if group[5]] + list(self._deferred))
-                self._deliveries.planned.clear()
-            if lost or self._deliveries:
                 self._frames.clear()
+                if self._deliveries:
+                    self._deliveries.planned.clear()
+                self._submit_deferred()
         at = max(steps.values(), default=-1)
         if at < self._begun[2]:
             self._done = self._begun[2]
@@ -897,7 +923,7 @@ class Cluster:
                 self._replace(slot, "died before it had opened the dataset") # with its machine, perhaps
 
     def _opened(self, slot):
-        slot.process, slot.host = self._get(slot, slot.found, "starting")
+        slot.process, slot.host, self._machines[slot.name] = self._get(slot, slot.found, "starting")
         self._get(slot, slot.opened, "opening the dataset")
         self._say(f"{slot.name} is process {slot.process} on {slot.host}")
 
@@ -914,6 +940,7 @@ class _Session:
         self._ready, self._leave = threading.Event(), threading.Event()
         self._failure = self._mourner = None
         self._head_seen = self._head_asked = time.monotonic()
+        self._gone_machines = set()
         self._started = set()
         self._folder = None
         self._saved = {}
@@ -1034,6 +1061,24 @@ class _Session:
         """Returns those of the references whose values are there, or never will be."""
         return self._ray.wait(references, num_returns=len(references), timeout=0, fetch_local=False)[0] \
             if references else []
+
+    def failed(self, reference):
+        """Returns whether a call that has ended has no answer, since its actor is gone."""
+        try:
+            self._ray.get(reference)
+        except self.Gone:
+            return True
+        except Exception: # pylint: disable=broad-except # of the call: whoever needs its answer raises it
+            pass
+        return False
+
+    def gone_machines(self):
+        """Returns the ids of the machines that have left the cluster, as of when its head answered last."""
+        if self._address: # a cluster of one machine has it as long as this process
+            self._check_cluster()
+            if time.monotonic() < self._head_seen + 2: # Ray would wait for a head that is gone
+                self._gone_machines = {node["NodeID"] for node in self._ray.nodes() if not node["Alive"]}
+        return self._gone_machines
 
     def wait(self, references, count, seconds):
         """Returns `count` of the references that are there, or those after `seconds`: of time in which this process

@@ -162,6 +162,69 @@ class Places(unittest.TestCase):
         self.assertNotEqual(cluster._frames[(0, 0, 0, 0, 0, 1)][-1].slot.index, 0)
 
 
+class Lost(unittest.TestCase):
+    """Which frames are made again when a batch worker is gone: those alone that nobody has or makes."""
+
+    def setUp(self):
+        self.answered, self.failed, self.gone = set(), set(), set()
+        self.cluster = cluster = object.__new__(armada.Cluster)
+        cluster._lock = threading.Lock()
+        cluster._batch = [types.SimpleNamespace(index=i, away=None, actor=f"actor {i}", name=f"batch-{i}")
+                          for i in range(3)]
+        cluster._machines = {"batch-0": "here", "batch-1": "here", "batch-2": "there"}
+        cluster._frames, cluster._deferred, cluster._deliveries, cluster._asks_owners = {}, {}, None, False
+        cluster._session = types.SimpleNamespace(
+            there=lambda asked: [of for of in asked if of in self.answered | self.failed],
+            failed=lambda answer: answer in self.failed, gone_machines=lambda: self.gone)
+        cluster._connected = 0
+
+        def request(slot, group, *_):
+            return types.SimpleNamespace(slot=slot, actor=slot.actor, name=slot.name, done=False,
+                                         answer=(slot.name, group[4]))
+        self.enterContext(unittest.mock.patch.object(armada, "_Request", request))
+        for index in range(9): # batch 3 k + w is asked of worker w
+            cluster._submit((index % 3, 0, 0, 0, index, 1))
+
+    def asked(self):
+        """Returns the workers that each batch is asked of, by its index."""
+        return [[of.name for of in requests] for requests in self.cluster._frames.values()]
+
+    def test_frames_of_a_machine_that_left_and_those_of_no_other(self):
+        self.answered = {("batch-0", 0), ("batch-1", 1), ("batch-2", 2), ("batch-2", 5)}
+        self.failed, self.gone = {("batch-2", 8)}, {"there"}
+        list(self.cluster._frames.values())[2][0].done = True # its step is not made
+        self.cluster._batch[2].actor = "another"
+        self.cluster._leave(self.cluster._batch[2], "opened")
+        names = self.asked()
+        for index in (0, 1, 3, 4, 6, 7):
+            self.assertEqual(names[index], [f"batch-{index % 3}"])
+        for index in (2, 5, 8):
+            self.assertEqual(len(names[index]), 1)
+            self.assertIn(names[index][0], ("batch-0", "batch-1"))
+        # They are known to be made again: nothing is lost, although the machine is still gone.
+        self.assertFalse(self.cluster._ask_again())
+        self.assertEqual(self.asked(), names)
+
+    def test_a_worker_that_died_on_a_machine_that_stays_has_left_its_frames_there(self):
+        self.answered, self.failed = {("batch-2", 2), ("batch-2", 5)}, {("batch-2", 8)}
+        self.cluster._batch[2].actor = "another"
+        self.cluster._leave(self.cluster._batch[2], "opened")
+        names = self.asked()
+        for index in range(8):
+            self.assertEqual(names[index], [f"batch-{index % 3}"])
+        self.assertIn(names[8], (["batch-0"], ["batch-1"]))
+
+    def test_a_late_worker_owes_the_frames_that_it_has_not_made(self):
+        self.answered = {("batch-1", 1)}
+        self.cluster._leave(self.cluster._batch[1], "its answer")
+        names = self.asked()
+        for index in (0, 1, 2, 3, 5, 6, 8):
+            self.assertEqual(names[index], [f"batch-{index % 3}"])
+        for index in (4, 7): # the first of the two counts
+            self.assertEqual(names[index][0], "batch-1")
+            self.assertIn(names[index][1:], (["batch-0"], ["batch-2"]))
+
+
 class Armada(Case):
     """Each training is a process of its own, with its own folder for Ray."""
 
@@ -504,7 +567,10 @@ import ray
 from ray.cluster_utils import Cluster
 if __name__ == "__main__":
     small = {"object_store_memory": 100 << 20, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "temp_dir": temporary + "/r", **small})
+    checks = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 1000,
+              "health_check_failure_threshold": 3}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "temp_dir": temporary + "/r",
+                                                            "_system_config": checks, **small})
     meet, flags = pathlib.Path(sys.argv[2]), json.dumps({**json.loads(sys.argv[3]), "address": cluster.address})
     driver = subprocess.Popen([sys.executable, sys.argv[1], "null", flags], stdout=subprocess.PIPE)
     node = None
@@ -526,6 +592,7 @@ if __name__ == "__main__":
 """
         other = self.at / "trainer.py"
         other.write_text(TRAIN.replace('    if fault and number == fault[2]:\n', f"""
+    armada.DUPLICATE_SECONDS = armada.REPLACE_SECONDS = armada.CLUSTER_SECONDS = 60 # nobody is late
     if number in (5, 12):
         import pathlib, time
         meet = pathlib.Path({str(meet)!r})
@@ -538,6 +605,13 @@ if __name__ == "__main__":
             self._look_after_away()
         while number == 12 and os.path.exists("/proc/" + str(processes["batch-2"])):
             time.sleep(0.05)
+        if number == 12:
+            kept = {{group for group, requests in self._frames.items() if requests[-1].name != "batch-2"}}
+            submit = self._submit
+            def submit_lost(group):
+                assert group not in kept, group # it is there, or somebody makes it
+                submit(group)
+            self._submit = submit_lost
     if fault and number == fault[2]:
 """))
         flags = {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"), "out": str(self.at / "run"),
