@@ -20,6 +20,7 @@
 #include <gneiss/cache/static_cache.hpp>
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/dist/assignment.hpp>
+#include <gneiss/train/row_owner.hpp>
 #include <gneiss/train/worker_batches.hpp>
 
 namespace test_train_armada {
@@ -28,7 +29,7 @@ using namespace graph_harness;
 
 static_assert(std::is_same_v<armada_trainer, trainer<armada_loop>>);
 static_assert(std::is_same_v<armada_loop::features_type, frame_features>);
-static_assert(std::is_same_v<armada_loop::embeddings_type, no_embeddings>);
+static_assert(std::is_same_v<armada_loop::embeddings_type, summed_rows>);
 
 namespace {
 
@@ -66,6 +67,7 @@ struct workers {
     node_task task;
     worker_batches source;
     remote_batches<worker_batches> batches;
+    embedding_table learned{}; // rows of all nodes, if the harness has some
     std::optional<armada_trainer> training{};
 
     workers(const graph_data& of, const set_up& with, std::uint32_t of_workers, std::uint32_t held,
@@ -83,7 +85,11 @@ struct workers {
           on(with.threads),
           task({}, of.labels, all.encode->outputs(), of.rows, {}),
           source(options(), task, buffers(), on),
-          batches(source, {.run = run_id, .sampler = with.training.sampler}, on) {}
+          batches(source, {.run = run_id, .sampler = with.training.sampler}, on) {
+        if (!with.rows) return;
+        learned = embedding_table(of.rows.nodes, all.rows->layout());
+        std::ranges::copy(all.all_rows(), learned.data().begin());
+    }
 
     [[nodiscard]] std::vector<node_plan> plans(std::uint64_t epoch) const {
         return assign_partitions(data.rows.partitions, count, resident, all.with.training.seed, epoch, hubs);
@@ -129,9 +135,16 @@ struct workers {
                     .shape = state_sizes(data.store, &*all.features)
                         .of(std::min(
                             resident * (construct == construction::remote ? count : 1) + hubs, data.rows.partitions)),
-                    .cached_rows = cache.rows},
+                    .cached_rows = cache.rows,
+                    .rows = learned.rows() == 0 ? nullptr : &learned,
+                    .row_optimizer = all.optimizer},
                 on, budget));
         return *training;
+    }
+    [[nodiscard]] outcome end(std::vector<training_statistics> epochs) {
+        outcome result = all.end(std::move(epochs));
+        result.rows.assign(learned.data().begin(), learned.data().end());
+        return result;
     }
 };
 
@@ -154,7 +167,7 @@ outcome train_by(const graph_data& data, const set_up& with, std::uint32_t count
         at = epoch.position;
     }
     if (read != nullptr) *read = now.batches.statistics();
-    return now.all.end(std::move(epochs));
+    return now.end(std::move(epochs));
 }
 
 /// An owned, aligned copy of a frame.
@@ -732,6 +745,170 @@ TEST_CASE("a replica that others step makes the bits of the loop, and a wrong, r
     CHECK(test::code_of([&] { replica->step({}, {}, step + 1); }) == errc::invalid_argument);
 }
 
+TEST_CASE("learned rows: a step of one batch is that of a trainer with a buffer of them") {
+    const graph_data data = graph_data::planted(300, 3);
+    for (const bool sparse : {false, true}) {
+        CAPTURE(sparse);
+        set_up with = with_features(sparse);
+        with.rows = true;
+        with.order = "memory";
+        with.order_slots = with.buffer_slots = 3;
+        const outcome expected = train(data, with);
+        CHECK(expected.rows.size() == 300 * 16);
+        CHECK(train_by(data, with, 1, 3) == expected);
+    }
+}
+
+TEST_CASE("learned rows: the logical workers and replicas decide the bits, the real ones none") {
+    const graph_data data = graph_data::planted(400, 8);
+    for (const std::string optimizer : {"adagrad", "adam", "sgd"}) {
+        set_up with = with_features();
+        with.rows = true;
+        with.optimizer = optimizer;
+        std::set<std::vector<float>> different;
+        for (const std::uint32_t replicas : {1U, 2U, 3U}) {
+            CAPTURE(optimizer);
+            CAPTURE(replicas);
+            with.training.replicas.count = replicas;
+            with.threads = 1;
+            with.training.pipeline.sample_workers = 1;
+            const outcome expected = train_by(data, with, 2, 2);
+            different.insert(expected.rows);
+            CHECK(expected.epochs.back().loss < expected.epochs.front().loss);
+            with.threads = 4;
+            with.training.pipeline.sample_workers = 3;
+            CHECK(train_by(data, with, 2, 2) == expected);
+            CHECK(train_by(data, with, 2, 2, 0, 3) == expected); // groups that share the features
+            const outcome resumed = train_by(data, with, 2, 2, 5);
+            CHECK(resumed.rows == expected.rows);
+            CHECK(resumed.weights == expected.weights);
+        }
+        CHECK(different.size() == 3);
+    }
+}
+
+TEST_CASE("learned rows of owners, whoever owns them: the bits of the loop") {
+    const graph_data data = graph_data::planted(300, 4);
+    set_up with = with_features();
+    with.rows = true;
+    with.epochs = 1;
+    with.training.replicas.count = 3;
+    const outcome expected = train_by(data, with, 2, 1);
+    for (const std::uint32_t count : {1U, 3U, 4U}) {
+        CAPTURE(count);
+        workers now(data, with, 2, 1);
+        const row_owners places(data.rows, count);
+        const std::size_t dim = now.learned.layout().dim, floats = now.learned.layout().floats();
+        std::vector<row_owner> owners;
+        for (std::uint32_t o = 0; o < count; ++o) {
+            std::vector<float> rows(places.rows_of(o) * floats);
+            places.for_each_range(o, [&](std::uint64_t first, std::uint64_t size, std::uint64_t place) {
+                std::ranges::copy(now.learned.data().subspan(first * floats, size * floats),
+                    rows.begin() + static_cast<std::ptrdiff_t>(place * floats));
+            });
+            owners.emplace_back(places.rows_of(o), now.learned.layout(), now.on).begin(1, 0, rows, now.all.optimizer);
+        }
+        const gnn_task task{classified_nodes{data.labels, {}, {}, {}}};
+        const auto replica = make_armada_replica(with.training, task, *now.all.encode, now.all.weights,
+            {.run = run_id, .sampler = with.training.sampler}, now.on, 0, dim);
+        replica->begin({sgd{}, now.all.dense});
+        const epoch_plan rounds = now.rounds(0);
+        const epoch_start start{rounds, 0};
+        now.source.begin_epoch(start, {});
+        std::uint64_t step = 0;
+        for (std::uint32_t t = 0; t < rounds.size(); ++t) {
+            const state_work work = now.source.acquire(start, t);
+            for (std::uint64_t first = 0; first < work.batches; first += 3) {
+                ++step;
+                batch_key key{0, {t, 0, first}};
+                std::vector<std::vector<float>> gradients;
+                std::vector<std::vector<std::vector<std::uint32_t>>> at(count); // [owners, replicas]
+                std::vector<std::vector<std::vector<float>>> of(count);
+                for (; key.number.index < std::min(first + 3, work.batches); ++key.number.index) {
+                    mini_batch_arena arena;
+                    const copied here(now.source.make(work, key, arena, {}).bytes);
+                    std::vector<float>& dense = gradients.emplace_back(replica->size());
+                    (void)replica->differentiate(here.memory.span(), key, step, dense, {},
+                        [&](std::span<const node_id> nodes, matrix_view<float> to) {
+                            const row_owners::split asked = places.divide(nodes);
+                            for (std::size_t i = 0; i < nodes.size(); ++i) {
+                                const auto [o, at_owner] = asked.of[i];
+                                owners[o].read(
+                                    1, step, std::span(asked.places[o]).subspan(at_owner, 1), to.middle_rows(i, 1));
+                            }
+                        });
+                    const auto [nodes, learned] = replica->row_gradients();
+                    row_owners::split divided = places.divide(nodes);
+                    for (std::uint32_t o = 0; o < count; ++o) of[o].emplace_back(divided.places[o].size() * dim);
+                    for (std::size_t i = 0; i < nodes.size(); ++i)
+                        std::ranges::copy(learned[i],
+                            of[divided.of[i].first].back().begin() +
+                                static_cast<std::ptrdiff_t>(divided.of[i].second * dim));
+                    for (std::uint32_t o = 0; o < count; ++o) at[o].push_back(std::move(divided.places[o]));
+                }
+                --key.number.index;
+                replica->step(std::vector<std::span<const float>>(gradients.begin(), gradients.end()), key, step);
+                for (std::uint32_t o = 0; o < count; ++o) {
+                    std::vector<row_gradients> all;
+                    for (std::size_t r = 0; r < at[o].size(); ++r)
+                        all.push_back({at[o][r], {of[o][r].data(), at[o][r].size(), dim}});
+                    // A repeated step, and those of others: each is applied once.
+                    CHECK(test::code_of([&] { owners[o].apply(2, step, all); }) == errc::invalid_argument);
+                    CHECK(test::code_of([&] { owners[o].apply(1, step + 1, all); }) == errc::invalid_argument);
+                    owners[o].apply(1, step, all);
+                    CHECK(test::code_of([&] { owners[o].apply(1, step, all); }) == errc::invalid_argument);
+                }
+            }
+        }
+        replica->end();
+        for (std::uint32_t o = 0; o < count; ++o)
+            places.for_each_range(o, [&](std::uint64_t first, std::uint64_t size, std::uint64_t place) {
+                std::ranges::copy(owners[o].rows().subspan(place * floats, size * floats),
+                    now.learned.data().begin() + static_cast<std::ptrdiff_t>(first * floats));
+            });
+        const outcome got = now.end({});
+        CHECK(got.rows == expected.rows);
+        CHECK(got.weights == expected.weights);
+        CHECK(got.state == expected.state);
+    }
+}
+
+TEST_CASE("an owner of learned rows sums in the order of replicas, and refuses what is not its next step") {
+    const row_layout layout{2, 0};
+    row_owner owner(3, layout, serial_executor{});
+    const std::vector<float> rows{1, 1, 2, 2, 3, 3};
+    owner.begin(5, 10, rows, sgd{1});
+    const std::vector<float> big{1e8F, 0, -1e8F, 0}, small{1, 1};
+    const std::vector<std::uint32_t> two{2, 0}, last{0}, beyond{3};
+    const auto of = [](const std::vector<std::uint32_t>& places, const std::vector<float>& values) {
+        return row_gradients{places, {values.data(), places.size(), values.size() / places.size()}};
+    };
+    std::vector<float> read(2);
+    owner.read(5, 11, last, {read.data(), 1, 2});
+    CHECK(read == std::vector<float>{1, 1});
+    CHECK(test::code_of([&] { owner.read(4, 11, last, {read.data(), 1, 2}); }) == errc::invalid_argument);
+    CHECK(test::code_of([&] { owner.read(5, 12, last, {read.data(), 1, 2}); }) == errc::invalid_argument);
+    CHECK(test::code_of([&] { owner.read(5, 11, beyond, {read.data(), 1, 2}); }) == errc::out_of_range);
+    const std::vector<row_gradients> wrong{of(two, big), of(beyond, small)}, wide{of(last, {1, 2, 3})};
+    CHECK(test::code_of([&] { owner.apply(5, 11, wrong); }) == errc::out_of_range);
+    CHECK(test::code_of([&] { owner.apply(5, 11, wide); }) == errc::config_mismatch);
+    CHECK(std::ranges::equal(owner.rows(), rows)); // nothing of a step that is refused
+    const std::vector<float> minus{1e8F, 0};
+    const std::vector<row_gradients> step{of(two, big), of(last, small), of(last, minus)};
+    owner.apply(5, 11, step);
+    // Row 0: (-1e8 + 1) + 1e8 is 0 in this order of floats, and 1 in another.
+    CHECK(std::ranges::equal(owner.rows(), std::vector<float>{1, 0, 2, 2, 3 - 1e8F, 3}));
+    CHECK(owner.steps() == 11);
+    owner.join(6);
+    CHECK(test::code_of([&] { owner.apply(5, 12, step); }) == errc::invalid_argument);
+    owner.apply(6, 12, {});
+    CHECK(owner.steps() == 12);
+    CHECK(test::code_of([&] { owner.begin(7, 0, std::span(rows).first(4), sgd{}); }) == errc::config_mismatch);
+    CHECK(test::code_of([&] { owner.begin(7, 0, rows, adagrad{}); }) == errc::invalid_argument);
+    CHECK(test::code_of([&] { row_owners({3, 3}, 0); }) == errc::invalid_argument);
+    CHECK(test::code_of([&] { (void)row_owners({3, 3}, 2).divide(std::vector<node_id>{3}); }) == errc::out_of_range);
+}
+
 TEST_CASE("another plan, frames of other columns, and parts that Armada does not have are refused") {
     const graph_data data = graph_data::planted(300, 4);
     set_up with = with_features();
@@ -747,6 +924,11 @@ TEST_CASE("another plan, frames of other columns, and parts that Armada does not
     with.training.coverage_correction = .5;
     workers other(data, with, 2, 1);
     CHECK(test::code_of([&] { (void)other.trainer(); }) == errc::invalid_argument);
+    with.training.coverage_correction = 0;
+    with.rows = true;
+    with.training.pipeline.staleness = 1;
+    workers stale(data, with, 2, 1);
+    CHECK(test::code_of([&] { (void)stale.trainer(); }) == errc::invalid_argument);
 }
 
 } // namespace test_train_armada

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -53,17 +54,25 @@ static_assert(frame_source<given_frame>);
 ///     const training_statistics sums = here.differentiate(frame, key, t, gradients);   // of each batch of step t
 ///     here.step(std::array{of_replica_0, of_replica_1}, key, t);                       // in every replica
 ///
+/// Rows of nodes may be learned, elsewhere: `differentiate` then reads those of the batch by a function, and
+/// `row_gradients` are for their owners (`row_owner`), which step them.
+///
 /// Memory: a batch, and two copies of the gradients. One thread. Errors: those of `remote_batches`, `frame_features`
 /// and the backend; errc::not_finite as `divergence`. Source: Armada, section 3 (compute layer).
 template <train_backend Backend>
 class frame_replica {
 public:
+    /// Copies the learned rows of nodes [nodes, learned], current before the step, from wherever they are.
+    using read_rows = std::function<void(std::span<const node_id> nodes, matrix_view<float> to)>;
+
     /// \param columns  of the rows in every frame
     /// \param cached   capacity of the cache that the frames' deliveries are for [rows]; 0: there is none
+    /// \param learned  columns of learned rows, in front of those of the frames
     frame_replica(Backend backend, const input_columns& columns, const remote_options& options, executor_ref executor,
-        std::size_t cached = 0)
+        std::size_t cached = 0, std::size_t learned = 0)
         : backend_(std::move(backend)),
           features_(columns, cached),
+          learned_(learned),
           batches_(source_, options, executor) {
         backend_.prepare(1, true);
     }
@@ -92,9 +101,12 @@ public:
     /// \param step       t of the step that the batch belongs to, from 1
     /// \param gradients  [size()]
     /// \param rows       frame of the rows that the batch shares with others; empty: it has its own
+    /// \param read       the way to learned rows, if there are some
     training_statistics differentiate(std::span<const std::byte> bytes, const batch_key& key, std::uint64_t step,
-        std::span<float> gradients, std::span<const std::byte> rows = {}) {
+        std::span<float> gradients, std::span<const std::byte> rows = {}, const read_rows& read = {}) {
         check(gradients.size());
+        if ((learned_ != 0) != static_cast<bool>(read))
+            throw error(errc::invalid_argument, "learned rows need a way to them, and no others do");
         training_batch& b = batch_;
         b.key = key;
         b.step = step;
@@ -103,10 +115,13 @@ public:
         batches_.produce(b, {});
         b.statistics.input_nodes = b.nodes.size();
         const input_columns fixed = features_.columns();
-        b.rows_read = backend_.target(b, fixed.dense, 0).rows;
+        const std::size_t columns = learned_ + fixed.dense;
+        const row_target to = backend_.target(b, columns, learned_ != 0 ? columns : 0);
+        b.rows_read = to.rows;
         b.in = {.dense = b.rows_read};
-        b.gradients = {};
-        features_.gather(b, b.rows_read);
+        b.gradients = to.gradients;
+        if (read) read(b.nodes, b.rows_read.middle_columns(0, learned_));
+        features_.gather(b, b.rows_read.middle_columns(learned_, fixed.dense));
         if (fixed.sparse != 0) b.in.sparse = {fixed.sparse, b.sparse.offsets, b.sparse.columns, b.sparse.values};
         try {
             backend_.to_device(b);
@@ -123,6 +138,12 @@ public:
             at += part.size();
         }
         return b.statistics;
+    }
+
+    /// Returns the nodes of the batch that was computed last, and the gradients of their learned rows [nodes, learned].
+    /// Valid until the next.
+    [[nodiscard]] std::pair<std::span<const node_id>, matrix_view<const float>> row_gradients() const {
+        return {batch_.nodes, batch_.gradients.middle_columns(0, learned_)};
     }
 
     /// Makes step `step` by the sum of gradients, in this order.
@@ -156,6 +177,7 @@ private:
 
     Backend backend_;
     frame_features features_;
+    std::size_t learned_;
     given_frame source_;
     remote_batches<given_frame> batches_;
     training_batch batch_;

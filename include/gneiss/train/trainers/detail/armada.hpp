@@ -20,14 +20,15 @@ struct armada_slots {
         memory_budget& budget)
         : encoder(budget.charge(bound.encoders(options.encoder_memory))),
           batches(parts.batches),
-          features(parts.encode.inputs(), parts.cached_rows),
+          features(framed_columns(parts.encode.inputs(), parts.learned()), parts.cached_rows),
+          embeddings(parts.rows == nullptr ? summed_rows() : summed_rows(*parts.rows, executor)),
           backend(backend_of(parts, options.seed, executor)),
           reducer(options.replicas.make_reducer()) {}
 
     memory_charge encoder;
     any_batches batches;
     frame_features features;
-    no_embeddings embeddings{};
+    summed_rows embeddings;
     any_backend backend;
     any_reducer reducer;
 };
@@ -43,7 +44,7 @@ GNEISS_INLINE node_task make_worker_task(
 
 GNEISS_INLINE std::unique_ptr<armada_replica> make_armada_replica(const gnn_options& options, const gnn_task& task,
     cpu_encoder& encode, dense_parameters<>& weights, const remote_options& from, executor_ref executor,
-    std::size_t cached_rows) {
+    std::size_t cached_rows, std::size_t learned) {
     if (std::holds_alternative<predicted_links>(task))
         throw error(errc::invalid_argument, "Armada's replicas compute batches of nodes, not of links");
     const struct {
@@ -53,8 +54,8 @@ GNEISS_INLINE std::unique_ptr<armada_replica> make_armada_replica(const gnn_opti
         any_backend* backend = nullptr;
         frozen_parts frozen{};
     } parts{task, encode, weights};
-    return std::make_unique<armada_replica>(
-        detail::backend_of(parts, options.seed, executor), encode.inputs(), from, executor, cached_rows);
+    return std::make_unique<armada_replica>(detail::backend_of(parts, options.seed, executor),
+        detail::framed_columns(encode.inputs(), learned), from, executor, cached_rows, learned);
 }
 
 GNEISS_INLINE armada_trainer make_armada(
@@ -63,15 +64,17 @@ GNEISS_INLINE armada_trainer make_armada(
         options.own_sampler || options.coverage_correction != 0)
         throw error(errc::invalid_argument,
             "Armada is for tasks on nodes with features, sampled by workers with the library's samplers");
+    detail::check_learned(options, parts);
     validate(options.neighbors.fanout, parts.encode.hops());
     detail::check_task(parts);
     gnn_shape shape = parts.shape;
     shape.columns = parts.encode.inputs();
+    shape.learned = parts.learned();
     if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task)) shape.targets = nodes->task.targets.columns;
     const gnn_memory bound = bound_armada_memory(options, shape, parts.encode.factories());
     auto slots = std::make_shared<detail::armada_slots>(options, parts, bound, executor, budget);
     parts.encode.bound_memory(bound.encoders(options.encoder_memory).bytes);
-    return {std::move(slots), loop_of_gnn(options, bound), {sgd{}, parts.optimizer}, budget};
+    return {std::move(slots), loop_of_gnn(options, bound), {parts.row_optimizer, parts.optimizer}, budget};
 }
 
 } // namespace gneiss
