@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Armada's batch and compute workers as actors of Ray, and the driver's view of them.
+"""Armada's batch and compute workers, and owners of learned rows, as actors of Ray, and the driver's view of them.
 
 `gn.train(data, program="armada", local="3x2")` and `gneiss-armada train DATASET --local 3x2` use it: three batch and
 two compute workers, processes of this machine; with `address=` those of a running cluster. The loop, the plan,
@@ -8,6 +8,7 @@ are those of one process: a frame is a function of (dataset, flags, number), so 
 one dies.
 """
 import collections
+import functools
 import importlib.metadata
 import os
 import secrets
@@ -26,7 +27,7 @@ from . import _core
 from ._errors import Error, OverBudget
 from ._staging import source_of, stage
 
-__all__ = ["BatchWorker", "Cluster", "ComputeWorker", "check"]
+__all__ = ["BatchWorker", "Cluster", "ComputeWorker", "RowOwner", "check"]
 
 LEAST_RAY = (2, 60)
 START_SECONDS = 300 # on a busy machine, a process of Ray needs tens of seconds
@@ -159,15 +160,18 @@ class BatchWorker(_Worker):
 
 
 class ComputeWorker(_Worker):
-    """Holds the model, and computes the batches of some replicas. A call of an earlier generation is refused."""
+    """Holds the model, and computes the batches of some replicas. Learned rows are those of owners, which it asks. A
+    call of an earlier generation is refused."""
 
     _make = staticmethod(_core.ComputeActor)
     _generation = 0
     _begun = False
+    _owners = ()
 
-    def begin(self, generation, epoch, plateau, steps, values, state):
-        """Continues after `steps` steps with these parameters, by the optimizer of an epoch."""
-        self._generation = generation
+    def begin(self, generation, epoch, plateau, steps, values, state, owners=()):
+        """Continues after `steps` steps with these parameters, by the optimizer of an epoch. owners: [(name, actor)] of
+        learned rows."""
+        self._generation, self._owners = generation, owners
         self._actor.begin(epoch, plateau, steps, values, state)
         self._begun = True
 
@@ -178,9 +182,10 @@ class ComputeWorker(_Worker):
         return self._actor.steps if self._begun else -1
 
     def differentiate(self, generation, step, number, frame, rows):
-        """Returns gradients and statistics of a batch of step `step`."""
+        """Returns gradients and statistics of a batch of step `step`, and for each owner those of its rows."""
         self._check(generation, step)
-        return self._actor.differentiate(frame, rows, number)
+        read = functools.partial(self._read, generation, step) if self._owners else None
+        return self._actor.differentiate(frame, rows, number, read)
 
     def step(self, generation, step, last, *gradients):
         """Makes a step by gradients in the order of replicas."""
@@ -191,10 +196,57 @@ class ComputeWorker(_Worker):
         """Returns values and optimizer state."""
         return self._actor.current()
 
+    def _read(self, generation, step, places):
+        """Returns the learned rows at these places of each owner."""
+        import ray # pylint: disable=import-outside-toplevel
+        asked = [actor.read.remote(generation, step, of) for (_, actor), of in zip(self._owners, places)]
+        return [_take(ray, reference, f"{name}, the learned rows of step {step}")
+                for (name, _), reference in zip(self._owners, asked)]
+
     def _check(self, generation, step):
         if generation != self._generation or step != self._actor.steps + 1:
             raise _Stale(f"step {step} of generation {generation}, after step {self._actor.steps} of generation "
                          f"{self._generation}")
+
+
+class RowOwner(_Worker):
+    """Owns the learned rows of some partitions, and steps them: once by each number, and under its generation alone."""
+
+    _make = staticmethod(_core.OwnerActor)
+    _generation = 0
+    _begun = False
+
+    def begin(self, generation, epoch, plateau, steps, rows):
+        """Continues after `steps` steps with these rows and their state, by the optimizer of an epoch."""
+        self._generation = generation
+        self._actor.begin(generation, epoch, plateau, steps, rows)
+        self._begun = True
+
+    def join(self, generation):
+        """Enters a generation, and returns the number of steps made; -1 without rows."""
+        self._generation = generation
+        if self._begun:
+            self._actor.join(generation)
+        return self._actor.steps if self._begun else -1
+
+    def read(self, generation, step, places):
+        """Returns rows for a batch of step `step`."""
+        self._check(generation, step)
+        return self._actor.read(generation, step, places)
+
+    def apply(self, generation, step, *gradients):
+        """Makes a step by the gradients of its batches, in the order of replicas."""
+        self._check(generation, step)
+        self._actor.apply(generation, step, list(gradients))
+
+    def rows(self):
+        """Returns all rows with their state."""
+        return self._actor.rows()
+
+    def _check(self, generation, step):
+        if generation != self._generation or step != self._actor.steps + 1:
+            raise _Stale(f"learned rows of step {step} of generation {generation}, after step {self._actor.steps} of "
+                         f"generation {self._generation}")
 
 
 class _Stale(Exception):
@@ -336,16 +388,17 @@ class Cluster:
     """Batch and compute workers, as gneiss-armada's loop calls them. One driver; `request` by any thread."""
 
     def __init__(self, *, local, address, config, dataset, run, batch_workers, replicas, group_batches,
-                 compute_workers, threads, graph_bytes, feature_bytes, gradient_bytes, memory_bytes, superbatch,
-                 asks_owners, cache, say, warn):
+                 compute_workers, threads, graph_bytes, feature_bytes, gradient_bytes, owners, row_bytes, memory_bytes,
+                 superbatch, asks_owners, cache, say, warn):
         check()
         batch, compute = _core.parse_counts(local) if local else (batch_workers, replicas)
         self._batch = [_Slot("batch", i) for i in range(batch)]
         self._compute = [_Slot("compute", i) for i in range(compute_workers)]
+        self._owners = [_Slot("owner", i) for i in range(owners)] # of learned rows
         if compute > replicas:
             warn(f"{compute} compute workers for {replicas} replicas: {compute - replicas} of them would have nothing "
                  "to do, and are not started")
-        processes = len(self._batch) + len(self._compute)
+        processes = len(self._batch) + len(self._compute) + len(self._owners)
         self._threads = threads or (1 if address else max(1, len(os.sched_getaffinity(0)) // processes))
         path = os.path.abspath(tomllib.loads(config)["dataset"])
         source = source_of(path)
@@ -376,15 +429,15 @@ class Cluster:
         self._missed = 0                   # deadlines since the last step
         self.waited = (0.0, 0.0)           # seconds for frames, and for compute workers
         self._deferred = {}                # batches that are requested once there is room for them, a set in order
-        self._replicas, self._gradient_bytes = replicas, gradient_bytes
+        self._replicas, self._gradient_bytes, self._row_bytes = replicas, gradient_bytes, row_bytes
         # groups that have to have room: those of a step, or of all workers, until their last batches are used
         self._least = replicas if group_batches == 1 else max(replicas, batch_workers * compute_workers)
         self._largest = 0                  # group so far [bytes]
         self._pace = {"first": _Pace(), "batch": _Pace(), "step": _Pace()}
-        self._transfer = 3 * gradient_bytes / BYTES_A_SECOND # seconds for parameters with their state
+        self._transfer = (3 * gradient_bytes + row_bytes) / BYTES_A_SECOND # seconds for parameters with their state
         self._own = not address
         store = max(self._shared() + (64 << 20), min(memory_bytes // 4, 2 << 30))
-        self._session = _Session(address, processes, len(self._compute) + 1, self._threads, store)
+        self._session = _Session(address, processes, len(self._compute) + len(self._owners) + 1, self._threads, store)
         try:
             self._check_room()
             self._start()
@@ -394,9 +447,9 @@ class Cluster:
 
     # What the loop calls.
 
-    def begin(self, epoch, plateau, steps, values, state):
-        """Has all replicas continue with these parameters."""
-        self._begun = (epoch, plateau, steps, values, state)
+    def begin(self, epoch, plateau, steps, values, state, rows):
+        """Has all replicas, and the owners of learned rows, continue with these parameters. rows: of each owner."""
+        self._begun = (epoch, plateau, steps, values, state, rows)
         self._log = []
         self._done = steps
         self._until_done(self._send_begun)
@@ -425,11 +478,13 @@ class Cluster:
         return result
 
     def end(self):
-        """Returns values and optimizer state after the last step."""
+        """Returns values and optimizer state after the last step, and the rows of each owner."""
         def read():
             self._advance(self._done)
-            return self._answers([(self._compute[0], self._compute[0].actor.current.remote())], "its parameters",
-                                 self._transfer)[0]
+            asked = [(self._compute[0], self._compute[0].actor.current.remote())]
+            asked += [(slot, slot.actor.rows.remote()) for slot in self._owners]
+            (values, state), *rows = self._answers(asked, "its parameters", self._transfer)
+            return values, state, rows
         return self._until_done(read)
 
     def read_counts(self):
@@ -462,7 +517,7 @@ class Cluster:
     def close(self):
         """Ends the actors and, if it is this driver's, the cluster, with all of its processes."""
         if self._session is not None:
-            for slot in self._batch + self._compute:
+            for slot in self._batch + self._compute + self._owners:
                 self._session.end(slot.actor, slot.process if self._own else None)
             self._session.close()
             self._session = None
@@ -493,14 +548,22 @@ class Cluster:
         made = self._all_made([group for _, group, _ in batches])
         begin = time.monotonic()
         workers = [self._compute[r % len(self._compute)] for r in range(len(numbers))]
-        results = [slot.actor.differentiate.options(num_returns=2).remote(self._generation, step, number,
-                                                                          of.frames[place], of.rows)
+        results = [slot.actor.differentiate.options(num_returns=2 + len(self._owners)).remote(
+            self._generation, step, number, of.frames[place], of.rows)
                    for slot, (number, _, place), of in zip(workers, batches, made)]
-        gradients = [values for values, _ in results]
+        gradients = [of[0] for of in results]
+
+        def computed():
+            return self._answers([(slot, of[1]) for slot, of in zip(workers, results)],
+                                 [f"the gradients of {_text(number)}" for number in numbers])
+        if self._owners: # their calls wait for no gradients: they answer compute workers, and join a generation
+            statistics_of = computed()
         steps = [slot.actor.step.remote(self._generation, step, numbers[-1], *gradients) for slot in self._compute]
-        self._results = step, self._answers([(slot, of) for slot, (_, of) in zip(workers, results)],
-                                            [f"the gradients of {_text(number)}" for number in numbers])
-        self._answers(list(zip(self._compute, steps)), f"step {step} after {_text(numbers[-1])}")
+        applied = [slot.actor.apply.remote(self._generation, step, *(of[2 + i] for of in results))
+                   for i, slot in enumerate(self._owners)]
+        self._results = step, statistics_of if self._owners else computed()
+        self._answers(list(zip(self._compute + self._owners, steps + applied)),
+                      f"step {step} after {_text(numbers[-1])}")
         self._done = step
         with self._lock:
             self._computed += len(batches)
@@ -522,8 +585,8 @@ class Cluster:
             self.links[link] = self.links.get(link, 0) + size
 
     def _answers(self, asked, doing, more=0):
-        """Returns the answers of (compute worker, reference). `doing`: what is asked, of all or of each; `more`:
-        seconds for it beyond those of a step. Raises _Late."""
+        """Returns the answers of (compute worker or owner, reference). `doing`: what is asked, of all or of each;
+        `more`: seconds for it beyond those of a step. Raises _Late."""
         doing = [doing] * len(asked) if isinstance(doing, str) else doing
         seconds = self._seconds("step", REPLACE_SECONDS if self._own else CLUSTER_SECONDS) + more
         there = self._session.wait([reference for _, reference in asked], len(asked), seconds)
@@ -759,8 +822,9 @@ class Cluster:
     # Room in Ray's object store.
 
     def _shared(self):
-        """Returns the bytes of all that is no frame, and room for small frames: parameters and gradients."""
-        return (64 << 20) + (self._replicas + 6) * self._gradient_bytes
+        """Returns the bytes of all that is no frame, and room for small frames: parameters and gradients, and learned
+        rows as they are sent."""
+        return (64 << 20) + (self._replicas + 6) * self._gradient_bytes + 2 * self._row_bytes
 
     def _credits(self):
         """Returns the number of groups that are requested at once."""
@@ -775,7 +839,8 @@ class Cluster:
 
     def _check_room(self, where=""):
         """Raises OverBudget unless the frames of a step have room."""
-        parts = {"parameters, gradients and small objects": self._shared(),
+        parts = {"parameters, gradients and small objects": self._shared() - 2 * self._row_bytes,
+                 "learned rows, sent to and from their owners": 2 * self._row_bytes,
                  f"{self._least} frames of a step": self._least * self._largest,
                  "answers of owners": self._answers_of_owners() * self._largest}
         needed = sum(parts.values())
@@ -803,12 +868,14 @@ class Cluster:
                 self._missed += 1
 
     def _mend(self, late):
-        """Replaces compute workers that died or are late. The group takes the state of the one that made most steps;
-        without one, that which it began with, and the steps since are made again."""
+        """Replaces compute workers and owners of learned rows that died or are late. The group takes the state of the
+        compute worker that made most steps; with owners, of one that made those of all owners. Without one, it takes
+        the state that it began with, and the steps since are made again."""
         self._generation += 1
         joining, steps = [], {}
-        for slot in self._compute:
-            if late is not None and slot in late.slots:
+        late_slots = self._late_slots(late) if late is not None else ()
+        for slot in self._compute + self._owners:
+            if slot in late_slots:
                 self._replace(slot, f"has not answered for {late.seconds:.3g} s ({late.doing})")
             else:
                 joining.append((slot, slot.actor.join.remote(self._generation)))
@@ -819,7 +886,7 @@ class Cluster:
                 self._replace(slot, f"died after step {self._done}")
             except _Late as missed:
                 self._replace(slot, f"has not answered for {missed.seconds:.3g} s ({missed.doing})")
-        lost = len(steps) == len(self._compute) # frames, with the machine that held them
+        lost = len(steps) == len(self._compute) + len(self._owners) # frames, with the machine that held them
         if lost:
             self._count_death("a frame was lost")
         with self._lock:
@@ -830,19 +897,30 @@ class Cluster:
                 if self._deliveries:
                     self._deliveries.planned.clear()
                 self._submit_deferred()
-        at = max(steps.values(), default=-1)
-        if at < self._begun[2]:
+        owned = {steps.get(slot, -1) for slot in self._owners}
+        at = max(owned or {steps[slot] for slot in self._compute if slot in steps}, default=-1)
+        furthest = next((slot for slot in self._compute if steps.get(slot) == at), None)
+        if len(owned) > 1 or furthest is None or at < self._begun[2]:
             self._done = self._begun[2]
             self._send_begun()
             self._empty_caches()
             return
-        furthest = max(steps, key=steps.get)
         values, state = self._answers([(furthest, furthest.actor.current.remote())], "its parameters",
                                       self._transfer)[0]
         epoch, plateau = self._begun[:2]
         self._send((epoch, plateau, at, values, state), [s for s in self._compute if steps.get(s) != at])
         self._done = at
         self._empty_caches()
+
+    def _late_slots(self, late):
+        """Returns who is late: owners that do not answer at all, for which compute workers may wait, or those that have
+        missed the deadline."""
+        asked = [(slot, slot.actor.where.remote()) for slot in self._owners]
+        if not asked:
+            return late.slots
+        there = self._session.wait([reference for _, reference in asked], len(asked),
+                                   SILENT_SECONDS * 2 ** min(self._missed, 5))
+        return [slot for slot, reference in asked if reference not in there] or late.slots
 
     def _empty_caches(self):
         """Has deliveries begin with empty caches, at the first batch of the next step."""
@@ -855,12 +933,19 @@ class Cluster:
             self._deliveries.restart(number[2], number[4] + more)
 
     def _send_begun(self):
-        self._send(self._begun, self._compute)
+        *parameters, rows = self._begun
+        epoch, plateau, steps = parameters[:3]
+        if self._owners:
+            sent = [(slot, slot.actor.begin.remote(self._generation, epoch, plateau, steps, self._session.put(of)))
+                    for slot, of in zip(self._owners, rows)]
+            self._answers(sent, f"the learned rows of step {steps}", self._transfer)
+        self._send(parameters, self._compute)
 
     def _send(self, parameters, slots):
         epoch, plateau, steps, values, state = parameters
         values, state = self._session.put(values), self._session.put(state) # once, for all
-        self._answers([(slot, slot.actor.begin.remote(self._generation, epoch, plateau, steps, values, state))
+        owners = [(str(slot), slot.actor) for slot in self._owners]
+        self._answers([(slot, slot.actor.begin.remote(self._generation, epoch, plateau, steps, values, state, owners))
                        for slot in slots], f"the parameters of step {steps}", self._transfer)
 
     def _replace(self, slot, why):
@@ -879,14 +964,14 @@ class Cluster:
 
     def _count_death(self, text):
         self._deaths += 1
-        if self._deaths > DEATHS_WITHOUT_A_STEP * (len(self._batch) + len(self._compute)):
+        if self._deaths > DEATHS_WITHOUT_A_STEP * (len(self._batch) + len(self._compute) + len(self._owners)):
             raise Error(f"{text}, the last of {self._deaths} deaths without a step between them")
 
     # Processes.
 
     def _start(self):
         room = self._session.room or sys.maxsize # in a cluster that runs, batch workers may join later
-        slots = self._compute + self._batch
+        slots = self._compute + self._owners + self._batch
         for slot in slots[:room]:
             self._launch(slot)
         self._await_opened(slots[:room])
@@ -900,7 +985,8 @@ class Cluster:
             self._connect()
 
     def _launch(self, slot):
-        kind, more = (BatchWorker, self._batch_options) if slot.role == "batch" else (ComputeWorker, ())
+        kind, more = {"batch": (BatchWorker, self._batch_options), "compute": (ComputeWorker, (len(self._owners),)),
+                      "owner": (RowOwner, (slot.index, len(self._owners)))}[slot.role]
         slot.lives += 1
         name = f"{slot.role}-{slot.index}" + (f".{slot.lives}" if slot.lives > 1 else "")
         actor = self._session.start(kind, 1 if self._own else self._threads,
@@ -1019,8 +1105,8 @@ class _Session:
         self.room = sum(int(node.get("CPU", 0)) // self._threads for node in nodes)
         if self.room < self._least:
             raise Error(f"the Ray cluster at {self._address} has room for {self.room} processes of {self._threads} "
-                        f"threads, and {self._least} are needed: all compute workers and a batch worker; --local BxC "
-                        "and --threads ask for less")
+                        f"threads, and {self._least} are needed: all compute workers, owners of learned rows if there "
+                        "are some, and a batch worker; --local BxC and --threads ask for less")
 
     def _stop(self):
         if self._mourner is not None:

@@ -29,6 +29,7 @@
 #include <gneiss/dist/feature_cache.hpp>
 #include <gneiss/dist/group_sampler.hpp>
 #include <gneiss/dist/hop_messages.hpp>
+#include <gneiss/train/row_owner.hpp>
 
 #include "armada/actors.hpp"
 #include "armada/cluster.hpp"
@@ -234,10 +235,40 @@ nb::object next_delivery(gneiss::delivery_planner& self, const id_array& ids) {
 
 // Compute actors.
 
-std::unique_ptr<armada::compute_actor> open_compute_actor(const std::string& config, std::uint64_t threads) {
+std::unique_ptr<armada::compute_actor> open_compute_actor(
+    const std::string& config, std::uint64_t threads, std::uint32_t owners) {
     refuse_forked_process();
     const nb::gil_scoped_release released;
-    return std::make_unique<armada::compute_actor>(config, threads);
+    return std::make_unique<armada::compute_actor>(config, threads, owners);
+}
+
+/// Learned rows, or their gradients: [places, columns].
+using rows_array = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+[[nodiscard]] gneiss::matrix_view<const float> matrix_of(const rows_array& from) {
+    return {from.data(), from.shape(0), from.shape(1)};
+}
+/// Returns a matrix as an array of NumPy, which owns it.
+[[nodiscard]] nb::object matrix_of(std::vector<float>&& values, std::size_t rows, std::size_t columns) {
+    auto* const memory = new std::vector<float>(std::move(values));
+    const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, float, nb::ndim<2>>(memory->data(), {rows, columns}, owner));
+}
+/// Returns a way to the owners of learned rows by a function of Python: [places of an owner] to [rows]. It takes the
+/// GIL for each call, and copies the rows. Precondition: `function` outlives the result.
+[[nodiscard]] armada::ask_rows rows_by(nb::handle function) {
+    return [function](std::span<const std::vector<std::uint32_t>> places) {
+        const nb::gil_scoped_acquire held;
+        nb::list asked;
+        for (const std::vector<std::uint32_t>& of : places) asked.append(copy_of(std::span(of)));
+        std::vector<armada::learned_rows> result;
+        for (const rows_array& answer : nb::cast<std::vector<rows_array>>(function(asked))) {
+            const auto memory = std::make_shared<std::vector<float>>(answer.data(), answer.data() + answer.size());
+            result.push_back({{memory->data(), answer.shape(0), answer.shape(1)}, memory});
+        }
+        if (result.size() != places.size())
+            throw gneiss::error(gneiss::errc::invalid_argument, "owners have not answered with their learned rows");
+        return result;
+    };
 }
 
 void begin(armada::compute_actor& self, std::uint64_t epoch, double plateau, std::uint64_t steps,
@@ -246,19 +277,31 @@ void begin(armada::compute_actor& self, std::uint64_t epoch, double plateau, std
     self.begin(epoch, plateau, steps, span_of(values), span_of(state));
 }
 
-nb::object differentiate(
-    armada::compute_actor& self, const bytes_array& frame, const bytes_array& rows, const batch_tuple& batch) {
+/// Returns the gradients of the weights, statistics, and for each owner the places and the gradients of learned rows.
+nb::object differentiate(armada::compute_actor& self, const bytes_array& frame, const bytes_array& rows,
+    const batch_tuple& batch, nb::handle ask) {
     auto gradients = std::make_unique<std::vector<float>>();
     gneiss::training_statistics result;
+    std::vector<armada::compute_actor::owned_gradients> learned;
     {
+        const armada::ask_rows by = ask.is_none() ? armada::ask_rows{} : rows_by(ask);
         const nb::gil_scoped_release released;
         gradients->resize(self.gradients());
         const aligned_bytes of_batch(frame), of_rows(rows);
-        result = self.differentiate(of_batch.get(), of_rows.get(), key_of(batch), *gradients);
+        result = self.differentiate(of_batch.get(), of_rows.get(), key_of(batch), *gradients, by);
+        learned = self.row_gradients();
     }
     std::vector<float>* const memory = gradients.release();
     const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
-    return nb::make_tuple(view_of(std::span<const float>(*memory), owner), tuple_of(result));
+    nb::list all;
+    all.append(view_of(std::span<const float>(*memory), owner));
+    all.append(tuple_of(result));
+    for (auto& [places, values] : learned) {
+        const std::size_t count = places.size(), columns = count == 0 ? 0 : values.size() / count;
+        all.append(nb::make_tuple(
+            copy_of(std::span<const std::uint32_t>(places)), matrix_of(std::move(values), count, columns)));
+    }
+    return nb::tuple(all);
 }
 
 void step(armada::compute_actor& self, const std::vector<floats_array>& replicas, const batch_tuple& last) {
@@ -271,6 +314,39 @@ void step(armada::compute_actor& self, const std::vector<floats_array>& replicas
 nb::object current(armada::compute_actor& self) {
     const auto [values, state] = self.current();
     return nb::make_tuple(copy_of(values), copy_of(state));
+}
+
+// Owners of learned rows.
+
+std::unique_ptr<armada::owner_actor> open_owner_actor(
+    const std::string& config, std::uint64_t threads, std::uint32_t owner, std::uint32_t owners) {
+    refuse_forked_process();
+    const nb::gil_scoped_release released;
+    return std::make_unique<armada::owner_actor>(config, threads, owner, owners);
+}
+
+void begin_rows(armada::owner_actor& self, std::uint64_t generation, std::uint64_t epoch, double plateau,
+    std::uint64_t steps, const floats_array& rows) {
+    const nb::gil_scoped_release released;
+    self.begin(generation, epoch, plateau, steps, span_of(rows));
+}
+
+nb::object read_rows(armada::owner_actor& self, std::uint64_t generation, std::uint64_t step, const id_array& places) {
+    const std::size_t count = places.shape(0), columns = self.columns();
+    std::vector<float> values(count * columns);
+    {
+        const nb::gil_scoped_release released;
+        self.rows().read(generation, step, ids_of(places), {values.data(), count, columns});
+    }
+    return matrix_of(std::move(values), count, columns);
+}
+
+void apply_rows(armada::owner_actor& self, std::uint64_t generation, std::uint64_t step,
+    const std::vector<std::tuple<id_array, rows_array>>& replicas) {
+    std::vector<gneiss::row_gradients> of;
+    for (const auto& [places, gradients] : replicas) of.push_back({ids_of(places), matrix_of(gradients)});
+    const nb::gil_scoped_release released;
+    self.rows().apply(generation, step, of);
 }
 
 // The engine.
@@ -316,7 +392,8 @@ private:
 /// A cluster of gneiss_graph.armada. Every call takes the GIL.
 class python_cluster final : public armada::cluster {
 public:
-    explicit python_cluster(const armada::cluster_request& of) {
+    explicit python_cluster(const armada::cluster_request& of) : row_floats_(of.row_floats) {
+        if (of.owners != 0) owners_.emplace(of.rows, of.owners);
         const kept_handlers handlers;
         in_python([&] {
             nb::dict with;
@@ -333,6 +410,8 @@ public:
             with["graph_bytes"] = of.graph_bytes;
             with["feature_bytes"] = of.feature_bytes;
             with["gradient_bytes"] = of.gradient_bytes;
+            with["owners"] = of.owners;
+            with["row_bytes"] = of.owners == 0 ? 0 : of.rows.nodes * of.row_floats * sizeof(float);
             with["memory_bytes"] = of.memory_bytes;
             with["superbatch"] = of.superbatch;
             with["asks_owners"] = of.asks_owners;
@@ -358,9 +437,18 @@ public:
         self_.reset();
     }
 
-    void begin(std::uint64_t epoch, double plateau, std::uint64_t steps, std::span<const float> values,
-        std::span<const float> state) override {
-        in_python([&] { self_.attr("begin")(epoch, plateau, steps, copy_of(values), copy_of(state)); });
+    void begin(std::uint64_t epoch, double plateau, std::uint64_t steps, const parameters& from) override {
+        in_python([&] {
+            nb::list rows; // of each owner
+            for (std::uint32_t o = 0; owners_ && o < owners_->count(); ++o) {
+                std::vector<float> of(static_cast<std::size_t>(owners_->rows_of(o)) * row_floats_);
+                for_each_range(o, [&](std::size_t first, std::size_t count, std::size_t place) {
+                    std::ranges::copy(from.rows.subspan(first, count), of.begin() + static_cast<std::ptrdiff_t>(place));
+                });
+                rows.append(copy_of(std::span<const float>(of)));
+            }
+            self_.attr("begin")(epoch, plateau, steps, copy_of(from.values), copy_of(from.state), rows);
+        });
     }
     void expect(std::span<const armada::remote_batch> batches) override {
         in_python([&] {
@@ -385,14 +473,22 @@ public:
             return result;
         });
     }
-    void end(std::span<float> values, std::span<float> state) override {
+    void end(std::span<float> values, std::span<float> state, std::span<float> rows) override {
         in_python([&] {
-            const auto [from_values, from_state] =
-                nb::cast<std::tuple<floats_array, floats_array>>(self_.attr("end")());
-            if (from_values.shape(0) != values.size() || from_state.shape(0) != state.size())
-                throw gneiss::error(gneiss::errc::config_mismatch, "the compute workers have another model");
+            const auto [from_values, from_state, from_rows] =
+                nb::cast<std::tuple<floats_array, floats_array, std::vector<floats_array>>>(self_.attr("end")());
+            bool same = from_values.shape(0) == values.size() && from_state.shape(0) == state.size() &&
+                from_rows.size() == (owners_ ? owners_->count() : 0);
+            for (std::uint32_t o = 0; same && o < from_rows.size(); ++o)
+                same = from_rows[o].shape(0) == owners_->rows_of(o) * row_floats_;
+            if (!same) throw gneiss::error(gneiss::errc::config_mismatch, "the workers have another model");
             std::ranges::copy(span_of(from_values), values.begin());
             std::ranges::copy(span_of(from_state), state.begin());
+            for (std::uint32_t o = 0; o < from_rows.size(); ++o)
+                for_each_range(o, [&](std::size_t first, std::size_t count, std::size_t place) {
+                    std::ranges::copy(
+                        span_of(from_rows[o]).subspan(place, count), rows.begin() + static_cast<std::ptrdiff_t>(first));
+                });
         });
     }
     [[nodiscard]] gneiss::io_stats io() const override {
@@ -445,6 +541,17 @@ private:
         });
     }
 
+    /// Calls visit(first, count, place) for the partitions of an owner, in floats.
+    template <class Visit>
+    void for_each_range(std::uint32_t owner, const Visit& visit) const {
+        owners_->for_each_range(owner, [&](std::uint64_t first, std::uint64_t count, std::uint64_t place) {
+            visit(static_cast<std::size_t>(first) * row_floats_, static_cast<std::size_t>(count) * row_floats_,
+                static_cast<std::size_t>(place) * row_floats_);
+        });
+    }
+
+    std::optional<gneiss::row_owners> owners_; // none: no rows are learned
+    std::size_t row_floats_;
     nb::object self_;
 };
 
@@ -474,16 +581,30 @@ void add_armada(nb::module_& to) {
         .def("begin_window", begin_window, nb::arg("groups"))
         .def("next", next_delivery, nb::arg("ids"));
     nb::class_<armada::compute_actor>(to, "ComputeActor")
-        .def(nb::new_(&open_compute_actor), nb::arg("config"), nb::arg("threads"))
+        .def(nb::new_(&open_compute_actor), nb::arg("config"), nb::arg("threads"), nb::arg("owners") = 0)
         .def(
             "begin", begin, nb::arg("epoch"), nb::arg("plateau"), nb::arg("steps"), nb::arg("values"), nb::arg("state"))
         .def_prop_ro("dataset", &armada::compute_actor::dataset)
         .def_prop_ro("run", &armada::compute_actor::run)
-        .def("differentiate", differentiate, nb::arg("frame"), nb::arg("rows"), nb::arg("batch"))
+        .def("differentiate", differentiate, nb::arg("frame"), nb::arg("rows"), nb::arg("batch"),
+            nb::arg("ask") = nb::none())
         .def("step", step, nb::arg("gradients"), nb::arg("last"))
         .def("empty_cache", &armada::compute_actor::empty_cache)
         .def_prop_ro("steps", &armada::compute_actor::steps)
         .def("current", current);
+    nb::class_<armada::owner_actor>(to, "OwnerActor")
+        .def(nb::new_(&open_owner_actor), nb::arg("config"), nb::arg("threads"), nb::arg("owner"), nb::arg("owners"))
+        .def_prop_ro("dataset", &armada::owner_actor::dataset)
+        .def_prop_ro("run", &armada::owner_actor::run)
+        .def("begin", begin_rows, nb::arg("generation"), nb::arg("epoch"), nb::arg("plateau"), nb::arg("steps"),
+            nb::arg("rows"))
+        .def(
+            "join", [](armada::owner_actor& self, std::uint64_t generation) { self.rows().join(generation); },
+            nb::arg("generation"))
+        .def("read", read_rows, nb::arg("generation"), nb::arg("step"), nb::arg("places"))
+        .def("apply", apply_rows, nb::arg("generation"), nb::arg("step"), nb::arg("replicas"))
+        .def_prop_ro("steps", [](armada::owner_actor& self) { return self.rows().steps(); })
+        .def("rows", [](armada::owner_actor& self) { return copy_of(self.rows().rows()); });
     to.def("parse_counts", [](const std::string& text) {
         const armada::process_counts of = armada::parse_counts(text);
         return std::tuple(of.batch, of.compute);

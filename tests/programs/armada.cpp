@@ -247,6 +247,42 @@ TEST_CASE("remote construction: other bits than local, on any threads; with one 
     shop.refuses(2, "train data --replicate features --quiet --out new", {"--construct remote"});
 }
 
+TEST_CASE("learned rows next to the features: the same bits on any threads, resumed and evaluated with them") {
+    const armada_workshop shop(3000, "--partitions 8");
+    const std::string base =
+        "data --inputs both --dim 6 --row-lr .05 --batch-workers 3 --replicas 3 --buffer 1 --epochs 6 --layers "
+        "sage:32,sage --fanout 8,8 --batch 20 --seed 3 --early-stop 0 --memory 256MiB ";
+    const auto run = shop.train(base + "--out whole --threads 1");
+    const std::string bits = armada_workshop::bits_of(run);
+    CHECK(run["plan"]["parts"].contains("learned rows"));
+    CHECK(run["plan"]["parts"].contains("sums of learned rows"));
+    CHECK(run["plan"]["parts"]["learned rows"] == 2 * 3000 * 2 * 6 * 4); // with their state; a copy in checkpoints
+    CHECK(shop.bits(base + "--out same --threads 4 --group-batches 2 --feature-cache lru --cache 20%") == bits);
+    CHECK(shop.bits(base + "--out other --row-optimizer adam") != bits);
+    for (const std::string signal : {"INT", "KILL"}) {
+        CAPTURE(signal);
+        fs::remove_all(shop / "cut");
+        CHECK(
+            shop.run_stopped("train " + base + "--checkpoint-every .05s --quiet --out cut --resume", signal).code == 0);
+        CHECK(armada_workshop::bits_of(nlohmann::json::parse(shop.read("cut/run.json"))) == bits);
+    }
+    const auto again = nlohmann::json::parse(shop.run("eval whole --json").out);
+    CHECK(again["metrics"]["test"]["accuracy"] == run["metrics"]["test"]["accuracy"]);
+    CHECK(nlohmann::json::parse(shop.run("predict whole --node 3,5 --json").out)["predictions"].size() == 2);
+    CHECK(shop.predictions("whole") == shop.predictions("cut"));
+    const auto refused = [&](const std::string& command, const std::string& why) {
+        const program_outcome got = shop.run(command);
+        CAPTURE(got.err);
+        CHECK(got.code == 2);
+        CHECK(got.err.find(why) != std::string::npos);
+    };
+    refused("predict whole --node 3 --graph data", "--graph is for runs whose inputs are features");
+    shop.refuses(2, "train data --quiet --out new --dim 8", {"--dim is for learned rows", "--inputs both"});
+    shop.refuses(2, "train data --quiet --out new --row-lr .2", {"--row-lr is for learned rows"});
+    shop.refuses(2, "train data --quiet --out new --inputs both --warm-start whole", {"--warm-start does not work"});
+    shop.refuses(3, "train data --quiet --out new --inputs both --dim 4000 --memory 64MiB", {"learned rows"});
+}
+
 TEST_CASE("pinned hubs that all workers hold change bits, and spare messages about them") {
     const armada_workshop shop;
     std::ofstream hubs(shop / "hubs.txt"), parts(shop / "parts.txt");

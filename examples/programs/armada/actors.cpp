@@ -101,7 +101,7 @@ actor::actor(const options& given)
     : data_(given.dataset),
       flags_(resolve(given, data_)),
       features_(features_of(flags_, data_)),
-      net_(flags_, data_),
+      net_(flags_, data_, flags_.learned_columns()),
       classes_(data_),
       executor_(flags_.threads),
       task_(classes_.truth.task({}, flags_.class_weights, data_, classes_.train)) {}
@@ -309,11 +309,13 @@ gneiss::io_stats batch_actor::io() const {
     return sum;
 }
 
-compute_actor::compute_actor(const std::filesystem::path& config, std::uint64_t threads)
+compute_actor::compute_actor(const std::filesystem::path& config, std::uint64_t threads, std::uint32_t owners)
     : actor(config, threads),
       replica_(gneiss::make_armada_replica(flags_.armada_options(), task_, net_.encode, net_.weights,
           {.run = run(), .sampler = flags_.sampling()}, executor_,
-          static_cast<std::size_t>(flags_.cached_rows(data_.manifest().nodes)))) {}
+          static_cast<std::size_t>(flags_.cached_rows(data_.manifest().nodes)), flags_.learned_columns())) {
+    if (owners != 0) owners_.emplace(data_.buckets().rows(), owners);
+}
 
 void compute_actor::begin(std::uint64_t epoch, double plateau, std::uint64_t steps, std::span<const float> values,
     std::span<const float> state) {
@@ -326,8 +328,50 @@ void compute_actor::begin(std::uint64_t epoch, double plateau, std::uint64_t ste
 }
 
 gneiss::training_statistics compute_actor::differentiate(std::span<const std::byte> frame,
-    std::span<const std::byte> rows, const gneiss::batch_key& key, std::span<float> gradients) {
-    return replica_->differentiate(frame, key, steps_ + 1, gradients, rows);
+    std::span<const std::byte> rows, const gneiss::batch_key& key, std::span<float> gradients, const ask_rows& ask) {
+    gneiss::armada_replica::read_rows read;
+    if (owners_)
+        read = [&](std::span<const gneiss::node_id> nodes, gneiss::matrix_view<float> to) {
+            const gneiss::row_owners::split asked = owners_->divide(nodes);
+            const std::vector<learned_rows> answers = ask(asked.places);
+            for (std::uint32_t o = 0; o < owners_->count(); ++o)
+                if (answers.at(o).rows.rows() != asked.places[o].size() || answers[o].rows.columns() != to.columns())
+                    throw gneiss::error(gneiss::errc::config_mismatch,
+                        "owner " + std::to_string(o) + " of learned rows answers with other rows");
+            for (std::size_t i = 0; i < nodes.size(); ++i)
+                std::ranges::copy(answers[asked.of[i].first].rows[asked.of[i].second], to[i].begin());
+        };
+    return replica_->differentiate(frame, key, steps_ + 1, gradients, rows, read);
+}
+
+std::vector<compute_actor::owned_gradients> compute_actor::row_gradients() const {
+    if (!owners_) return {};
+    const auto [nodes, gradients] = replica_->row_gradients();
+    gneiss::row_owners::split of = owners_->divide(nodes);
+    std::vector<owned_gradients> result(owners_->count());
+    for (std::uint32_t o = 0; o < owners_->count(); ++o) {
+        result[o].gradients.resize(of.places[o].size() * gradients.columns());
+        result[o].places = std::move(of.places[o]);
+    }
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+        std::ranges::copy(gradients[i],
+            result[of.of[i].first].gradients.begin() +
+                static_cast<std::ptrdiff_t>(of.of[i].second * gradients.columns()));
+    return result;
+}
+
+owner_actor::owner_actor(
+    const std::filesystem::path& config, std::uint64_t threads, std::uint32_t owner, std::uint32_t owners)
+    : actor(config, threads),
+      columns_(flags_.learned_columns()),
+      rows_(gneiss::row_owners(data_.buckets().rows(), owners).rows_of(owner),
+          {static_cast<std::uint32_t>(columns_),
+              static_cast<std::uint32_t>(flags_.any_row_optimizer(0).state_floats(columns_))},
+          executor_) {}
+
+void owner_actor::begin(
+    std::uint64_t generation, std::uint64_t epoch, double plateau, std::uint64_t steps, std::span<const float> rows) {
+    rows_.begin(generation, steps, rows, flags_.any_row_optimizer(epoch, plateau));
 }
 
 void compute_actor::step(std::span<const std::span<const float>> replicas, const gneiss::batch_key& last) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/dist/group_sampler.hpp>
 #include <gneiss/dist/hop_messages.hpp>
@@ -20,6 +21,7 @@
 #include <gneiss/io/node_attributes.hpp>
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
+#include <gneiss/train/row_owner.hpp>
 #include <gneiss/train/trainers/armada.hpp>
 #include <gneiss/train/worker_batches.hpp>
 
@@ -167,10 +169,19 @@ private:
     const gneiss::ask_owners* asking_ = nullptr;           ///< of the batch that is made
 };
 
-/// Holds the model for any number of logical replicas, whose parameters are equal.
+/// Learned rows that an owner answers with, and what keeps them.
+struct learned_rows {
+    gneiss::matrix_view<const float> rows;
+    gneiss::lease owner{};
+};
+/// A way to the owners of learned rows: the places among the rows of each owner [owners] to these rows.
+using ask_rows = std::function<std::vector<learned_rows>(std::span<const std::vector<std::uint32_t>> places)>;
+
+/// Holds the model for any number of logical replicas, whose parameters are equal. Learned rows are those of owners.
 class compute_actor : public actor {
 public:
-    compute_actor(const std::filesystem::path& config, std::uint64_t threads);
+    /// \param owners  processes that own learned rows; 0: none are learned
+    compute_actor(const std::filesystem::path& config, std::uint64_t threads, std::uint32_t owners);
 
     /// Continues after step `steps` with these parameters, by the optimizer of an epoch. Throws errc::config_mismatch
     /// for another model's.
@@ -179,9 +190,17 @@ public:
     /// Returns the number of gradients.
     [[nodiscard]] std::size_t gradients() { return replica_->size(); }
     /// Computes a batch of the next step. `rows`: the frame of its group's rows, if any. Writes gradients
-    /// [gradients()].
+    /// [gradients()]. `ask`: the way to learned rows, if there are some.
     [[nodiscard]] gneiss::training_statistics differentiate(std::span<const std::byte> frame,
-        std::span<const std::byte> rows, const gneiss::batch_key& key, std::span<float> gradients);
+        std::span<const std::byte> rows, const gneiss::batch_key& key, std::span<float> gradients,
+        const ask_rows& ask = {});
+    /// Gradients of the learned rows of an owner.
+    struct owned_gradients {
+        std::vector<std::uint32_t> places;
+        std::vector<float> gradients; ///< [places, columns]
+    };
+    /// Returns those of the batch that was computed last [owners].
+    [[nodiscard]] std::vector<owned_gradients> row_gradients() const;
     /// Forgets the rows of groups, whose frames are made again, for an empty cache.
     void empty_cache() { replica_->empty_cache(); }
     /// Makes the next step.
@@ -197,7 +216,25 @@ public:
 
 private:
     std::unique_ptr<gneiss::armada_replica> replica_;
+    std::optional<gneiss::row_owners> owners_; ///< none: no rows are learned
     std::uint64_t steps_ = 0;
+};
+
+/// Owns learned rows of some partitions, with the state of their optimizer: `row_owner`, by the run's flags.
+class owner_actor : public actor {
+public:
+    owner_actor(const std::filesystem::path& config, std::uint64_t threads, std::uint32_t owner, std::uint32_t owners);
+
+    /// Continues after step `steps` with these rows, by the optimizer of an epoch.
+    void begin(std::uint64_t generation, std::uint64_t epoch, double plateau, std::uint64_t steps,
+        std::span<const float> rows);
+    [[nodiscard]] gneiss::row_owner& rows() noexcept { return rows_; }
+    /// Returns the values of a row.
+    [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
+
+private:
+    std::size_t columns_;
+    gneiss::row_owner rows_;
 };
 
 } // namespace armada

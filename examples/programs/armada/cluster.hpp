@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <gneiss/core/row_layout.hpp>
 #include <gneiss/dist/feature_cache.hpp>
 #include <gneiss/dist/group_sampler.hpp>
 #include <gneiss/sample/mini_batch.hpp>
@@ -33,9 +34,13 @@ public:
     cluster& operator=(const cluster&) = delete;
     virtual ~cluster() = default;
 
-    /// Replicas continue with these parameters after step `steps`, by the optimizer of an epoch.
-    virtual void begin(std::uint64_t epoch, double plateau, std::uint64_t steps, std::span<const float> values,
-        std::span<const float> state) = 0;
+    /// Replicas, and owners of learned rows, continue with these parameters after step `steps`, by the optimizers of an
+    /// epoch.
+    struct parameters {
+        std::span<const float> values, state;
+        std::span<const float> rows; ///< learned ones of all nodes, with their state; empty: none
+    };
+    virtual void begin(std::uint64_t epoch, double plateau, std::uint64_t steps, const parameters& from) = 0;
     /// Announces the batches of a round, in their order; rounds come in the order of an epoch. Only with a cache, for
     /// which the batches to come are sampled ahead.
     virtual void expect(std::span<const remote_batch> batches) = 0;
@@ -44,8 +49,8 @@ public:
     /// Makes a step by the batches, of replica 0 first, and returns the statistics of each. Waits.
     [[nodiscard]] virtual std::vector<gneiss::training_statistics> step(
         std::uint64_t step, std::span<const remote_batch> batches) = 0;
-    /// Writes the parameters after the last step.
-    virtual void end(std::span<float> values, std::span<float> state) = 0;
+    /// Writes the parameters after the last step: all of them, or none if it throws.
+    virtual void end(std::span<float> values, std::span<float> state, std::span<float> rows) = 0;
     /// Returns what the batch workers have read.
     [[nodiscard]] virtual gneiss::io_stats io() const = 0;
     /// Seconds of the driver so far.
@@ -80,6 +85,9 @@ struct cluster_request {
     std::uint64_t graph_bytes = 0;     ///< of a logical worker's partitions
     std::uint64_t feature_bytes = 0;   ///< the same
     std::uint64_t gradient_bytes = 0;  ///< of a replica
+    std::uint32_t owners = 0;          ///< processes that own learned rows; 0: none are learned
+    gneiss::row_partitioning rows{};   ///< of the nodes
+    std::size_t row_floats = 0;        ///< of a learned row, with its state
     std::uint64_t memory_bytes = 0;    ///< --memory
     std::uint64_t superbatch = 0;      ///< groups that are sampled ahead for a cache
     bool asks_owners = false;          ///< batch workers ask each other: remote construction

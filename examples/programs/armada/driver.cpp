@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -100,10 +101,10 @@ static_assert(gneiss::batch_producer<batch_cursor>);
 /// Replicas elsewhere as a backend: the first batch of a step makes it, all others read their results.
 class remote_replicas : public gneiss::host_backend {
 public:
-    remote_replicas(cluster& on, batch_cursor& cursor, gneiss::dense_parameters<>& weights, std::uint32_t replicas)
+    remote_replicas(cluster& on, batch_cursor& cursor, trainers::classifier& net, std::uint32_t replicas)
         : on_(on),
           cursor_(cursor),
-          weights_(weights),
+          net_(net),
           replicas_(replicas) {}
 
     /// Sets the place of the next epoch, whose optimizer replicas make for themselves.
@@ -113,9 +114,10 @@ public:
         plateau_ = plateau;
     }
     void upload(const gneiss::training_optimizers& /*by*/) {
-        on_.begin(epoch_, plateau_, steps_, weights_.values(), weights_.state());
+        on_.begin(
+            epoch_, plateau_, steps_, {net_.weights.values(), net_.weights.state(), std::as_const(net_.rows).data()});
     }
-    void download() { on_.end(weights_.values(), weights_.state()); }
+    void download() { on_.end(net_.weights.values(), net_.weights.state(), net_.rows.data()); }
     void differentiate(gneiss::training_batch& b) {
         const std::uint64_t turn = b.key.number.index % replicas_;
         if (turn == 0) {
@@ -128,7 +130,7 @@ public:
 private:
     cluster& on_;
     batch_cursor& cursor_;
-    gneiss::dense_parameters<>& weights_;
+    trainers::classifier& net_;
     std::uint32_t replicas_;
     std::uint64_t epoch_ = 0, steps_ = 0;
     double plateau_ = 1;
@@ -147,12 +149,12 @@ public:
           numbers_(worker_options_of(settings, of.data, of.plan.partitioning, of.classes->train), cutter_,
               std::vector<gneiss::worker_buffers>(settings.batch_workers), executor_),
           cursor_(*on_, numbers_, settings.feature_cache != "none"),
-          replicas_(*on_, cursor_, of.net.weights, settings.replicas),
+          replicas_(*on_, cursor_, of.net, settings.replicas),
           loop_(loop_options(of, settings), cursor_, features_, embeddings_, replicas_,
               {gneiss::sgd{}, settings.dense_optimizer(0)}, of.budget) {}
 
     void add_to(programs::run_record& record) override {
-        record.weights_sha256 = programs::sha256(std::as_bytes(of_.net.weights.values()));
+        record.weights_sha256 = hash_of(of_.net);
         record.frames = on_->frames();
         record.links = on_->links();
     }
@@ -186,7 +188,7 @@ private:
         const std::uint32_t makers = settings.local ? parse_counts(*settings.local).batch : settings.batch_workers;
         loop.batches_in_flight = std::max<std::size_t>(of.plan.batches, 2 * (makers + settings.replicas));
         loop.pipeline.queues = {.items = loop.batches_in_flight};
-        loop.pipeline.staleness = loop.batches_in_flight; // of nothing: no rows are learned
+        loop.pipeline.staleness = loop.batches_in_flight; // of nothing: learned rows are elsewhere, too
         loop.pipeline.trace = of.run.recorder();
         loop.replicas = settings.replicas;
         return loop;
@@ -212,6 +214,15 @@ private:
 };
 
 } // namespace
+
+std::string hash_of(const trainers::classifier& net) {
+    const std::span<const float> weights = net.weights.values();
+    if (net.rows.rows() == 0) return programs::sha256(std::as_bytes(weights));
+    std::vector<float> all(weights.begin(), weights.end());
+    const gneiss::matrix_view<const float> rows = net.rows.values();
+    for (std::size_t i = 0; i < rows.rows(); ++i) all.insert(all.end(), rows[i].begin(), rows[i].end());
+    return programs::sha256(std::as_bytes(std::span<const float>(all)));
+}
 
 std::unique_ptr<trainers::trainer> make_driver(
     const trainers::node_classification_training::parts& of, const options& how, std::unique_ptr<cluster> on) {

@@ -14,6 +14,14 @@ namespace armada {
 
 void options::add_to(programs::command& to) {
     add_training(to);
+    to.group("Learned rows");
+    to.option("inputs", inputs, "features; or both: a learned row of each node, and its features, concatenated")
+        .choices({"features", "both"});
+    to.option("dim", dim, "floats of a learned row").range(1, 65536).default_text("64");
+    to.option("row-optimizer", row_optimizer, "optimizer of learned rows")
+        .choices({"sgd", "adagrad", "adam"})
+        .default_text("adagrad");
+    to.option("row-lr", row_lr, "learning rate of learned rows").default_text("0.1");
     to.group("Workers");
     to.option("role", role, "work of this process: all batch workers and replicas").choices({"all"});
     to.option(
@@ -69,6 +77,18 @@ options resolve(const options& given, const gneiss::dataset& data) {
         throw programs::usage_error("--sampler layerwise: batch workers draw for each node, by neighbor or dense");
     if (o.replicates_features() && o.construction() == gneiss::construction::local)
         throw programs::usage_error("--replicate features is for --construct remote");
+    if (o.inputs == "both") {
+        if (o.warm_start) throw programs::usage_error("--warm-start does not work with --inputs both");
+        if (!o.dim) o.dim = 64;
+        if (!o.row_optimizer) o.row_optimizer = "adagrad";
+        if (!o.row_lr) o.row_lr = 0.1;
+        o.staleness = 0; // batches of a step read the rows of the step before
+    } else if (o.dim || o.row_optimizer || o.row_lr) {
+        throw programs::usage_error(fmt::format("--{} is for learned rows: give --inputs both",
+            o.dim                 ? "dim"
+                : o.row_optimizer ? "row-optimizer"
+                                  : "row-lr"));
+    }
     o.resolve_node_classification(data);
     const gneiss::dataset_manifest& graph = data.manifest();
     if (o.feature_cache != "none") {

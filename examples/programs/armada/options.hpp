@@ -29,6 +29,8 @@ struct options : trainers::node_classification_options {
     std::string feature_cache = "none";              ///< policy of the cache of rows at a compute worker
     programs::count_or_percent cache{.percent = 10}; ///< its rows
     std::uint64_t superbatch = 100;                  ///< groups that are sampled ahead for it
+    std::string inputs = "features";                 ///< of the first layer: features, or learned rows in front of them
+    std::optional<std::uint32_t> dim;                ///< columns of learned rows
     std::optional<std::string> local, address; ///< processes that do the work, of a cluster of its own or of another
 
     void add_to(programs::command& to);
@@ -49,6 +51,13 @@ struct options : trainers::node_classification_options {
     /// Returns the plans of the batch workers in an epoch. Precondition: --buffer is known.
     [[nodiscard]] std::vector<gneiss::node_plan> assignment(std::uint32_t partitions, std::uint64_t epoch) const {
         return gneiss::assign_partitions(partitions, batch_workers, *buffer, seed, epoch, hubs);
+    }
+    /// Returns the columns of learned rows; 0: none are learned. Precondition: --dim is resolved.
+    [[nodiscard]] std::size_t learned_columns() const { return inputs == "both" ? *dim : 0; }
+    /// Returns the number of processes that own learned rows, if others compute: as many as have replicas, but no more
+    /// than partitions; 0: no rows are learned.
+    [[nodiscard]] std::uint32_t row_owners(std::uint32_t partitions) const {
+        return learned_columns() == 0 ? 0 : std::min(compute_workers, partitions);
     }
     /// Returns the library's options: those of a GNN, with the replicas.
     [[nodiscard]] gneiss::gnn_options armada_options() const {

@@ -20,7 +20,6 @@
 #include "cluster.hpp"
 #include "driver.hpp"
 #include "kit/cli/exit_codes.hpp"
-#include "kit/cli/sha256.hpp"
 #include "kit/gnn/class_weights.hpp"
 #include "kit/gnn/epoch_shape.hpp"
 #include "kit/gnn/feature_run.hpp"
@@ -70,15 +69,33 @@ gneiss::memory_need group_need(const options& o, const gneiss::gnn_memory& bound
         {.group = o.group_batches, .compute_workers = o.compute_workers}, o.batch_workers, bound.batch.sample);
 }
 
+/// Returns the bytes of the rows of a batch's node: read, and their gradients if some are learned.
+std::uint64_t row_bytes(const gneiss::gnn_shape& shape) {
+    return shape.columns.dense * sizeof(float) * (shape.learned != 0 ? 2 : 1);
+}
+
+/// Returns the memory of learned rows: of this process's, of the sums of a step's gradients, and those of the processes
+/// that own them, with what is sent to these at the start of an epoch.
+std::vector<gneiss::memory_need> learned_needs(
+    const options& o, const gneiss::gnn_shape& shape, const gneiss::gnn_memory& bound) {
+    if (shape.learned == 0) return {};
+    gneiss::memory_need rows = trainers::classifier::rows_need(o, shape.all_nodes, shape.learned);
+    const std::uint64_t most = std::min(shape.all_nodes, o.replicas * (bound.batch.rows / row_bytes(shape)));
+    std::vector<gneiss::memory_need> result{rows, gneiss::row_sums::need(shape.all_nodes, most, shape.learned)};
+    if (o.elsewhere()) result.push_back({"learned rows of their owners", rows.bytes});
+    return result;
+}
+
 /// Returns the memory of the cache, of its planning, and of the rows of groups that come from it, by the bounds of a
 /// batch.
 std::vector<gneiss::memory_need> cache_needs(
     const options& o, const gneiss::gnn_shape& shape, const gneiss::gnn_memory& bound) {
-    const std::uint64_t rows = o.cached_rows(shape.all_nodes), row = shape.columns.dense * sizeof(float);
+    const std::size_t columns = shape.columns.dense - shape.learned;
+    const std::uint64_t rows = o.cached_rows(shape.all_nodes), row = columns * sizeof(float);
     if (rows == 0) return {};
-    gneiss::memory_need cache = gneiss::rows_mirror::need(rows, shape.columns.dense);
+    gneiss::memory_need cache = gneiss::rows_mirror::need(rows, columns);
     cache.bytes += gneiss::delivery_planner::bytes_needed(rows) + rows * sizeof(gneiss::node_id);
-    const std::uint64_t group = std::min(o.group_batches * bound.batch.rows / row, shape.nodes);
+    const std::uint64_t group = std::min(o.group_batches * bound.batch.rows / row_bytes(shape), shape.nodes);
     const std::uint64_t groups = gneiss::ceil_div(shape.nodes, *o.batch) * o.batch_workers;
     return {cache, gneiss::worker_batches::window_need({.window = o.superbatch}, groups, group),
         {"rows from the cache", o.batch_workers * group * row}};
@@ -128,6 +145,7 @@ public:
         const gneiss::gnn_options training = o.armada_options();
         gneiss::gnn_shape shape = sizes_.of(o.sampled_partitions(partitions));
         shape.columns = net_.encode.inputs();
+        shape.learned = net_.learned;
         if (graph_.node_attributes.target != gneiss::node_target_kind::classes) shape.targets = net_.encode.outputs();
         const gneiss::gnn_memory bound = gneiss::bound_armada_memory(training, shape, trainers::layers_of(net_.encode));
         plan.memory.reserve(o.program_need());
@@ -139,12 +157,13 @@ public:
         for (gneiss::memory_need& need : cache_needs(o, shape, bound)) plan.memory.add(std::move(need));
         plan.memory.add(samplers_of(o, bound));
         plan.memory.reserve(net_.need());
+        for (gneiss::memory_need& need : learned_needs(o, shape, bound)) plan.memory.reserve(std::move(need));
         if (o.replicas > 1) {
             const std::uint64_t gradients = net_.weights.values().size();
             plan.memory.add(gneiss::train_loop_options::shared_gradients(gradients));
             plan.memory.add(gneiss::sum_of_replicas::need(gradients));
         }
-        const trainers::gnn_needs needs = trainers::needs_of(bound, {}, shape.columns.dense * sizeof(float));
+        const trainers::gnn_needs needs = trainers::needs_of(bound, {}, row_bytes(shape));
         trainers::add_batches_and_evaluation(plan, training.in_flight(), o.deterministic, needs,
             trainers::evaluation_part(evaluation_, plan.borrowable_bytes()));
         plan.further_reads = [o, this](const gneiss::epoch_plan& /*rounds*/) { return reads(o); };
@@ -247,13 +266,12 @@ public:
                   .weights = of.net.weights,
                   .optimizer = settings.dense_optimizer(0),
                   .shape = shape_,
-                  .cached_rows = static_cast<std::size_t>(settings.cached_rows(buckets_.rows().nodes))},
+                  .cached_rows = static_cast<std::size_t>(settings.cached_rows(buckets_.rows().nodes)),
+                  .rows = of.net.learned == 0 ? nullptr : &of.net.rows,
+                  .row_optimizer = settings.any_row_optimizer(0)},
               executor_, of.budget)) {}
 
-    /// Adds the hash of the weights after the last step.
-    void add_to(programs::run_record& record) override {
-        record.weights_sha256 = programs::sha256(std::as_bytes(of_.net.weights.values()));
-    }
+    void add_to(programs::run_record& record) override { record.weights_sha256 = hash_of(of_.net); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_.statistics(); }
     [[nodiscard]] programs::named<std::uint64_t> moved() const override {
         const gneiss::frame_statistics read = batches_.statistics();
@@ -288,6 +306,7 @@ private:
     [[nodiscard]] gneiss::gnn_shape shape() const {
         gneiss::gnn_shape shape = shape_;
         shape.columns = of_.net.encode.inputs();
+        shape.learned = of_.net.learned;
         if (const auto* targets = std::get_if<gneiss::targeted_nodes>(&task_))
             shape.targets = targets->task.targets.columns;
         return shape;
@@ -321,7 +340,8 @@ private:
     }
     trainers::epoch_end train_epoch(
         const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
-        training_.set_optimizers({.dense = options_.dense_optimizer(from.epoch, plateau())});
+        training_.set_optimizers({.rows = options_.any_row_optimizer(from.epoch, plateau()),
+            .dense = options_.dense_optimizer(from.epoch, plateau())});
         std::optional<gneiss::buffer_state> ahead;
         if (from.epoch + 1 < *options_.epochs && !of_.plan.in_memory &&
             (!options_.validates_after(from.epoch + 1) || evaluates_beside()))
@@ -382,6 +402,7 @@ public:
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         const options& o = config_.flags;
+        net_.add_rows(o, data_->manifest().nodes);
         if (const float scale = o.neighbor_scale(o.sampled_partitions(plan_.partitioning.partitions),
                 plan_.partitioning.partitions, gneiss::relative_cut(buckets_));
             scale != 1)
@@ -407,6 +428,9 @@ private:
             .graph_bytes = plan_.graph_bytes / o.batch_workers,
             .feature_bytes = plan_.feature_bytes / o.batch_workers,
             .gradient_bytes = net_.weights.values().size_bytes(),
+            .owners = o.row_owners(buckets_.rows().partitions),
+            .rows = buckets_.rows(),
+            .row_floats = net_.rows.layout().floats(),
             .memory_bytes = o.memory->bytes,
             .superbatch = o.superbatch,
             .asks_owners = o.construction() == gneiss::construction::remote,

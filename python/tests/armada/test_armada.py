@@ -311,6 +311,69 @@ class Armada(Case):
                     expected = self.train(replicas=4, **cache)
                     self.assertEqual((found["bytes"], found["ids"]), (expected["bytes"], expected["ids"]))
 
+    def test_learned_rows_have_the_bits_of_one_process_for_any_number_of_owners(self):
+        features = self.train(replicas=3)
+        for rows in ({}, {"row_optimizer": "adam", "group_batches": 2}):
+            rows = {"inputs": "both", "dim": 6, "replicas": 3, **rows}
+            expected = self.train(**rows)
+            self.assertNotEqual(expected["hash"], features["hash"])
+            for local, owners in (("1x1", 1), ("3x2", 2)): # as many owners as compute workers
+                with self.subTest(local=local, **rows):
+                    found = self.train(local=local, **rows)
+                    for key in ("hash", "losses", "test"):
+                        self.assertEqual(found[key], expected[key])
+                    self.assertEqual(sum(name.startswith("owner") for name in found["processes"]), owners)
+                    self.assertEqual(found["warnings"], [])
+
+    def test_an_owner_of_learned_rows_or_a_compute_worker_that_ends_or_stops_changes_no_bit(self):
+        rows = {"inputs": "both", "dim": 6}
+        self.check_faults("SIGKILL", (("owner", "2x2"), ("owner", "1x1"), ("compute", "2x2")), self.train(**rows),
+                          **rows)
+        self.check_faults("SIGSTOP", (("owner", "2x2"),), self.train(**rows), **rows)
+
+    def test_a_step_that_some_owners_have_made_is_made_again_by_all(self):
+        rows = {"inputs": "both", "dim": 6, "replicas": 3}
+        expected = self.train(**rows)
+        once = self.at / "once"
+        patch = f"""
+class Ending(armada.RowOwner):
+    def apply(self, generation, step, *gradients):
+        if step == 9 and not os.path.exists({str(once)!r}):
+            try:
+                open({str(once)!r}, "x").close()
+            except FileExistsError: # the other owner ends
+                pass
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
+        super().apply(generation, step, *gradients)
+armada.RowOwner = Ending
+"""
+        found = self.train(patch=patch, local="2x2", **rows)
+        for key in ("hash", "losses", "test"):
+            self.assertEqual(found[key], expected[key])
+        self.assertTrue(once.exists())
+        self.assertRegex("\n".join(found["warnings"]), r"owner-\d on \S+ died after step \d+")
+
+    def test_an_owner_refuses_steps_of_another_generation_and_steps_that_it_has_made(self):
+        wrong = """
+send = armada.Cluster._send
+def send_older(self, parameters, slots): # compute workers of a generation that has passed
+    self._generation -= 1
+    send(self, parameters, slots)
+    self._generation += 1
+armada.Cluster._send = send_older
+once = armada.Cluster._once
+def once_older(self, step, batches):
+    self._generation -= 1
+    try:
+        once(self, step, batches)
+    finally:
+        self._generation += 1
+armada.Cluster._once = once_older
+"""
+        self.assertRegex(self.train_wrongly(wrong, inputs="both", dim=6),
+                         r"Error: a frame was lost, the last of \d+ deaths without a step between them")
+
     def test_remote_construction_has_the_bits_and_messages_of_one_process(self):
         (self.at / "hubs.txt").write_text("".join(f"{10 * v}\n" for v in range(30)))
         (self.at / "parts.txt").write_text("".join(f"{v % 4}\n" for v in range(300)))
@@ -406,7 +469,7 @@ armada.BatchWorker = Wrong
                 for key in ("hash", "losses", "test"):
                     self.assertEqual(found[key], expected[key])
                 warning = next(text for text in found["warnings"] if text.startswith(f"{role}-0 on "))
-                self.assertRegex(warning, r"epoch 1, state \d, pass 0, batch \d+|step \d+")
+                self.assertRegex(warning, r"epoch 1, state \d, pass 0, batch \d+|step \d+|generation \d+")
 
     def test_a_worker_that_is_killed_changes_no_bit(self):
         self.check_faults("SIGKILL", (("batch", "2x1"), ("batch", "1x1"), ("compute", "2x2"), ("compute", "1x1")),

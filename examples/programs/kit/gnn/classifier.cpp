@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/inference/layerwise_inference.hpp>
+#include <gneiss/model/initialize.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 
 #include "kit/cli/machine.hpp"
@@ -18,6 +19,19 @@ namespace trainers {
 namespace {
 
 constexpr std::uint64_t beside_rows = std::uint64_t{8} << 20; // for processing the rows of an evaluation
+
+/// Returns the input of learned rows, which outlive it; without rows, its shape.
+gneiss::layerwise_input input_of_rows(const classifier& net, const gneiss::row_partitioning& partitioning) {
+    gneiss::layerwise_input result{.columns = {.dense = net.learned}, .repeatable = true};
+    if (net.rows.rows() == 0) return result;
+    result.open = [rows = std::as_const(net.rows).values(), partitioning] {
+        return [rows, partitioning](gneiss::partition_id p, const std::stop_token&) {
+            return gneiss::input_rows<float>{.dense = rows.middle_rows(static_cast<std::size_t>(partitioning.begin(p)),
+                                                 static_cast<std::size_t>(partitioning.size(p)))};
+        };
+    };
+    return result;
+}
 
 /// Returns the edges that an evaluation reads; an estimate if they are to be re-bucketed for `rows`.
 gneiss::layerwise_edges edges_of(const graph_encoder& encode, const gneiss::bucket_store& buckets,
@@ -36,15 +50,23 @@ gneiss::layerwise_edges edges_of(const graph_encoder& encode, const gneiss::buck
 
 std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode) { return gneiss::library_layers(encode); }
 
-gneiss::input_columns input_of(const gneiss::dataset& data) {
+gneiss::input_columns input_of(const gneiss::dataset& data, std::size_t learned) {
     const auto columns = static_cast<std::size_t>(data.manifest().node_attributes.features);
-    return data.has("features.indptr") ? gneiss::input_columns{.dense = 0, .sparse = columns}
-                                       : gneiss::input_columns{.dense = columns, .sparse = 0};
+    return data.has("features.indptr") ? gneiss::input_columns{.dense = learned, .sparse = columns}
+                                       : gneiss::input_columns{.dense = learned + columns, .sparse = 0};
 }
 
-classifier::classifier(const gnn_options& how, const gneiss::dataset& data)
-    : classifier(how, static_cast<std::size_t>(data.manifest().node_attributes.classes), input_of(data), true,
-          how.memory ? how.memory->bytes : 0) {}
+gneiss::layerwise_input inputs_of(const classifier& net, const gneiss::node_features& features,
+    const gneiss::row_partitioning& partitioning, const gneiss::engine_factory& engines) {
+    gneiss::layerwise_input fixed = gneiss::fixed_features(features, partitioning, engines);
+    return net.learned == 0 ? fixed : gneiss::side_by_side(input_of_rows(net, partitioning), fixed, partitioning);
+}
+
+classifier::classifier(const gnn_options& how, const gneiss::dataset& data, std::size_t columns)
+    : classifier(how, static_cast<std::size_t>(data.manifest().node_attributes.classes), input_of(data, columns), true,
+          how.memory ? how.memory->bytes : 0) {
+    learned = columns;
+}
 
 classifier::classifier(
     const gnn_options& how, std::size_t outputs, const gneiss::input_columns& in, bool exact, std::uint64_t most_bytes)
@@ -70,14 +92,40 @@ void classifier::keep_first(std::size_t layers) {
     encode = std::move(shorter);
 }
 
+namespace {
+
+gneiss::row_layout layout_of_rows(const gnn_options& how, std::size_t columns) {
+    return {static_cast<std::uint32_t>(columns),
+        static_cast<std::uint32_t>(how.any_row_optimizer(0).state_floats(columns))};
+}
+
+} // namespace
+
+void classifier::add_rows(const gnn_options& how, std::uint64_t nodes) {
+    if (learned != 0) rows = gneiss::embedding_table(static_cast<std::size_t>(nodes), layout_of_rows(how, learned));
+}
+
+void classifier::initialize_rows(const gnn_options& how, const gneiss::tbb_executor& executor) {
+    if (rows.rows() == 0) return;
+    const std::size_t columns = rows.layout().dim;
+    gneiss::initialize_rows(parse_initializer("glorot", "node-init", columns), how.any_row_optimizer(0).initial_state(),
+        how.seed, gneiss::embedding_kind::nodes, 0, columns, rows.table(), executor);
+}
+
+gneiss::memory_need classifier::rows_need(const gnn_options& how, std::uint64_t nodes, std::size_t columns) {
+    return {"learned rows", columns == 0 ? 0 : 2 * nodes * layout_of_rows(how, columns).bytes()};
+}
+
 void classifier::put(gneiss::checkpoint& to) const {
     to.sections["weights"] = to_bytes(weights.values());
     to.sections["weights.state"] = to_bytes(weights.state());
+    if (rows.rows() != 0) to.sections["rows"] = to_bytes(rows.data());
 }
 
 void classifier::take(const gneiss::checkpoint& from) {
     from_bytes(from.sections.at("weights"), weights.values(), "weights");
     from_bytes(from.sections.at("weights.state"), weights.state(), "states of weights");
+    if (rows.rows() != 0) from_bytes(from.sections.at("rows"), rows.data(), "learned rows");
 }
 
 network_outputs infer(const classifier_source& from) {
@@ -86,7 +134,7 @@ network_outputs infer(const classifier_source& from) {
     const gneiss::bucket_store buckets = from.data.buckets();
     const gneiss::layerwise_options options = inference_options(from.how, from.engines, from.scratch, from.net.streams);
     gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,
-        gneiss::fixed_features(from.features, buckets.rows(), from.engines), buckets, options, from.on, *budget,
+        inputs_of(from.net, from.features, buckets.rows(), from.engines), buckets, options, from.on, *budget,
         from.stop);
     if (!result.plan.in_memory) from.net.streams = result.plan.streamed;
     return {std::move(budget), std::move(result)};
@@ -168,14 +216,14 @@ std::uint64_t least_evaluation(const gnn_options& how, const classifier& net, co
     const gneiss::bucket_store& buckets) {
     if (how.no_eval) return 0;
     return least_evaluation(
-        net.encode, gneiss::fixed_features(features, buckets.rows()), buckets, inference_options(how), buckets.rows());
+        net.encode, inputs_of(net, features, buckets.rows()), buckets, inference_options(how), buckets.rows());
 }
 
 std::uint64_t evaluation_files(const gnn_options& how, const classifier& net, const gneiss::node_features& features,
     const gneiss::bucket_store& buckets, std::uint64_t memory) {
     if (how.no_eval) return 0;
-    return evaluation_files(net.encode, gneiss::fixed_features(features, buckets.rows()), buckets,
-        inference_options(how), buckets.rows(), memory);
+    return evaluation_files(
+        net.encode, inputs_of(net, features, buckets.rows()), buckets, inference_options(how), buckets.rows(), memory);
 }
 
 } // namespace trainers

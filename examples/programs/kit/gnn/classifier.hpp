@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/dense_parameters.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
@@ -35,23 +37,34 @@ using graph_encoder = gneiss::encoder<float, gneiss::eigen_backend>;
 /// Returns the options of the encoder's layers.
 [[nodiscard]] std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode);
 
-/// A GNN for node classification on given features. Only the layers' weights are trained.
+/// A GNN for node classification on given features. The layers' weights are trained, and rows of nodes in front of the
+/// features, if there are some.
 class classifier {
 public:
+    /// \param columns  of learned rows of nodes, which `add_rows` makes; 0: none
     /// Throws usage_error if the last layer's width is not the number of classes.
-    classifier(const gnn_options& how, const gneiss::dataset& data);
+    classifier(const gnn_options& how, const gneiss::dataset& data, std::size_t columns = 0);
     virtual ~classifier() = default;
 
     gneiss::dense_parameters<> weights;
     graph_encoder encode;
+    std::size_t learned = 0;      ///< columns of learned rows, in front of the features
+    gneiss::embedding_table rows; ///< learned rows of all nodes, with the state of their optimizer; may be empty
     std::optional<bool>
         streams{}; ///< choice of the last inference that exceeded memory, so that the next need not count
 
     /// Drops the layers after the first ones, so that outputs are those of a hidden layer. The rest of the network is
     /// not trained after it. \param layers  1 … encode.layers()
     void keep_first(std::size_t layers);
+    /// Makes the learned rows, of zeros, if the network has some.
+    void add_rows(const gnn_options& how, std::uint64_t nodes);
+    /// Draws the learned rows, if there are some.
+    void initialize_rows(const gnn_options& how, const gneiss::tbb_executor& executor);
     /// Returns the memory of weights with gradients and state.
     [[nodiscard]] virtual gneiss::memory_need need() const { return {"weights", weights.size_bytes() + 4096}; }
+    /// Returns the memory of learned rows, and of a copy while a checkpoint is written or read.
+    [[nodiscard]] static gneiss::memory_need rows_need(
+        const gnn_options& how, std::uint64_t nodes, std::size_t columns);
     /// Writes and reads a checkpoint's sections: values and optimizer states.
     virtual void put(gneiss::checkpoint& to) const;
     virtual void take(const gneiss::checkpoint& from);
@@ -63,8 +76,13 @@ protected:
         std::uint64_t most_bytes = 0);
 };
 
-/// Returns the columns of a dataset's features.
-[[nodiscard]] gneiss::input_columns input_of(const gneiss::dataset& data);
+/// Returns the columns of a dataset's features, and of learned rows in front of them.
+[[nodiscard]] gneiss::input_columns input_of(const gneiss::dataset& data, std::size_t learned = 0);
+
+/// Returns the input of a network's first layer: features, after its learned rows.
+/// \param engines  of readers; none for a plan
+[[nodiscard]] gneiss::layerwise_input inputs_of(const classifier& net, const gneiss::node_features& features,
+    const gneiss::row_partitioning& partitioning, const gneiss::engine_factory& engines = {});
 
 /// Input of an evaluation of a trained network.
 struct classifier_source {

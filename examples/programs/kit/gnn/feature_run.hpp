@@ -79,6 +79,8 @@ private:
     [[nodiscard]] static network_type network_of(const Options& how, const gneiss::dataset& data) {
         if constexpr (std::derived_from<Options, link_options>)
             return {how, how.links() ? &how : nullptr, input_of(data), data.manifest()};
+        else if constexpr (requires { how.learned_columns(); })
+            return {how, data, how.learned_columns()};
         else
             return {how, data};
     }

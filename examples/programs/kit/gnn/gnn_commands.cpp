@@ -28,7 +28,15 @@ public:
         rows.change(how_);
         own_ = std::move(opened.data);
         links_ = std::move(opened.links);
-        net_.emplace(how_, links(), input_of(*own_), own_->manifest());
+        if (opened.learned != 0) {
+            if (other)
+                throw programs::usage_error("--graph is for runs whose inputs are features: this run learned a row for "
+                                            "each node of its own graph");
+            learned_.emplace(budget.charge(classifier::rows_need(how_, own_->manifest().nodes, opened.learned)));
+        }
+        net_.emplace(how_, links(), input_of(*own_, opened.learned), own_->manifest());
+        net_->learned = opened.learned;
+        net_->add_rows(how_, own_->manifest().nodes);
         net_->take(opened.saved);
         if (const auto partitioned = flags.run / programs::checkpoint_directory / partitioned_name;
             std::filesystem::exists(partitioned))
@@ -43,6 +51,7 @@ public:
     [[nodiscard]] const gnn_options& flags() const override { return how_; }
     [[nodiscard]] link_options* links() override { return links_ ? &*links_ : nullptr; }
     [[nodiscard]] network& net() override { return *net_; }
+    [[nodiscard]] bool learns_rows() const override { return learned_.has_value(); }
     [[nodiscard]] const gneiss::dataset& trained_on() const override { return *own_; }
     [[nodiscard]] const gneiss::dataset& data() const override { return other_ ? *other_ : *own_; }
     [[nodiscard]] const gneiss::bucket_store& buckets() override {
@@ -76,6 +85,7 @@ private:
 
     node_classification_options how_;
     std::optional<link_options> links_;
+    std::optional<gneiss::memory_charge> learned_; // of its rows; none: it has none
     std::optional<network> net_;
     std::unique_ptr<gneiss::dataset> own_, other_;
     std::optional<gneiss::bucket_store> buckets_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -89,9 +90,10 @@ void add_predict_and_export(programs::command_line& to, const gnn_program& of);
 /// Directory of a run's own partitioned dataset, if any.
 inline constexpr const char* partitioned_name = programs::graph_directory;
 
-/// A run of a network on given features.
+/// A run of a network on given features, and learned rows if it has some.
 struct trained_network : trained_run<node_classification_options> {
     std::optional<link_options> links{}; ///< of link prediction; none: node classification
+    std::size_t learned = 0;             ///< columns of learned rows of nodes, in front of the features
 };
 /// Opens a run of a network on given features, as `open_trained`.
 using network_opener = std::function<trained_network(
@@ -110,6 +112,7 @@ void add_gnn_commands(programs::command_line& to, const std::string& program) {
             auto opened = open_trained<Options>(program, run, moved, memory);
             trained_network result{{std::move(opened.saved), std::move(opened.data),
                 static_cast<const node_classification_options&>(opened.flags), std::move(opened.state)}};
+            if constexpr (requires { opened.flags.learned_columns(); }) result.learned = opened.flags.learned_columns();
             if constexpr (links)
                 if (opened.flags.links()) result.links = static_cast<const link_options&>(opened.flags);
             return result;

@@ -48,6 +48,7 @@ node_classification_training::node_classification_training(const parts& of)
       charges_(of.plan.memory.charge_reserved(of.budget)) {
     (void)gneiss::make_directory(of.run.directory.checkpoint());
     if (!of.run.saved && of.edges) of.edges->net.initialize(of.how, of.edges->how, executor_);
+    if (!of.run.saved) of.net.initialize_rows(of.how, executor_);
     if (!of.run.saved && of.how.warm_start) {
         warm_start warm = open_warm_start(of.program, of.how, of.command, of.dataset);
         if (of.edges) {
@@ -144,14 +145,14 @@ nlohmann::ordered_json node_classification_training::per_class(const std::string
 }
 
 bool node_classification_training::has_finite_parameters() const {
-    return have_finite_squares(of_.net.weights.values()) &&
+    return have_finite_squares(of_.net.weights.values()) && have_finite_squares(of_.net.rows.data()) &&
         (!of_.edges || have_finite_squares(of_.edges->net.relations.values()));
 }
 
 bool node_classification_training::evaluates_beside() const {
     const gneiss::bucket_store buckets = of_.data.buckets();
     return of_.plan.keeps_all() ||
-        evaluates_in_memory(of_.net.encode, gneiss::fixed_features(of_.features, buckets.rows()), buckets,
+        evaluates_in_memory(of_.net.encode, inputs_of(of_.net, of_.features, buckets.rows()), buckets,
             inference_options(of_.how), of_.plan.evaluation_bytes);
 }
 
