@@ -8,6 +8,7 @@ are those of one process: a frame is a function of (dataset, flags, number), so 
 one dies.
 """
 import collections
+import contextlib
 import functools
 import importlib.metadata
 import os
@@ -1137,7 +1138,8 @@ class _Session:
         if actor is not None:
             self._ray.kill(actor, no_restart=True)
         if process is not None and process in _descendants(self._started):
-            os.kill(process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError): # it has ended since
+                os.kill(process, signal.SIGKILL)
 
     def put(self, value):
         """Returns a reference of an array."""

@@ -334,7 +334,7 @@ class Armada(Case):
     def test_a_step_that_some_owners_have_made_is_made_again_by_all(self):
         rows = {"inputs": "both", "dim": 6, "replicas": 3}
         expected = self.train(**rows)
-        once = self.at / "once"
+        once = self.at / "ended"
         patch = f"""
 class Ending(armada.RowOwner):
     def apply(self, generation, step, *gradients):
