@@ -128,6 +128,7 @@
 #include <gneiss/model/layer/self_loops.hpp>
 #include <gneiss/model/layer_memory.hpp>
 #include <gneiss/model/layer_options.hpp>
+#include <gneiss/model/layer_schedule.hpp>
 #include <gneiss/model/link_model.hpp>
 #include <gneiss/model/link_scorer.hpp>
 #include <gneiss/model/loss.hpp>

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -342,6 +343,168 @@ TEST_CASE("sparse features are those of macro-batches, too") {
     CHECK(trained("--first-stage pbs --partitions 6 --macro 2 --halo feature") != drop);
     CHECK(trained("--first-stage pbs --partitions 6 --macro 2 --ahead off") == drop);
     shop.refuses(2, "train sparse --feature-cache none", {"the features are sparse", "--project"});
+}
+
+namespace {
+
+/// Returns the orders of products of a schedule.
+std::vector<std::string> products_of(const nlohmann::json& schedule) {
+    std::vector<std::string> result;
+    for (const auto& layer : schedule["layers"]) result.push_back(layer["product"]);
+    return result;
+}
+
+} // namespace
+
+TEST_CASE("--schedule auto times orders of products; its file, the run's own orders and a resume give the same bits") {
+    const joestar_workshop shop;
+    for (const std::string stage : {"--macro 60", "--first-stage single", "--first-stage pbs --partitions 8 --macro 2",
+             "--first-stage pbs --partitions 8 --macro 2 --history-store disk --ahead off"}) {
+        CAPTURE(stage);
+        const std::string flags = "--epochs 3 --layers sage:6,gcn --fanout 5,5 --batch 20 --early-stop 0 --seed 3 "
+                                  "--no-eval --memory 256MiB " +
+            stage;
+        const auto run = shop.train(flags + " --schedule auto --out auto");
+        CHECK(run["config"]["schedule"] == "auto");
+        const auto& schedule = run["schedule"];
+        CHECK(schedule == nlohmann::json::parse(shop.read("auto/schedule.json")));
+        CHECK(schedule["program"] == "gneiss-joestar");
+        CHECK(schedule["version"] == run["version"]);
+        CHECK(shop.read("auto/report.html").find("Products") != std::string::npos);
+        CHECK(schedule["device"] == "cpu");
+        CHECK(schedule["batches"] == 8);
+        REQUIRE(schedule["layers"].size() == 2);
+        CHECK(schedule["layers"][0]["kind"] == "sage");
+        CHECK(schedule["layers"][0]["columns"] == 8);
+        CHECK(schedule["layers"][0]["width"] == 6);
+        CHECK(schedule["layers"][1]["kind"] == "gcn");
+        CHECK(schedule["batch"].size() == 2);
+        CHECK(schedule["batch"][1]["targets"] <= 20);
+        CHECK(schedule["batch"][1]["targets"] > 0);
+        REQUIRE(schedule["timed"].size() == 5); // by sizes, and two orders of each layer
+        const nlohmann::json* least = nullptr;
+        for (const auto& one : schedule["timed"]) {
+            CHECK(one["seconds"] > 0);
+            if (least == nullptr || one["seconds"] < (*least)["seconds"]) least = &one;
+        }
+        CHECK((*least)["products"] == products_of(schedule));
+        const std::string expected = shop.predictions("auto");
+        shop.write("kept.json", shop.read("auto/schedule.json"));
+        const auto again = shop.train(flags + " --schedule kept.json --out file");
+        CHECK(again["schedule"] == schedule);
+        CHECK(again["config"]["schedule"] == (shop / "kept.json").string());
+        CHECK(shop.predictions("file") == expected);
+        std::string orders[2];
+        for (std::size_t i = 0; i < 2; ++i)
+            if (const std::string order = products_of(schedule)[i]; order != "cheaper") orders[i] = ":product=" + order;
+        const std::string own = "--layers sage:6" + orders[0] + ",gcn:4" + orders[1];
+        std::string by_layers = flags;
+        by_layers.replace(by_layers.find("--layers sage:6,gcn"), std::string("--layers sage:6,gcn").size(), own);
+        CHECK(!shop.train(by_layers + " --out own").contains("schedule"));
+        CHECK(shop.predictions("own") == expected);
+    }
+}
+
+TEST_CASE("a run with --schedule that is cut resumes with its own orders, though the file is gone or another") {
+    const joestar_workshop shop;
+    const std::string flags =
+                          "--epochs 8 --layers sage:6,sage --fanout 5,5 --batch 20 --early-stop 0 --seed 3 --no-eval "
+                          "--memory 256MiB --macro 60 ",
+                      start = "train data " + flags;
+    for (const std::string from : {"auto", "given.json"}) {
+        CAPTURE(from);
+        (void)shop.train(flags + "--schedule auto --out first");
+        auto schedule = nlohmann::json::parse(shop.read("first/schedule.json"));
+        schedule["layers"][0]["product"] = "last";
+        schedule["layers"][1]["product"] = "first";
+        shop.write("given.json", schedule.dump());
+        shop.succeed(start + "--quiet --schedule given.json --force --out whole");
+        for (const std::string after : {"0.15", "0.3", "0.6"}) {
+            CAPTURE(after);
+            fs::remove_all(shop / "cut");
+            shop.write("given.json", schedule.dump());
+            (void)shop.run(start + "--quiet --schedule " + from + " --checkpoint-every 0.05s --out cut", "",
+                "timeout -s KILL " + after);
+            const bool kept = fs::exists(shop / "cut/checkpoint/checkpoint.bin");
+            if (from == "given.json" && kept) fs::remove(shop / "given.json");
+            if (!fs::exists(shop / "cut/schedule.json")) continue; // nothing was chosen yet
+            const std::string chosen = shop.read("cut/schedule.json");
+            const program_outcome end = shop.run(start + "--schedule " + from + " --resume --out cut --quiet --json");
+            CAPTURE(end.err);
+            REQUIRE(end.code == 0);
+            const auto run = nlohmann::json::parse(end.out);
+            CHECK(shop.read("cut/schedule.json") == chosen);
+            CHECK(run["schedule"] == nlohmann::json::parse(chosen));
+            if (from == "given.json") {
+                CHECK(shop.predictions("cut") == shop.predictions("whole"));
+                continue;
+            }
+            shop.write("chosen.json", chosen);
+            (void)shop.train(flags + "--schedule chosen.json --out whole");
+            CHECK(shop.predictions("cut") == shop.predictions("whole"));
+        }
+    }
+}
+
+TEST_CASE("a warm-up of one batch, layers without a choice, class weights and attention are timed") {
+    const joestar_workshop shop;
+    const std::string one = "--epochs 2 --layers sage:6,gcn --fanout 5,5 --seed 3 --no-eval --memory 256MiB ";
+    for (const std::string stage : {"--batch 1000", "--batch 1000 --first-stage single"})
+        CHECK(shop.train(one + stage + " --schedule auto --out one")["schedule"]["batches"] == 1);
+    const auto fixed = shop.train("--epochs 2 --layers sage:8:max,gcn:4:product=last --fanout 5,5 --batch 20 --no-eval "
+                                  "--memory 256MiB --schedule auto --out fixed");
+    CHECK(fixed["schedule"]["batches"] == 0);
+    CHECK(fixed["schedule"]["timed"].empty());
+    CHECK(products_of(fixed["schedule"]) == std::vector<std::string>{"cheaper", "last"});
+    const auto weighted = shop.train(one + "--batch 20 --class-weights balanced --schedule auto --out weighted");
+    CHECK(weighted["schedule"]["timed"].size() == 5);
+    const auto attends = shop.train("--epochs 2 --layers gat:2x3,gat --fanout 5,5 --batch 20 --no-eval --memory 256MiB "
+                                    "--schedule auto --out attends");
+    CHECK(attends["schedule"]["layers"][0]["heads"] == 3);
+    CHECK(attends["schedule"]["timed"].size() == 5);
+}
+
+TEST_CASE("gneiss-joestar --schedule: files of other networks, versions and devices, and broken ones") {
+    const joestar_workshop shop;
+    const std::string flags = task + "--macro 60 ";
+    const auto good = shop.train(flags + "--schedule auto --out a")["schedule"];
+    const auto refuses = [&](const std::string& text, const std::initializer_list<std::string>& words, int code = 1) {
+        shop.write("bad.json", text);
+        CAPTURE(text);
+        shop.refuses(code, "train data " + flags + "--schedule bad.json --out b", words);
+        CHECK(!fs::exists(shop / "b"));
+    };
+    const auto with = [&](const char* at, const nlohmann::json& value) {
+        nlohmann::json changed = good;
+        changed[nlohmann::json::json_pointer(at)] = value;
+        return changed.dump();
+    };
+    const auto without = [&](const char* parent, const char* key) {
+        nlohmann::json changed = good;
+        changed[nlohmann::json::json_pointer(parent)].erase(key);
+        return changed.dump();
+    };
+    refuses("", {"bad.json"});
+    refuses("{\"version\": ", {"bad.json"});
+    refuses("[]", {"bad.json", "not a schedule"});
+    refuses(with("/version", "0.0.1"), {"bad.json", "version", "0.0.1", "--schedule auto"});
+    refuses(with("/version", 3), {"bad.json", "version", "text"});
+    refuses(with("/device", "cuda"), {"bad.json", "device", "cuda", "cpu"}, 2);
+    refuses(without("", "device"), {"bad.json", "device", "missing"});
+    refuses(without("", "layers"), {"bad.json", "layers", "missing"});
+    refuses(with("/layers", "sage"), {"bad.json", "layers", "list"});
+    refuses(with("/layers", nlohmann::json::array({good["layers"][0]})), {"bad.json", "layers", "1 of them", "2"}, 2);
+    refuses(with("/layers/1", 7), {"bad.json", "layers[1].kind", "missing"});
+    refuses(with("/layers/0/kind", "gcn"), {"bad.json", "layers[0].kind", "gcn", "sage"}, 2);
+    refuses(with("/layers/0/columns", 9), {"bad.json", "layers[0].columns", "9", "8"}, 2);
+    refuses(with("/layers/1/width", 12), {"bad.json", "layers[1].width", "12", "4"}, 2);
+    refuses(with("/layers/0/sparse", true), {"bad.json", "layers[0].sparse"}, 2);
+    refuses(without("/layers/1", "product"), {"bad.json", "layers[1].product", "missing"});
+    refuses(with("/layers/1/product", "middle"), {"bad.json", "layers[1].product", "middle", "first, last"});
+    refuses(with("/layers/0/product", "first"), {"bad.json", "layers[0].product", "first", "cheaper"}); // 8 to 16
+    shop.refuses(1, "train data " + flags + "--schedule missing.json", {"missing.json"});
+    shop.refuses(2, "train data " + flags + "--schedule a/schedule.json --out a --force", {"a/schedule.json", "--out"});
+    shop.refuses(2, "train data " + flags + "--schedule bad.json --resume --out a", {"schedule", "auto"});
 }
 
 TEST_CASE("gneiss-joestar: bad input") {

@@ -12,6 +12,7 @@ namespace joestar {
 
 void options::add_to(programs::command& to) {
     add_training(to);
+    add_layer_schedule(to);
     to.group("Macro-batches");
     to.option("first-stage", first_stage,
           "lbs: a macro-batch is the neighborhood of a large batch; pbs: some partitions, with histories of the nodes "

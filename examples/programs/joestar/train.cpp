@@ -57,31 +57,23 @@ public:
                 : gneiss::make_sampler(graph, gneiss::sampler_kind::neighbor, how.first_hops(), how.seed);
         });
         const gneiss::feature_input rows = features(of.features);
-        gneiss::any_backend* const backend = of.device == nullptr ? nullptr : &of.device->backend;
-        const std::size_t workers = how.pipeline_options().sample_workers;
-        if (how.single()) {
-            single_.emplace(
-                gneiss::make_ginex({.batch = *how.batch,
-                                       .seed = how.seed,
-                                       .rows_in_flight = static_cast<std::size_t>(how.in_flight),
-                                       .sample_workers = workers,
-                                       .batch_nodes = plan.room_nodes,
-                                       .encoder_memory = plan.encoder_bytes,
-                                       .spare_memory = plan.spare_bytes,
-                                       .trace = of.run.recorder(),
-                                       .superbatches = {.schedule = gneiss::superbatch_schedule::conventional}},
-                    gneiss::ginex_parts{.sampler = sampler,
-                        .features = rows,
-                        .task = task,
-                        .nodes = of.data.manifest().nodes,
-                        .encode = of.net.encode,
-                        .weights = of.net.weights,
-                        .optimizer = how.dense_optimizer(0),
-                        .backend = backend,
-                        .on_device = lists.draws_on(of.device)},
-                    executor_));
-            return;
-        }
+        const made_of common{sampler, rows, task, border};
+        schedule_layers(
+            task, [&](gneiss::any_backend& by, const gneiss::training_observer& observer, const std::stop_token& stop) {
+                std::optional<gneiss::histories> none; // that would be read and pushed
+                gneiss::history_options ignored = how.histories();
+                ignored.most_age = 0;
+                if (border)
+                    none.emplace(
+                        gneiss::hidden_rows_of(of.net.encode), of.data.manifest().nodes, ignored, executor_, of.budget);
+                make(common, &by, none ? &*none : nullptr, nullptr);
+                if (single_)
+                    (void)single_->run(gneiss::whole_graph(), gneiss::resume_position{}, observer, stop);
+                else
+                    (void)staged_->run(plan.common.order(0), gneiss::resume_position{}, observer, stop);
+                single_.reset();
+                staged_.reset();
+            });
         if (border) {
             if (plan.histories_on_disk)
                 past_.emplace(gneiss::hidden_rows_of(of.net.encode), stored_histories(*border), how.histories(),
@@ -91,29 +83,8 @@ public:
                     executor_, of.budget);
             if (of.run.saved && !past_->on_disk()) load_histories();
         }
-        staged_.emplace(gneiss::make_joestar({.batch = border ? *how.batch : std::min(*how.batch, plan.large),
-                                                 .large_batch = plan.large,
-                                                 .second = how.second_hops(),
-                                                 .ahead = how.sampled(),
-                                                 .macro_batches = plan.macro_batches,
-                                                 .seed = how.seed,
-                                                 .rows_in_flight = static_cast<std::size_t>(how.in_flight),
-                                                 .sample_workers = workers,
-                                                 .batch_nodes = plan.room_nodes,
-                                                 .encoder_memory = plan.encoder_bytes,
-                                                 .spare_memory = plan.spare_bytes,
-                                                 .trace = of.run.recorder()},
-            gneiss::joestar_parts{.first_stage = sampler,
-                .features = rows,
-                .task = task,
-                .nodes = of.data.manifest().nodes,
-                .encode = of.net.encode,
-                .weights = of.net.weights,
-                .optimizer = how.dense_optimizer(0),
-                .backend = backend,
-                .border = border,
-                .past = past_ ? &*past_ : nullptr},
-            executor_, of.budget));
+        make(
+            common, of.device == nullptr ? nullptr : &of.device->backend, past_ ? &*past_ : nullptr, of.run.recorder());
     }
 
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override {
@@ -189,6 +160,66 @@ private:
                 gneiss::errc::corrupt, "names no file of histories", {.path = of_.run.directory.path()});
         past_->load(of_.run.directory.checkpoint() / histories_);
         histories_saved_ = std::strtoull(histories_.c_str() + std::string_view(history_name).size(), nullptr, 10);
+    }
+
+    /// Parts of the trainer that a warm-up has, too.
+    struct made_of {
+        const gneiss::any_sampler& sampler;
+        const gneiss::feature_input& rows;
+        const gneiss::gnn_task& task;
+        const std::shared_ptr<gneiss::macro_batch_border>& border;
+    };
+    /// Makes the trainer, of one stage or two.
+    void make(
+        const made_of& common, gneiss::any_backend* backend, gneiss::histories* past, gneiss::trace_recorder* trace) {
+        const options& how = options_;
+        const std::size_t workers = how.pipeline_options().sample_workers;
+        if (how.single()) {
+            single_.emplace(
+                gneiss::make_ginex({.batch = *how.batch,
+                                       .seed = how.seed,
+                                       .rows_in_flight = static_cast<std::size_t>(how.in_flight),
+                                       .sample_workers = workers,
+                                       .batch_nodes = plan_.room_nodes,
+                                       .encoder_memory = plan_.encoder_bytes,
+                                       .spare_memory = plan_.spare_bytes,
+                                       .trace = trace,
+                                       .superbatches = {.schedule = gneiss::superbatch_schedule::conventional}},
+                    gneiss::ginex_parts{.sampler = common.sampler,
+                        .features = common.rows,
+                        .task = common.task,
+                        .nodes = of_.data.manifest().nodes,
+                        .encode = of_.net.encode,
+                        .weights = of_.net.weights,
+                        .optimizer = how.dense_optimizer(0),
+                        .backend = backend,
+                        .on_device = lists_.draws_on(of_.device)},
+                    executor_));
+            return;
+        }
+        staged_.emplace(gneiss::make_joestar({.batch = common.border ? *how.batch : std::min(*how.batch, plan_.large),
+                                                 .large_batch = plan_.large,
+                                                 .second = how.second_hops(),
+                                                 .ahead = how.sampled(),
+                                                 .macro_batches = plan_.macro_batches,
+                                                 .seed = how.seed,
+                                                 .rows_in_flight = static_cast<std::size_t>(how.in_flight),
+                                                 .sample_workers = workers,
+                                                 .batch_nodes = plan_.room_nodes,
+                                                 .encoder_memory = plan_.encoder_bytes,
+                                                 .spare_memory = plan_.spare_bytes,
+                                                 .trace = trace},
+            gneiss::joestar_parts{.first_stage = common.sampler,
+                .features = common.rows,
+                .task = common.task,
+                .nodes = of_.data.manifest().nodes,
+                .encode = of_.net.encode,
+                .weights = of_.net.weights,
+                .optimizer = how.dense_optimizer(0),
+                .backend = backend,
+                .border = common.border,
+                .past = past},
+            executor_, of_.budget));
     }
 
     /// Opens the features: in memory, or on disk.
@@ -315,8 +346,11 @@ public:
         lists_at_->move_to(opened.directory.checkpoint());
         open_lists();
     }
+    void add_to(programs::run_record& record) const override { record.schedule = schedule_; }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
-        return std::make_unique<training>(parts(plan_.common, opened), config_.flags, plan_, *lists_, border_);
+        auto result = std::make_unique<training>(parts(plan_.common, opened), config_.flags, plan_, *lists_, border_);
+        schedule_ = result->layer_schedule();
+        return result;
     }
 
 private:
@@ -333,6 +367,7 @@ private:
     node_partitions parts_;
     std::shared_ptr<gneiss::macro_batch_border> border_;
     training_plan plan_;
+    nlohmann::ordered_json schedule_; ///< of the layers' products; null without --schedule
 };
 
 } // namespace

@@ -116,6 +116,12 @@ gneiss::memory_need classifier::rows_need(const gnn_options& how, std::uint64_t 
     return {"learned rows", columns == 0 ? 0 : 2 * nodes * layout_of_rows(how, columns).bytes()};
 }
 
+void classifier::schedule(const gneiss::layer_schedule& products) {
+    gneiss::dense_parameters<> same; // arrays have the places of those of `weights`
+    graph_encoder other(same, gneiss::scheduled(layers_of(encode), products), encode.inputs());
+    encode = std::move(other);
+}
+
 void classifier::put(gneiss::checkpoint& to) const {
     to.sections["weights"] = to_bytes(weights.values());
     to.sections["weights.state"] = to_bytes(weights.state());

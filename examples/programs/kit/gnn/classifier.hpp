@@ -19,6 +19,7 @@
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/encoder.hpp>
+#include <gneiss/model/layer_schedule.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
@@ -60,6 +61,8 @@ public:
     void add_rows(const gnn_options& how, std::uint64_t nodes);
     /// Draws the learned rows, if there are some.
     void initialize_rows(const gnn_options& how, const gneiss::tbb_executor& executor);
+    /// Sets the orders of products of the layers. Throws errc::invalid_argument for another number of layers.
+    void schedule(const gneiss::layer_schedule& products);
     /// Returns the memory of weights with gradients and state.
     [[nodiscard]] virtual gneiss::memory_need need() const { return {"weights", weights.size_bytes() + 4096}; }
     /// Returns the memory of learned rows, and of a copy while a checkpoint is written or read.

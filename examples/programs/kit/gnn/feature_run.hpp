@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@
 #include "kit/gnn/device_network.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/node_classification_training.hpp"
+#include "kit/gnn/schedule_file.hpp"
 #include "kit/run/train.hpp"
 
 namespace trainers {
@@ -52,11 +54,14 @@ protected:
         return fmt::format("{}: {} nodes, {} edges, {}; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
             graph.train_edges, task, *flags_.layers, graph.node_attributes.features, *flags_.fanout, *flags_.direction);
     }
-    /// Warns of features, and checks the run of --warm-start.
+    /// Warns of features, and checks the run of --warm-start and the file of --schedule.
     void check() {
         run_context& context = this->context_;
         if (const std::string doubt = doubt_features(*data_, features_); !doubt.empty()) context.live.warn(doubt);
         check_warm_start(context.program, flags_, this->command(), *data_);
+        if (!flags_.schedule || *flags_.schedule == "auto" || flags_.resume) return;
+        const std::vector<gneiss::layer_options> layers = layers_of(net_.encode);
+        (void)read_schedule(*flags_.schedule, {layers, net_.encode.inputs()});
     }
     /// Makes the backend of a device for node classification, by the plan.
     void open_backend(const training_plan& plan) {

@@ -23,6 +23,23 @@ void gnn_options::add_layers(programs::command& to) {
         .default_text("from the graph");
 }
 
+void gnn_options::add_layer_schedule(programs::command& to) {
+    to.option("schedule", schedule,
+          "order of product and sums of each layer; auto: the fastest on the first batches, which the run keeps in "
+          "schedule.json; FILE: that of such a file")
+        .value_name("auto|FILE")
+        .default_text("by the sizes of each batch");
+}
+
+void gnn_options::resolve_layer_schedule() {
+    if (!schedule) return;
+    if (device != "cpu") throw programs::usage_error("--schedule is for --device cpu, on which orders are timed");
+    if (*schedule == "auto") return;
+    std::optional<std::filesystem::path> file = *schedule;
+    keep_input(file);
+    schedule = file->string();
+}
+
 void gnn_options::add_dropout(programs::command& to) {
     to.option("normalize-features", normalize_features, "scale each feature row to sum to 1")
         .default_text("true for sparse features");

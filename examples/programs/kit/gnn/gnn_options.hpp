@@ -24,6 +24,7 @@ namespace trainers {
 /// Flags of GNNs on sampled neighborhoods. Absent optionals are chosen from the graph.
 struct gnn_options : run_options, rate_options {
     std::optional<std::string> layers;
+    std::optional<std::string> schedule; ///< of the layers' products: "auto", or a file; none: by the sizes of a batch
     std::optional<bool> normalize_features;
     std::optional<double> dropout, attention_dropout;
     std::string sampler = "neighbor";
@@ -44,6 +45,7 @@ struct gnn_options : run_options, rate_options {
 
     // Groups of flags, in the order of the help.
     void add_layers(programs::command& to);
+    void add_layer_schedule(programs::command& to);
     void add_dropout(programs::command& to);
     void add_sampling(programs::command& to);
     void add_coverage(programs::command& to, const std::string& default_value);
@@ -72,6 +74,8 @@ struct gnn_options : run_options, rate_options {
     /// Leaves the device's part of the work to the CPU in a run that is resumed there. Throws usage_error for flags of
     /// a device without one, and for sparse features there.
     void resolve_placement(const gneiss::dataset& data);
+    /// Makes the file of --schedule absolute. Throws usage_error for a schedule on a device.
+    void resolve_layer_schedule();
     /// Refuses a cache of features beside `feature_place`.
     void refuse_cache_beside_place(const std::optional<std::string>& feature_cache) const;
     /// True if the device reads features by itself. Precondition: not auto.

@@ -30,6 +30,7 @@ void node_classification_options::add_evaluation(programs::command& to) {
 void node_classification_options::resolve_node_classification(const gneiss::dataset& data) {
     const gneiss::dataset_manifest& graph = data.manifest();
     resolve_placement(data);
+    resolve_layer_schedule();
     warm_flags before(*this);
     before.take("layers", layers);
     before.take("direction", direction);

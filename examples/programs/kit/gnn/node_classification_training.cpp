@@ -2,17 +2,22 @@
 #include "kit/gnn/node_classification_training.hpp"
 
 #include <filesystem>
+#include <functional>
+#include <stop_token>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include <gneiss/model/layer_schedule.hpp>
 #include <gneiss/storage/io/file_system.hpp>
+#include <gneiss/train/schedule_timer.hpp>
 
 #include "kit/gnn/device_network.hpp"
 #include "kit/gnn/feature_diagnosis.hpp"
 #include "kit/gnn/label_balance.hpp"
 #include "kit/gnn/node_classification_predictions.hpp"
 #include "kit/gnn/node_metrics.hpp"
+#include "kit/gnn/schedule_file.hpp"
 #include "kit/report/best_state.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/divergence.hpp"
@@ -68,6 +73,56 @@ node_classification_training::node_classification_training(const parts& of)
     epoch_ = last_trained(of.run.saved->position);
 }
 
+void node_classification_training::schedule_layers(const gneiss::gnn_task& task, const warm_up& train_first) {
+    if (!of_.how.schedule) return;
+    const std::filesystem::path file = of_.run.directory.path() / programs::schedule_name;
+    const std::vector<gneiss::layer_options> layers = layers_of(of_.net.encode);
+    const scheduled_network network{layers, of_.net.encode.inputs()};
+    const bool timed = *of_.how.schedule == "auto", again = timed && of_.how.resume && std::filesystem::exists(file);
+    if (of_.run.saved)
+        schedule_ = read_progress(*of_.run.saved, of_.run.directory.path(),
+            [](const nlohmann::ordered_json& progress) { return progress.at("schedule"); });
+    else if (again)
+        schedule_ = read_schedule(file, network, true);
+    else if (!timed)
+        schedule_ = read_schedule(*of_.how.schedule, network);
+    else
+        schedule_ = time_schedules(task, train_first);
+    of_.net.schedule(schedule_of(schedule_, network, of_.run.saved ? of_.run.directory.path() : file, true));
+    programs::write_file_atomically(file, programs::pretty(schedule_));
+    of_.live.say(fmt::format("schedule{}: {}",
+        of_.run.saved || again ? " of this run"
+            : timed            ? ""
+                               : " of " + *of_.how.schedule,
+        text_of_schedule(schedule_)));
+}
+
+nlohmann::ordered_json node_classification_training::time_schedules(
+    const gneiss::gnn_task& task, const warm_up& train_first) {
+    const std::vector<gneiss::layer_options> layers = layers_of(of_.net.encode);
+    const gneiss::input_columns in = of_.net.encode.inputs();
+    schedule_measurement result{.choice = {}, .batches = 0, .sizes = {}, .threads = executor_.concurrency()};
+    const auto time = [&](std::span<const gneiss::layer_schedule> candidates) {
+        gneiss::schedule_timer timer(layers, candidates, in, of_.net.weights, [&](gneiss::cpu_encoder& encode) {
+            return gneiss::cpu_backend_of(task, encode, of_.net.weights, of_.how.seed, executor_);
+        });
+        gneiss::any_backend by{std::ref(timer)};
+        std::stop_source enough;
+        const std::stop_callback also(of_.stop, [&] { enough.request_stop(); });
+        gneiss::training_observer observer;
+        observer.on_batch = [&](const gneiss::batch_key&, const gneiss::training_statistics&) {
+            if (timer.done()) enough.request_stop();
+        };
+        train_first(by, observer, enough.get_token());
+        throw_if_stopped(of_.stop);
+        result.batches = timer.batches();
+        result.sizes = timer.sizes();
+        return timer.seconds();
+    };
+    result.choice = gneiss::choose_schedule(gneiss::schedule_of(layers), gneiss::product_choices(layers, in), time);
+    return to_json(result, {layers, in}, of_.program);
+}
+
 epoch_end node_classification_training::train(
     const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) {
     evaluated_.clear();
@@ -84,6 +139,7 @@ void node_classification_training::save(const gneiss::resume_position& at, const
     gneiss::checkpoint c = header(at);
     c.generation = ++generation_;
     nlohmann::ordered_json whole = progress;
+    if (!schedule_.is_null()) whole["schedule"] = schedule_;
     add_progress(whole);
     put_progress(c, whole);
     gneiss::save_checkpoint(of_.run.directory.checkpoint() / checkpoint_name, c);

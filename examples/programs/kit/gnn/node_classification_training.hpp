@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,7 +15,9 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/engine/probe.hpp>
+#include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/gnn_options.hpp>
+#include <gneiss/train/trainers/gnn_parts.hpp>
 
 #include "kit/gnn/class_weights.hpp"
 #include "kit/gnn/classifier.hpp"
@@ -85,6 +88,8 @@ public:
     }
     [[nodiscard]] const gneiss::memory_budget& budget() const final { return of_.budget; }
     [[nodiscard]] std::uint64_t first_steps() const final { return warm_steps_; }
+    /// Returns the schedule of the layers' products, as in schedule.json; null without --schedule.
+    [[nodiscard]] const nlohmann::ordered_json& layer_schedule() const noexcept { return schedule_; }
     [[nodiscard]] double device_seconds() const final {
         return of_.device == nullptr ? 0 : of_.device->backend.device_seconds();
     }
@@ -92,6 +97,13 @@ public:
 protected:
     /// Starts a run, or resumes it.
     explicit node_classification_training(const parts& of);
+
+    /// Trains the first batches of epoch 0 by a backend, until the stop.
+    using warm_up = std::function<void(
+        gneiss::any_backend& by, const gneiss::training_observer& observer, const std::stop_token& stop)>;
+    /// Sets the schedule of --schedule, if any, before batches are trained: that of the run that is resumed, that of
+    /// the file, or the fastest on batches of the warm-up. Writes it to the run.
+    void schedule_layers(const gneiss::gnn_task& task, const warm_up& train_first);
 
     /// Trains epoch `from.epoch` from batch `from.next` on, after `from.steps` steps.
     virtual epoch_end train_epoch(
@@ -111,7 +123,11 @@ private:
     [[nodiscard]] classifier_source source();
     [[nodiscard]] programs::metric_values rank(const std::string& split, const programs::count_or_all& edges);
 
+    /// Times schedules on the first batches.
+    [[nodiscard]] nlohmann::ordered_json time_schedules(const gneiss::gnn_task& task, const warm_up& train_first);
+
     std::vector<gneiss::memory_charge> charges_;
+    nlohmann::ordered_json schedule_{};
     std::uint64_t generation_ = 0, best_generation_ = 0, warm_steps_ = 0;
     std::uint64_t epoch_ = 0;                                  // trained last
     std::map<std::string, programs::metric_values> evaluated_; // since then

@@ -19,9 +19,9 @@ constexpr file_name mark{gneiss::directory_mark};
 constexpr file_name unfinished_file{".*.tmp"}; ///< gneiss::atomic_write_file
 
 constexpr std::array run_files{file_name{config_name}, file_name{metrics_name}, file_name{timeline_name},
-    file_name{result_name}, file_name{report_name}, file_name{checkpoint_directory, "checkpoint"},
-    file_name{best_directory, "best"}, file_name{passes_name}, file_name{neighbor_cache_name},
-    file_name{"neighbors.cache.xxh3"}, file_name{"superbatches", "superbatches"},
+    file_name{result_name}, file_name{report_name}, file_name{schedule_name},
+    file_name{checkpoint_directory, "checkpoint"}, file_name{best_directory, "best"}, file_name{passes_name},
+    file_name{neighbor_cache_name}, file_name{"neighbors.cache.xxh3"}, file_name{"superbatches", "superbatches"},
     file_name{embeddings_directory, "export"}, file_name{"embeddings-*", "export"},
     file_name{".embeddings*.new", "export"}, file_name{".lock"}, mark, unfinished_file};
 constexpr std::array checkpoint_files{file_name{checkpoint_name}, file_name{rows_name},

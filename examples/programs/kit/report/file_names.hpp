@@ -15,6 +15,7 @@ inline constexpr const char* metrics_name = "metrics.jsonl";
 inline constexpr const char* timeline_name = "timeline.jsonl";
 inline constexpr const char* result_name = "run.json";
 inline constexpr const char* report_name = "report.html";
+inline constexpr const char* schedule_name = "schedule.json";
 inline constexpr const char* checkpoint_directory = "checkpoint";
 inline constexpr const char* best_directory = "best";
 inline constexpr const char* checkpoint_name = "checkpoint.bin";

@@ -193,6 +193,7 @@ json to_json(const run_record& record) {
     if (json plan = to_json(record.plan); !plan.empty()) object["plan"] = std::move(plan);
     if (!record.preprocessing.is_null()) object["preprocessing"] = record.preprocessing;
     if (!record.warm_start.is_null()) object["warm_start"] = record.warm_start;
+    if (!record.schedule.is_null()) object["schedule"] = record.schedule;
     put(object, "start", record.start);
     json epochs = json::array();
     for (const epoch_record& epoch : record.epochs) epochs.push_back(to_json(epoch));
@@ -287,6 +288,7 @@ run_record run_from_json(const json& object) {
     get(plan, "write_bytes", run.plan.write_bytes);
     if (const auto steps = object.find("preprocessing"); steps != object.end()) run.preprocessing = *steps;
     if (const auto taken = object.find("warm_start"); taken != object.end()) run.warm_start = *taken;
+    if (const auto orders = object.find("schedule"); orders != object.end()) run.schedule = *orders;
     for (const json& epoch : object.value("epochs", json::array())) run.epochs.push_back(epoch_from_json(epoch));
     const json metrics = inner(object, "metrics");
     get(object, "start", run.start);

@@ -126,6 +126,8 @@ struct run_record {
     nlohmann::ordered_json preprocessing{};
     /// Parameters taken from another run: {"run", "state", "nodes": {"taken", "new", "left"}, …}; null: none.
     nlohmann::ordered_json warm_start{};
+    /// Orders of products of the layers, as in schedule.json; null: each batch decides by its sizes.
+    nlohmann::ordered_json schedule{};
     std::vector<epoch_record> epochs{};
     metric_values valid{}, test{}; ///< of the best state, or of the last one if none was kept
     named<std::string> scopes{};   ///< what metrics of a split are means over: "filtered, 5,000 of 43,219 test edges"

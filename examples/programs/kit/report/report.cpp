@@ -151,6 +151,16 @@ std::string scope_text(const run_record& run, const std::string& split) {
     return fmt::format("{}, epoch {}", scope, run.best_epoch.value_or(run.epochs.back().epoch));
 }
 
+/// Returns the orders of products of a run's schedule, layer by layer; empty without one.
+std::string products_of(const run_record& run) {
+    if (!run.schedule.is_object() || !run.schedule.contains("layers")) return {};
+    std::string text;
+    for (const nlohmann::ordered_json& layer : run.schedule.at("layers"))
+        if (layer.is_object() && layer.contains("product") && layer.at("product").is_string())
+            text += (text.empty() ? "" : ", ") + layer.at("product").get<std::string>();
+    return text;
+}
+
 std::vector<page::card> summary_items(const run_record& run) {
     std::vector<page::card> items;
     const bool test = !run.test.empty();
@@ -177,6 +187,8 @@ std::vector<page::card> summary_items(const run_record& run) {
                 .append(human_seconds(step.value("seconds", 0.0)));
         items.push_back({"Preprocessing", human_seconds(run.preprocessing.value("seconds", 0.0)), names});
     }
+    if (const std::string products = products_of(run); !products.empty())
+        items.push_back({"Products", products, "before or after sums, layer by layer"});
     const double examples = total(run, member(&epoch_record::examples)).value_or(0);
     if (training > 0 && examples > 0) items.push_back({"Speed", human_count(examples / training), "examples/s"});
     if (run.peak_rss_bytes > 0) {

@@ -97,6 +97,14 @@ struct gnn_parts {
     frozen_parts frozen{};
 };
 
+/// Returns the CPU's backend for a task, as the trainers make it. What is passed by reference, and what the task refers
+/// to, outlives it.
+/// \param seed    of dropout
+/// \param hook    as `cpu_encoder_backend_options::hook`
+[[nodiscard]] any_backend cpu_backend_of(const gnn_task& task, cpu_encoder& encode, dense_parameters<>& weights,
+    std::uint64_t seed, executor_ref executor, const frozen_parts& frozen = {},
+    std::function<encoder_hook<float>(training_batch&)> hook = {});
+
 /// Returns upper bounds of the memory of a batch and of the encoder. Throws errc::invalid_argument for parts that do
 /// not match.
 [[nodiscard]] gnn_memory bound_gnn_memory(const gnn_options& options, const gnn_parts& parts);

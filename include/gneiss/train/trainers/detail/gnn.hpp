@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -20,6 +19,7 @@
 #include <gneiss/train/cpu_backend.hpp>
 #include <gneiss/train/gnn_memory.hpp>
 #include <gneiss/train/sampled_batches.hpp>
+#include <gneiss/train/schedule_timer.hpp>
 #include <gneiss/train/train_loop.hpp>
 #include <gneiss/train/trainers/gnn_parts.hpp>
 
@@ -63,7 +63,7 @@ void check_task(const Parts& parts) {
     const auto need = [](bool holds, const char* what) {
         if (!holds) throw error(errc::invalid_argument, what);
     };
-    const bool on_cpu = parts.backend == nullptr;
+    const bool on_cpu = computes_on_cpu(parts.backend);
     if (const auto* nodes = std::get_if<classified_nodes>(&parts.task)) {
         need(nodes->class_weights.empty() || on_cpu, "class weights are for the CPU's loss, not for another backend");
         need(!nodes->own_head || on_cpu, "a loss of your own is for the CPU, not for another backend");
@@ -86,18 +86,7 @@ template <class Parts>
 [[nodiscard]] any_backend backend_of(const Parts& parts, std::uint64_t seed, executor_ref executor,
     std::function<encoder_hook<float>(training_batch&)> hook = {}) {
     if (parts.backend != nullptr) return *parts.backend;
-    cpu_encoder_backend_options frozen{.frozen = parts.frozen.weights, .hook = std::move(hook)};
-    if (const auto* links = std::get_if<predicted_links>(&parts.task))
-        return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, parts.encode, parts.weights,
-            link_head(links->model, links->relations, {.frozen = parts.frozen.relations}), seed, executor,
-            std::move(frozen));
-    if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task))
-        return any_backend(std::in_place_type<cpu_encoder_backend<target_head>>, parts.encode, parts.weights,
-            target_head{nodes->task.loss, nodes->task.positive_weights}, seed, executor, std::move(frozen));
-    const auto& nodes = std::get<classified_nodes>(parts.task);
-    if (nodes.own_head) return nodes.own_head->backend(parts.encode, parts.weights, seed, executor, std::move(frozen));
-    return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode, parts.weights,
-        classification_head{nodes.class_weights}, seed, executor, std::move(frozen));
+    return cpu_backend_of(parts.task, parts.encode, parts.weights, seed, executor, parts.frozen, std::move(hook));
 }
 
 /// Returns the node task of a GNN.

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <stop_token>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,6 +18,23 @@
 #include <gneiss/train/trainers/gnn_parts.hpp>
 
 namespace gneiss {
+
+GNEISS_INLINE any_backend cpu_backend_of(const gnn_task& task, cpu_encoder& encode, dense_parameters<>& weights,
+    std::uint64_t seed, executor_ref executor, const frozen_parts& frozen,
+    std::function<encoder_hook<float>(training_batch&)> hook) {
+    cpu_encoder_backend_options options{.frozen = frozen.weights, .hook = std::move(hook)};
+    if (const auto* links = std::get_if<predicted_links>(&task))
+        return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, encode, weights,
+            link_head(links->model, links->relations, {.frozen = frozen.relations}), seed, executor,
+            std::move(options));
+    if (const auto* nodes = std::get_if<targeted_nodes>(&task))
+        return any_backend(std::in_place_type<cpu_encoder_backend<target_head>>, encode, weights,
+            target_head{nodes->task.loss, nodes->task.positive_weights}, seed, executor, std::move(options));
+    const auto& nodes = std::get<classified_nodes>(task);
+    if (nodes.own_head) return nodes.own_head->backend(encode, weights, seed, executor, std::move(options));
+    return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, encode, weights,
+        classification_head{nodes.class_weights}, seed, executor, std::move(options));
+}
 
 GNEISS_INLINE gnn_memory bound_gnn_memory(const gnn_options& options, const gnn_parts& parts) {
     const cpu_encoder& encode = parts.encode;
@@ -42,8 +61,8 @@ GNEISS_INLINE gnn_memory bound_gnn_memory(const gnn_options& options, const gnn_
         "neighborhoods are drawn on a device by the library's samplers: a sampler of your own draws on the CPU");
     need(options.coverage_correction >= 0 && options.coverage_correction <= 1,
         "the coverage correction must be in [0, 1]");
-    need(
-        parts.backend == nullptr || options.coverage_correction == 0, "the coverage correction is computed on the CPU");
+    need(detail::computes_on_cpu(parts.backend) || options.coverage_correction == 0,
+        "the coverage correction is computed on the CPU");
     if (const auto* nodes = std::get_if<classified_nodes>(&parts.task))
         need(nodes->labels.size() == partitioning.nodes || (nodes->own_head && nodes->labels.empty()),
             "every node needs a label, or unlabeled");

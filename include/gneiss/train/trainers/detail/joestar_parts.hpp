@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/train/schedule_timer.hpp>
 #include <gneiss/train/trainers/joestar.hpp>
 
 namespace gneiss::detail {
@@ -36,7 +37,7 @@ inline void check_partitions(const joestar_options& options, const joestar_parts
     };
     need((parts.border == nullptr) == (parts.past == nullptr), "a border and histories need each other");
     if (!parts.border) return;
-    need(parts.backend == nullptr, "histories are read by batches on the CPU, not by another backend");
+    need(computes_on_cpu(parts.backend), "histories are read by batches on the CPU, not by another backend");
     need(options.macro_batches.form ==
             (options.ahead == sampled_ahead::exact ? second_stage::drawn : second_stage::lists),
         "batches of partitions are drawn from whole lists of neighbors, second_stage::lists, or exactly ahead, "
