@@ -178,6 +178,86 @@ TEST_CASE("a tier reads fewer rows over the bus than all in pinned memory, with 
     CHECK(whole("f16").err.find("features of f16 in the device's memory: 250 KiB of 700 KiB") != std::string::npos);
 }
 
+TEST_CASE(
+    "with --record, each trainer of GNNs gives the bits of a run without it, and launches graphs, on resumes too") {
+    const device_workshop shop;
+    const auto same_losses = [](const json& run, const json& plain) {
+        REQUIRE(run["epochs"].size() == plain["epochs"].size());
+        for (std::size_t e = 0; e < plain["epochs"].size(); ++e)
+            CHECK(run["epochs"][e]["loss"] == plain["epochs"][e]["loss"]);
+    };
+    const std::string base = "--epochs 4 --early-stop 0 --seed 3 --no-eval --device cuda ";
+    const auto compare = [&](const std::string& trainer, const std::string& arguments) {
+        CAPTURE(trainer);
+        CAPTURE(arguments);
+        const auto train = [&](const std::string& more) {
+            fs::remove_all(shop / "run");
+            return shop.train("emulated-gneiss-" + trainer, base + arguments + more + " --out run");
+        };
+        const json plain = train(""), recorded = train(" --record");
+        REQUIRE(recorded["epochs"].size() == plain["epochs"].size());
+        for (std::size_t e = 0; e < plain["epochs"].size(); ++e)
+            CHECK(recorded["epochs"][e]["loss"] == plain["epochs"][e]["loss"]);
+        CHECK_FALSE(plain["epochs"][0].contains("recorded_steps"));
+        CHECK_FALSE(plain["epochs"][0].contains("eager_steps"));
+        const json &first = recorded["epochs"].front(), &last = recorded["epochs"].back();
+        CHECK(first["recorded_steps"] == 0);
+        const std::uint64_t replayed = last["recorded_steps"], eager = last["eager_steps"];
+        CHECK(first["eager_steps"] > 0);
+        CHECK(replayed > eager);
+        const double of_graphs = arguments.find("gpu") == std::string::npos ? 2 : 3;
+        CHECK(last["launches_per_step"] >= of_graphs);
+        CHECK(last["launches_per_step"] < plain["epochs"].back()["launches_per_step"].get<double>() * .7);
+        CHECK(last["waits_per_step"].get<double>() <= plain["epochs"].back()["waits_per_step"].get<double>() + .5);
+        MESSAGE(trainer, " ", arguments, ": ", replayed, " and ", eager, " steps, launches ",
+            last["launches_per_step"].get<double>(), " of ", plain["epochs"].back()["launches_per_step"].get<double>(),
+            ", waits ", last["waits_per_step"].get<double>(), " of ",
+            plain["epochs"].back()["waits_per_step"].get<double>(), ", bytes ",
+            last["copied_bytes"].get<std::uint64_t>(), " of ",
+            plain["epochs"].back()["copied_bytes"].get<std::uint64_t>());
+    };
+    const std::string layers = "--layers sage:8,sage --fanout 3,3 --batch 5 ",
+                      node = layers + "--task node --staleness 0 ";
+    compare("mariusgnn", node + "--lr-schedule linear");
+    compare("mariusgnn", node + "--sample-on gpu --feature-place device");
+    compare("mariusgnn", node + "--store disk --buffer 2 --sample-on gpu");
+    compare("ginex", layers + "--topology disk --feature-cache belady --superbatch 2 --memory 256MiB");
+    compare("ginex", layers + "--memory 256MiB --sample-on gpu --feature-place tier");
+    compare("hanoi", layers + "--partitions 3 --macro 2 --reuse 1 --memory 256MiB --sample-on gpu");
+    compare("joestar", layers + "--first-stage single --memory 256MiB --sample-on gpu --feature-place uva");
+    const std::string link =
+        "--task link --decoder distmult --dim 8 --batch 100 --negatives 20 --chunks 2 --layers sage:8 "
+        "--fanout 3 --staleness 0 ";
+    compare("mariusgnn", link + "--inputs rows");
+    compare("mariusgnn", link + "--inputs both --store device --feature-place device --sample-on gpu");
+}
+
+TEST_CASE("a run with --record that is interrupted resumes to the losses of one without it") {
+    const device_workshop shop;
+    const std::string whole =
+        "--epochs 6 --early-stop 0 --seed 3 --no-eval --device cuda --layers sage:8,sage --fanout 3,3 "
+        "--batch 5 --task node --staleness 0 --sample-on gpu ";
+    const json plain = shop.train("emulated-gneiss-mariusgnn", whole + "--out whole");
+    int code = 130;
+    for (int attempt = 0; attempt < 30 && code != 0; ++attempt) {
+        const auto got =
+            shop.run("train data " + whole + "--record --checkpoint-every 1epoch --resume --quiet --out cut",
+                "emulated-gneiss-mariusgnn",
+                "timeout --foreground --preserve-status -s INT " + std::to_string(1 + attempt / 2));
+        CAPTURE(got.err);
+        code = got.code;
+        REQUIRE((code == 0 || code == 130));
+    }
+    REQUIRE(code == 0);
+    const json cut = json::parse(shop.read("cut/run.json"));
+    REQUIRE(cut["epochs"].size() == plain["epochs"].size());
+    for (std::size_t e = 0; e < plain["epochs"].size();
+        ++e) { // of an epoch in parts, losses are added in another order
+        const double want = plain["epochs"][e]["loss"], got = cut["epochs"][e]["loss"];
+        CHECK(std::abs(got - want) <= 1e-12 * std::abs(want));
+    }
+}
+
 TEST_CASE("a checkpoint moves a run from the device to the CPU and back") {
     const device_workshop shop;
     const std::string base = "train data --layers sage:8,sage --fanout 3,3 --batch 30 --early-stop 0 --seed 3 --task "
@@ -208,6 +288,7 @@ TEST_CASE("device errors are reported: too little memory, no device, flags witho
         2, "train data --task link --inputs rows --store device --out new", {"--store device is for --device cuda"});
     shop.refuses(2, "train data --task node --device-memory 1GiB" + to, {"--device-memory"});
     shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
+    shop.refuses(2, "train data --task node --record" + to, {"--record is for --device cuda"});
     for (const auto& [trainer, flags, what] : {std::tuple{"ginex", "", "--sample-on gpu is for --device cuda"},
              {"ginex", "--device cuda --topology disk", "--sample-on gpu copies the graph from memory"},
              {"ginex", "--device cuda --pipeline overlap", "--sample-on gpu draws each batch on demand"},

@@ -15,7 +15,8 @@ std::optional<trainers::device_network_parts> backend_on(trainers::compute_devic
     const gneiss::network_setup network{.layers = trainers::layers_of(net.encode),
         .in = net.encode.inputs(),
         .weights = net.weights,
-        .seed = settings.seed};
+        .seed = settings.seed,
+        .recorded = settings.record};
     trainers::device_inputs inputs;
     if (settings.uses_rows())
         inputs.keep = trainers::device_embeddings_of(settings, plan.partitioning.nodes, plan.layout);

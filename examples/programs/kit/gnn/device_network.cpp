@@ -26,7 +26,8 @@ std::optional<gneiss::device_sampling_setup> device_sampling_of(const gnn_option
         .neighbors = how.neighbor_options(),
         .dense = how.sampling() == gneiss::sampler_kind::dense,
         .seed = how.seed,
-        .seeds = seeds};
+        .seeds = seeds,
+        .recorded = how.record};
 }
 
 namespace {

@@ -222,8 +222,11 @@ std::optional<device_network_parts> classifier_on(compute_device* device, const 
     classifier& net, const training_plan& plan, const gneiss::node_features& features,
     const gneiss::bucket_store& buckets, const gneiss::engine_factory& engines) {
     if (device == nullptr) return std::nullopt;
-    const gneiss::network_setup network{
-        .layers = layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed};
+    const gneiss::network_setup network{.layers = layers_of(net.encode),
+        .in = net.encode.inputs(),
+        .weights = net.weights,
+        .seed = how.seed,
+        .recorded = how.record};
     std::optional<gneiss::device_sampling_setup> sampling = device_sampling_of(how, plan, buckets, *how.batch);
     if (sampling) sampling->lists_of_inputs = false; // features are not learned
     std::optional<placed_features> placed;

@@ -75,11 +75,13 @@ void limit_pinned(compute_device& device, const gneiss::training_plan& plan, std
 
 /// Calls of this process to a device so far.
 struct device_counts {
-    std::uint64_t launches = 0;     ///< of kernels
-    std::uint64_t waits = 0;        ///< of host threads for the device
-    std::uint64_t copied_bytes = 0; ///< to, from and within it
-    std::uint64_t bus_rows = 0;     ///< rows of host memory that its kernels read
-    std::uint64_t bus_bytes = 0;    ///< their bytes
+    std::uint64_t launches = 0;       ///< of kernels and of recorded graphs
+    std::uint64_t waits = 0;          ///< of host threads for the device
+    std::uint64_t copied_bytes = 0;   ///< to, from and within it
+    std::uint64_t bus_rows = 0;       ///< rows of host memory that its kernels read
+    std::uint64_t bus_bytes = 0;      ///< their bytes
+    std::uint64_t recorded_steps = 0; ///< training steps that were recorded graphs
+    std::uint64_t eager_steps = 0;    ///< those that were not, with --record
 };
 /// Returns the counts; zeros in a build without CUDA (programs/device/).
 [[nodiscard]] device_counts device_counts_so_far();

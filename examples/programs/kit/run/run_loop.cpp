@@ -262,6 +262,10 @@ programs::epoch_record run_loop::record_of(const trainer& of, std::uint64_t epoc
             record.bus_rows = device.bus_rows - device_at_start_.bus_rows;
             record.bus_bytes = device.bus_bytes - device_at_start_.bus_bytes;
         }
+        if (device.recorded_steps + device.eager_steps != 0) {
+            record.recorded_steps = device.recorded_steps - device_at_start_.recorded_steps;
+            record.eager_steps = device.eager_steps - device_at_start_.eager_steps;
+        }
     }
     gneiss::staleness_histogram this_epoch = pipeline.staleness;
     for (std::size_t i = 0; i < gneiss::staleness_histogram::bins; ++i)
