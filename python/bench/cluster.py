@@ -223,8 +223,8 @@ def trained(graph, model, where, out):
     start = time.monotonic()
     record = json.loads(run(sys.executable, "-c", COMMAND, "train", graph, *place, "--layers", layers, "--fanout",
                             "10,10", "--batch", 500, "--epochs", 3, "--early-stop", 0, "--batch-workers", 4,
-                            "--replicas", 2, "--seed", 1, *more, "--memory", "3GiB", "--no-eval", "--no-report", "--out",
-                            out / "run", "--force", "--quiet", "--json"))
+                            "--replicas", 2, "--seed", 1, *more, "--memory", "3GiB", "--no-eval", "--no-report",
+                            "--out", out / "run", "--force", "--quiet", "--json"))
     return {"sha256": record["weights_sha256"], "losses": [epoch["loss"] for epoch in record["epochs"]],
             "seconds": record["seconds"], "wall": time.monotonic() - start, "frames": record.get("frames")}
 
@@ -674,6 +674,12 @@ def settled(steps, begin, end):
     return rate, float("inf")
 
 
+def longest_pause(steps, begin, seconds=30):
+    """Returns the longest time without a step in the seconds from `begin` on."""
+    times = [begin] + [at for at, _, _ in steps if begin < at < begin + seconds]
+    return max(later - earlier for earlier, later in zip(times, times[1:]))
+
+
 def members(_data, out, programs):
     """Two batch workers that join in epoch 2 and leave in epoch 4: the hash, and the throughput. Emulated."""
     log, graph = Log(out / "members.jsonl"), graph_of_scale(out, programs)
@@ -686,19 +692,20 @@ def members(_data, out, programs):
                 ["weights_sha256"]}
     expected = log.measure("one process", alone)
     good = True
-    print("| | batches/s | settled after |\n|---|---|---|")
-    for how, text in (("leave", "without their machine, which left"), ("kill", "without it; it was killed")):
+    print("| | batches/s | settled after | longest time without a step |\n|---|---|---|---|")
+    for how, text, aim in (("leave", "without their machine, which left", 10),
+                           ("kill", "without it; it was killed", 12)):
         of = log.measure(how, functools.partial(changing, graph, out, flags, how))
         steps, join, leave = of["steps"], of["join"], of["leave"]
         up = max(at for name, at in of["up"] if name.startswith("batch") and join < at < leave)
         more, slow = settled(steps, up, leave)
         fewer, again = settled(steps, leave, steps[-1][0])
-        print(f"| two batch workers | {batches_a_second(steps, steps[0][0] + WINDOW, join):.2f} | |\n"
-              f"| two more, up {up - join:.1f} s after the start of their machine | {more:.2f} | {slow:.1f} s |\n"
-              f"| {text} | {fewer:.2f} | {again:.1f} s |", flush=True)
+        print(f"| two batch workers | {batches_a_second(steps, steps[0][0] + WINDOW, join):.2f} | | |\n"
+              f"| two more, up {up - join:.1f} s after the start of their machine | {more:.2f} | {slow:.1f} s | |\n"
+              f"| {text} | {fewer:.2f} | {again:.1f} s | {longest_pause(steps, leave):.1f} s |", flush=True)
         print("".join(f"- {text}\n" for text in of["warnings"]), file=sys.stderr)
-        good = good and of["sha256"] == expected["sha256"] and slow <= 10 and (again <= 10 or how == "kill")
-    print(f"\nthe SHA-256 of one process, and both times <= 10 s: {'yes' if good else '**no**'}")
+        good = good and of["sha256"] == expected["sha256"] and slow <= 10 and again <= aim
+    print(f"\nthe SHA-256 of one process, and times <= 10 s, 12 s if killed: {'yes' if good else '**no**'}")
     return good
 
 

@@ -103,7 +103,8 @@ class Machine:
         head = self.number == 1
         where = ["--head", f"--port={PORT}", "--include-dashboard=false", "--system-config",
                  '{"health_check_initial_delay_ms": 1000, "health_check_period_ms": 1000, '
-                 '"health_check_failure_threshold": 3}'] if head else [f"--address=10.77.0.1:{PORT}"]
+                 '"health_check_failure_threshold": 3, "object_manager_pull_timeout_ms": 3000}'] \
+            if head else [f"--address=10.77.0.1:{PORT}"]
         call(*self._inside(), "env", *(f"{name}={value}" for name, value in self.environment().items()),
              sys.executable, "-m", "ray.scripts.scripts", "start", *where, f"--node-ip-address={self.address}",
              f"--num-cpus={cpus}", f"--object-store-memory={store}", f"--resources={{\"machine{self.number}\": 1}}",

@@ -409,7 +409,7 @@ class Cluster:
         self._lock = threading.Lock()
         self._frames = {}                  # group: requests of it
         self._reads = {}                   # by actor
-        self._machines = {}                # ids of Ray, by actor
+        self._machines, self._gone = {}, set() # ids of Ray, by actor; those that have left
         self.frames = {}                   # made, by actor
         self.links = {}                    # bytes of frames and gradients: "batch-0 > compute-1"
         self._computed = 0                 # batches
@@ -711,7 +711,12 @@ class Cluster:
 
     def _others(self, asked):
         """Returns the batch workers that are there, and have not got these requests."""
-        return [slot for slot in self._batch if slot.away is None and slot not in [of.slot for of in asked]]
+        return [slot for slot in self._batch
+                if slot.away is None and not self._is_gone(slot.name) and slot not in [of.slot for of in asked]]
+
+    def _is_gone(self, name):
+        """Returns whether the machine of an actor has left."""
+        return self._machines.get(name) in self._gone
 
     def _miss(self, group, request, seconds):
         """Goes on without the answer of a batch worker: others make its batches, too. Without one, it is replaced."""
@@ -745,9 +750,9 @@ class Cluster:
         stay. Returns whether any were lost. Under the lock."""
         asked = [(group, of) for group, requests in self._frames.items() for of in requests]
         answered = set(self._session.there([of.answer for _, of in asked]))
-        gone = self._session.gone_machines()
+        self._gone = self._session.gone_machines() # before Ray says so of each actor
         lost = [(group, of) for group, of in asked
-                if of.answer in answered and (self._machines.get(of.name) in gone or self._session.failed(of.answer))]
+                if self._is_gone(of.name) or (of.answer in answered and self._session.failed(of.answer))]
         for group, of in lost:
             self._frames[group].remove(of)
         for group, requests in self._frames.items():
@@ -757,9 +762,12 @@ class Cluster:
         return bool(lost)
 
     def _look_after_away(self):
-        """Takes back batch workers that answer again, or have started, and replaces those that have not for long."""
+        """Takes back batch workers that answer again, or have started, and replaces those that have not for long, or
+        whose machine has left."""
         for slot in self._batch:
             if slot.away is None:
+                if self._is_gone(slot.name):
+                    self._replace(slot, "died with its machine")
                 continue
             since, answer = slot.away
             starts = answer is slot.opened

@@ -32,6 +32,7 @@ public:
         }
     }
 
+    /// Returns the number of owners.
     [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(sizes_.size()); }
     /// Returns the number of rows of an owner.
     [[nodiscard]] std::uint64_t rows_of(std::uint32_t owner) const { return sizes_.at(owner); }
@@ -48,12 +49,12 @@ public:
         for (partition_id p = owner; p < rows_.partitions; p += count())
             visit(rows_.begin(p), rows_.size(p), first_[p]);
     }
-    /// Returns the places of nodes among the rows of each owner [owners], and of each node its owner and its index
-    /// there. Throws errc::out_of_range for what is no node.
+    /// Nodes by the owners of their rows.
     struct split {
-        std::vector<std::vector<std::uint32_t>> places;
-        std::vector<std::pair<std::uint32_t, std::uint32_t>> of; ///< [nodes]
+        std::vector<std::vector<std::uint32_t>> places;          ///< among the rows of each owner [owners]
+        std::vector<std::pair<std::uint32_t, std::uint32_t>> of; ///< [nodes] owner, and index in its places
     };
+    /// Divides nodes by owner. O(nodes). Throws errc::out_of_range for what is no node.
     [[nodiscard]] split divide(std::span<const node_id> nodes) const {
         split result{.places = std::vector<std::vector<std::uint32_t>>(count()), .of = {}};
         result.of.reserve(nodes.size());

@@ -140,8 +140,9 @@ class Places(unittest.TestCase):
 
     def test_logical_workers_whose_worker_is_not_there_are_spread_over_the_others(self):
         cluster = object.__new__(armada.Cluster)
-        cluster._batch = [types.SimpleNamespace(index=i, away=None) for i in range(4)]
+        cluster._batch = [types.SimpleNamespace(index=i, away=None, name=f"batch-{i}") for i in range(4)]
         cluster._frames, cluster._deferred, cluster._deliveries, cluster._connected = {}, {}, None, 0
+        cluster._machines, cluster._gone = {}, set()
         made = unittest.mock.patch.object(armada, "_Request", lambda slot, *_: types.SimpleNamespace(slot=slot))
         self.enterContext(made)
 
@@ -172,6 +173,7 @@ class Lost(unittest.TestCase):
         cluster._batch = [types.SimpleNamespace(index=i, away=None, actor=f"actor {i}", name=f"batch-{i}")
                           for i in range(3)]
         cluster._machines = {"batch-0": "here", "batch-1": "here", "batch-2": "there"}
+        cluster._gone = set()
         cluster._frames, cluster._deferred, cluster._deliveries, cluster._asks_owners = {}, {}, None, False
         cluster._session = types.SimpleNamespace(
             there=lambda asked: [of for of in asked if of in self.answered | self.failed],
@@ -204,6 +206,18 @@ class Lost(unittest.TestCase):
         # They are known to be made again: nothing is lost, although the machine is still gone.
         self.assertFalse(self.cluster._ask_again())
         self.assertEqual(self.asked(), names)
+
+    def test_a_machine_that_left_takes_all_of_its_workers_with_it(self):
+        self.cluster._machines["batch-1"] = "there"
+        self.answered, self.gone = {("batch-0", 0), ("batch-1", 1)}, {"there"}
+        self.cluster._batch[2].actor = "another" # the death of the other one is not known yet
+        self.cluster._leave(self.cluster._batch[2], "opened")
+        self.assertEqual(self.asked(), [["batch-0"]] * 9)
+        self.cluster._batch[2].name = "batch-2.2" # the replacement, which has not started
+        self.cluster._batch[2].away, self.cluster._batch[2].opened = (100.0, "opened"), "opened"
+        with unittest.mock.patch.object(armada.Cluster, "_replace", autospec=True) as replace:
+            self.cluster._look_after_away()
+        replace.assert_called_once_with(self.cluster, self.cluster._batch[1], "died with its machine")
 
     def test_a_worker_that_died_on_a_machine_that_stays_has_left_its_frames_there(self):
         self.answered, self.failed = {("batch-2", 2), ("batch-2", 5)}, {("batch-2", 8)}
