@@ -83,7 +83,8 @@ struct device_sampling_setup {
     neighbor_options neighbors{}; ///< fan-outs and directions
     bool dense = true;            ///< DENSE, else layer by layer
     std::uint64_t seed = 0;
-    std::uint64_t seeds = 0; ///< most seed nodes of a batch
+    std::uint64_t seeds = 0;    ///< most seed nodes of a batch
+    std::uint32_t excluded = 0; ///< most edges that a batch's sample excludes; if any, graphs have the ids of edges
     /// make lists by source of the first layer, which are needed if rows below it are learned, or it sums by source
     /// itself
     bool lists_of_inputs = true;

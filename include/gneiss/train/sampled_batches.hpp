@@ -274,7 +274,7 @@ private:
             return by.read(
                 by.sample(b.key, seeds.nodes, executor_, b.sample_arena, seeds.excluded), b.layers, executor_);
         else if constexpr (device_sampler<Sampler>)
-            return by.sample(b.key, b.slot, graph_lists(*of.graph), seeds.nodes);
+            return by.sample(b.key, b.slot, graph_lists(*of.graph), seeds);
         else if constexpr (erased)
             return by.draw(b.key, *of.graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded, b.layers);
         else

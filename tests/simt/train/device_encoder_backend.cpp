@@ -43,6 +43,8 @@ std::function<std::optional<any_backend>(gnn_harness&)> on_device(memory_budget&
                     .dense = of.with.training.sampler == sampler_kind::dense,
                     .seed = of.with.training.seed,
                     .seeds = 200,
+                    .excluded =
+                        of.with.training.exclude_target_edges ? static_cast<std::uint32_t>(of.with.training.batch) : 0,
                     .lists_of_inputs = cuda::device_network::needs_lists_of_inputs(network, of.with.rows),
                     .recorded = recorded});
             of.with.training.device_sampler.emplace(sampler);
@@ -474,8 +476,13 @@ TEST_CASE("simt.train.device_encoder_backend: neighborhoods drawn on the device 
         with.order_slots = with.buffer_slots = 3;
         with.training.sampler = links ? sampler_kind::neighbor : sampler_kind::dense;
         with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
+        with.training.exclude_target_edges = links;
         const outcome want = train(data, with, 0, on_device(budget));
         CHECK(train(data, with, 0, on_device(budget, links, true)) == want);
+        CHECK(train(data, with, 0, on_device(budget, links, true, nullptr, true)) == want);
+        if (!links) continue;
+        with.training.exclude_target_edges = false; // and they are excluded before
+        CHECK_FALSE(train(data, with, 0, on_device(budget)) == want);
     }
 }
 
@@ -489,6 +496,7 @@ TEST_CASE("simt.train.device_encoder_backend: the graph of each state is copied 
         with.epochs = 2;
         with.training.batch = 20;
         with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
+        with.training.exclude_target_edges = links;
         with.training.pipeline.sample_workers = links ? 1 : 3;
         memory_budget budget;
         const outcome want = train(data, with, 0, on_device(budget));

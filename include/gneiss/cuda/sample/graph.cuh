@@ -47,20 +47,22 @@ public:
           in_(budget, graph.in(), in),
           out_(budget, graph.out(), in) {}
 
-    /// Copies the lists of a graph in any store, in some directions and without relations and edge ids, and waits. Host
-    /// memory: 16 bytes for each of 2^20 edges, or for each of the longest list. Throws `over_budget`, `device_error`;
-    /// errors of the graph.
-    device_graph(memory_budget& budget, const graph_lists& graph, neighbor_direction keeps, stream& in)
+    /// Copies the lists of a graph in any store, in some directions, without relations, and waits. Host memory: 16
+    /// bytes for each of 2^20 edges, or for each of the longest list, and 8 with edge ids. Throws `over_budget`,
+    /// `device_error`; errors of the graph.
+    /// \param edge_ids  whether to copy them, too
+    device_graph(memory_budget& budget, const graph_lists& graph, neighbor_direction keeps, bool edge_ids, stream& in)
         requires std::same_as<NodeId, node_id>
         : nodes_(graph.nodes()) {
-        if (keeps != neighbor_direction::out) copy(budget, graph, neighbor_direction::in, in, in_);
-        if (keeps != neighbor_direction::in) copy(budget, graph, neighbor_direction::out, in, out_);
+        if (keeps != neighbor_direction::out) copy(budget, graph, neighbor_direction::in, edge_ids, in, in_);
+        if (keeps != neighbor_direction::in) copy(budget, graph, neighbor_direction::out, edge_ids, in, out_);
     }
     /// Returns the memory of such a copy, of at most `edges` edges.
-    [[nodiscard]] static memory_need need(std::uint64_t nodes, edge_index edges, neighbor_direction keeps) {
-        const std::uint64_t sides = keeps == neighbor_direction::both ? 2 : 1;
-        return {"graph for sampling", sides * ((nodes + 1) * sizeof(edge_index) + edges * sizeof(NodeId)),
-            memory_kind::device};
+    [[nodiscard]] static memory_need need(
+        std::uint64_t nodes, edge_index edges, neighbor_direction keeps, bool edge_ids) {
+        const std::uint64_t sides = keeps == neighbor_direction::both ? 2 : 1,
+                            edge = sizeof(NodeId) + (edge_ids ? sizeof(edge_index) : 0);
+        return {"graph for sampling", sides * ((nodes + 1) * sizeof(edge_index) + edges * edge), memory_kind::device};
     }
 
     /// Returns the graph as a kernel argument.
@@ -91,11 +93,12 @@ private:
     };
 
     /// Copies the lists of one direction, some nodes at a time: first their ends, then the neighbors.
-    void copy(memory_budget& budget, const graph_lists& graph, neighbor_direction d, stream& in, lists& to) {
+    void copy(
+        memory_budget& budget, const graph_lists& graph, neighbor_direction d, bool edge_ids, stream& in, lists& to) {
         constexpr std::size_t some = std::size_t{1} << 20;
         std::vector<node_id> ids, neighbors;
         std::vector<std::uint32_t> degrees, offsets, positions;
-        std::vector<edge_index> ends;
+        std::vector<edge_index> ends, edges;
         const auto take_degrees = [&](std::uint64_t first, std::size_t count) {
             ids.resize(count);
             std::iota(ids.begin(), ids.end(), static_cast<node_id>(first));
@@ -114,6 +117,9 @@ private:
         }
         edges_ = sum;
         to.neighbors = device_buffer<node_id>(budget, "neighbors of the graph", static_cast<std::size_t>(sum));
+        if (edge_ids) // also those of no edge: null says that there are none
+            to.edge_ids = device_buffer<edge_index>(
+                budget, "edge ids of the graph", static_cast<std::size_t>(std::max<edge_index>(sum, 1)));
         std::size_t copied = 0;
         for (std::uint64_t first = 0; first < nodes_; first += ids.size()) {
             take_degrees(first, static_cast<std::size_t>(std::min<std::uint64_t>(some / 16, nodes_ - first)));
@@ -126,11 +132,13 @@ private:
             for (std::size_t i = 0; i < count; ++i)
                 std::iota(positions.begin() + offsets[i], positions.begin() + offsets[i + 1], 0U);
             neighbors.resize(positions.size());
-            graph.neighbors_at({ids, d, offsets, positions}, {neighbors});
+            edges.resize(edge_ids ? positions.size() : 0);
+            graph.neighbors_at({ids, d, offsets, positions}, {.neighbors = neighbors, .edge_ids = edges});
             for (std::size_t i = 0; i < count && !self_loops_; ++i)
                 self_loops_ = std::find(neighbors.begin() + offsets[i], neighbors.begin() + offsets[i + 1], ids[i]) !=
                     neighbors.begin() + offsets[i + 1];
             copy_async(to.neighbors.span().subspan(copied), neighbors, in);
+            if (edge_ids) copy_async(to.edge_ids.span().subspan(copied), edges, in);
             in.synchronize();
             copied += neighbors.size();
         }

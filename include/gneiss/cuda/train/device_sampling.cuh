@@ -29,6 +29,7 @@
 #include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/graph_lists.hpp>
+#include <gneiss/sample/seed_set.hpp>
 #include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/device_setup.hpp>
 
@@ -50,7 +51,7 @@ public:
           with_(with),
           lists_(with.lists_of_inputs ? source_lists::all : source_lists::between),
           numbers_(budget, with.nodes) {
-        memory_need most = device_graph<>::need(with.nodes, with.edges, keeps());
+        memory_need most = device_graph<>::need(with.nodes, with.edges, keeps(), with.excluded != 0);
         most.bytes *= with.graphs;
         static_cast<void>(budget.charge(most)); // before training begins
     }
@@ -64,7 +65,7 @@ public:
     /// Samples a batch into slot `number` and waits for it. Throws `sample_error`; over_budget, device_error and errors
     /// of the graph while it is copied.
     [[nodiscard]] drawn_sample sample(
-        const batch_key& key, std::size_t number, const graph_lists& graph, std::span<const node_id> seeds) {
+        const batch_key& key, std::size_t number, const graph_lists& graph, const seed_set& seeds) {
         slot& s = *slots_.at(number);
         const graph_use from(*this, graph);
         if (!s.sampler) s.sampler.emplace(make(from.graph.view()));
@@ -74,7 +75,7 @@ public:
                 {
                     const std::scoped_lock alone(numbering_);
                     s.in.wait(numbered_);
-                    sampler.set(s.in, key, seeds);
+                    sampler.set(s.in, key, seeds.nodes, seeds.excluded);
                     run(sampler, s, from.graph.number);
                     numbered_.record(s.in);
                 }
@@ -189,13 +190,15 @@ private:
         }
         const auto resident = graph.resident();
         graphs_.push_back({{resident.begin(), resident.end()},
-            {std::make_shared<const device_graph<>>(budget_, graph, keeps(), copies_), ++copied_}});
+            {std::make_shared<const device_graph<>>(budget_, graph, keeps(), with_.excluded != 0, copies_),
+                ++copied_}});
         return graphs_.back().copy;
     }
     [[nodiscard]] any_sampler make(graph_view<node_id> graph) {
         graph.edges = with_.edges; // room for every state
         const sample_capacity most{
-            .seeds = static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.seeds, with_.nodes))};
+            .seeds = static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.seeds, with_.nodes)),
+            .excluded = with_.excluded};
         const auto of = [&]<class Sampler>(std::in_place_type_t<Sampler> type) {
             return any_sampler(type, budget_, numbers_, graph, with_.neighbors, with_.seed, most, lists_);
         };

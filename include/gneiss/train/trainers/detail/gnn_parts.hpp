@@ -55,8 +55,6 @@ GNEISS_INLINE gnn_memory bound_gnn_memory(const gnn_options& options, const gnn_
     if (inputs.features != nullptr)
         check_same_partitions(inputs.features->store().rows(), "features", partitioning, "the graph's lists");
     need(!options.device_sampler || parts.backend != nullptr, "a device's sampler needs its backend");
-    need(!options.device_sampler || !options.exclude_target_edges,
-        "neighborhoods are drawn on a device, where edges of a batch are not hidden");
     need(!options.device_sampler || !options.own_sampler,
         "neighborhoods are drawn on a device by the library's samplers: a sampler of your own draws on the CPU");
     need(options.coverage_correction >= 0 && options.coverage_correction <= 1,
