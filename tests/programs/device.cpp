@@ -118,6 +118,11 @@ TEST_CASE("each trainer's loss on the device equals that on the CPU, epoch by ep
     compare("mariusgnn", links + "--task link --inputs rows --layers sage:8 --fanout 3 --staleness 0 --no-eval");
     compare("mariusgnn", links + "--task link --inputs rows --layers sage:8 --fanout 3 --staleness 0 --no-eval",
         " --store device");
+    // The device leaves out the edges that a batch predicts, of the whole graph and of states.
+    const std::string drawn = links + "--task link --layers sage:8 --fanout 3 --staleness 0 --no-eval ";
+    compare("mariusgnn", drawn + "--inputs rows", " --sample-on gpu");
+    compare("mariusgnn", drawn + "--inputs both --exclude-target-edges=false", " --store device --sample-on gpu");
+    compare("mariusgnn", drawn + "--inputs rows --store disk --buffer 2 --reshuffle 0", " --sample-on gpu");
 }
 
 TEST_CASE("a tier reads fewer rows over the bus than all in pinned memory, with the bits of the host's rows") {

@@ -27,6 +27,8 @@ std::optional<trainers::device_network_parts> backend_on(trainers::compute_devic
         trainers::device_sampling_of(settings, plan, graph.buckets(), seeds);
     if (sampling) {
         sampling->lists_of_inputs = settings.uses_rows();
+        if (settings.exclude_target_edges.value_or(false))
+            sampling->excluded = static_cast<std::uint32_t>(*settings.batch);
         inputs.sampling = &*sampling;
     }
     std::optional<trainers::placed_features> placed;

@@ -148,9 +148,6 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.sample_on == "gpu" && o.reshuffles() != 0)
         throw programs::usage_error(
             "--sample-on gpu does not work with --reshuffle: the device keeps the graphs of states");
-    if (o.sample_on == "gpu" && o.exclude_target_edges.value_or(false))
-        throw programs::usage_error(
-            "--sample-on gpu does not work with --exclude-target-edges: the device samples all edges");
     if (o.order && *o.order != "memory" && (*o.order == training_first) == o.links())
         throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *o.order, *o.task,
             o.links() ? "" : ": use training-first, or memory (all partitions at once)"));
@@ -168,7 +165,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.uses_features() && !o.normalize_features) o.normalize_features = data.has("features.indptr");
     o.resolve_direction(data);
     o.resolve_coverage(!o.links() && trainers::few_train(graph));
-    if (o.links() && !o.exclude_target_edges) o.exclude_target_edges = o.sample_on == "cpu";
+    if (o.links() && !o.exclude_target_edges) o.exclude_target_edges = true;
     if (o.uses_rows() || o.links()) {
         if (!o.dim) o.dim = o.links() ? 100 : 64;
         if (!o.row_optimizer) o.row_optimizer = "adagrad";
