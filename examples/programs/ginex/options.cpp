@@ -226,7 +226,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     return o;
 }
 
-gneiss::superbatch_schedule options::schedule() const {
+gneiss::superbatch_schedule options::pipeline_schedule() const {
     return *pipeline == "overlap"  ? gneiss::superbatch_schedule::overlap
         : *pipeline == "alternate" ? gneiss::superbatch_schedule::alternate
                                    : gneiss::superbatch_schedule::conventional;

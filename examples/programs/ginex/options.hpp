@@ -28,7 +28,7 @@ struct options : trainers::node_classification_options, trainers::link_options {
 
     void add_to(programs::command& to);
 
-    [[nodiscard]] gneiss::superbatch_schedule schedule() const;
+    [[nodiscard]] gneiss::superbatch_schedule pipeline_schedule() const;
     [[nodiscard]] bool superbatches() const { return *pipeline != "conventional"; }
     /// True if the misses of superbatches may be dealt out: their batches are known when the cache is filled.
     [[nodiscard]] bool deals_rows() const { return *gather != "random" && *feature_cache == "belady"; }

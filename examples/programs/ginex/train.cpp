@@ -126,7 +126,7 @@ public:
             .encoder_memory = plan.encoder_bytes,
             .spare_memory = plan.spare_bytes,
             .trace = of.run.recorder(),
-            .superbatches = {.schedule = how.schedule(),
+            .superbatches = {.schedule = how.pipeline_schedule(),
                 .batches = plan.superbatch,
                 .directory = of_.run.directory.path(),
                 .cache_capacity = 0,
