@@ -60,8 +60,8 @@ struct set_up {
 
 /// A device's sampler that draws nothing.
 struct idle_sampler {
-    [[nodiscard]] static drawn_sample sample(const batch_key& /*key*/, std::size_t /*slot*/,
-        const graph_lists& /*graph*/, std::span<const node_id> /*seeds*/) {
+    [[nodiscard]] static drawn_sample sample(
+        const batch_key& /*key*/, std::size_t /*slot*/, const graph_lists& /*graph*/, const seed_set& /*seeds*/) {
         return {};
     }
 };

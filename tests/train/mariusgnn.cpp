@@ -86,8 +86,8 @@ struct idle_device : host_backend {
     void differentiate(training_batch& /*batch*/) {}
 };
 struct idle_sampler {
-    [[nodiscard]] static drawn_sample sample(const batch_key& /*key*/, std::size_t /*slot*/,
-        const graph_lists& /*graph*/, std::span<const node_id> /*seeds*/) {
+    [[nodiscard]] static drawn_sample sample(
+        const batch_key& /*key*/, std::size_t /*slot*/, const graph_lists& /*graph*/, const seed_set& /*seeds*/) {
         return {};
     }
 };
