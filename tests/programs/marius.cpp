@@ -344,22 +344,30 @@ TEST_CASE("a buffer below an eighth of the nodes is a warning, unless neighbors 
     CHECK(shop.run(flags).out.find("bias") == std::string::npos); // in memory there is none
 }
 
-TEST_CASE("small knowledge graphs have 400 or 200 floats a node by default, others 100") {
+TEST_CASE("knowledge graphs have 400 or 200 floats a node by default, larger ones with 500 negatives, others 100") {
     const gneiss::test::workshop shop("gneiss-marius");
     const struct {
         const char* graph;
-        int dim;
-    } cases[] = {{"--nodes 50000 --edges 100000 --relations 4", 400},
-        {"--nodes 50000 --edges 500000 --relations 4", 200}, {"--nodes 1000 --edges 100001 --relations 4", 200},
-        {"--nodes 50001 --edges 1000 --relations 4", 100}, {"--nodes 1000 --edges 500001 --relations 4", 100},
-        {"--nodes 1000 --edges 5000", 100}};
+        int dim, negatives;
+    } cases[] = {{"--nodes 50000 --edges 100000 --relations 4", 400, 1000},
+        {"--nodes 50000 --edges 500000 --relations 4", 200, 1000},
+        {"--nodes 1000 --edges 100001 --relations 4", 200, 1000},
+        {"--nodes 50001 --edges 1000 --relations 4", 200, 500}, {"--nodes 1000 --edges 500001 --relations 4", 200, 500},
+        {"--nodes 60000 --edges 2000001 --relations 4", 100, 1000}, {"--nodes 1000 --edges 5000", 100, 1000}};
     for (const auto& of : cases) {
         CAPTURE(of.graph);
         REQUIRE(shop.run(std::string("generate rmat --out data --force --quiet ") + of.graph, "gneiss-data").code == 0);
         const auto planned = shop.run("train data --dry-run --json --quiet");
         REQUIRE(planned.code == 0);
-        CHECK(nlohmann::json::parse(planned.out)["config"]["dim"] == of.dim);
-        CHECK(nlohmann::json::parse(shop.run("train data --dim 8 --dry-run --json --quiet").out)["config"]["dim"] == 8);
+        const auto config = nlohmann::json::parse(planned.out)["config"];
+        CHECK(config["dim"] == of.dim);
+        CHECK(config["negatives"] == of.negatives);
+        const auto given = [&](const std::string& flag) {
+            return nlohmann::json::parse(shop.run("train data --dry-run --json --quiet " + flag).out)["config"];
+        };
+        CHECK(given("--dim 8")["dim"] == 8);
+        CHECK(given("--dim 8")["negatives"] == 1000);
+        CHECK(given("--negatives 40")["dim"] == (of.negatives == 500 ? 100 : of.dim));
     }
 }
 

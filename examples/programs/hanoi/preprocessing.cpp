@@ -94,7 +94,7 @@ private:
         if (!read.is_object()) return false;
         for (const auto& [name, value] : read.items()) {
             if (name == "identity" ? !value.is_string() : !value.is_object()) return false;
-            for (const char* number : {"seconds", "peak_rss_bytes", "hubs"})
+            for (const char* number : {"seconds", "memory_bytes", "peak_rss_bytes", "hubs"})
                 if (value.is_object() && value.contains(number) && !value.at(number).is_number()) return false;
         }
         return !read.contains("hubs") || read.at("hubs").contains("hubs");
