@@ -613,8 +613,8 @@ QUARTER = {"batch": .25, "compute": 1} # cores
 def worked(graph, count, out):
     """Trains by batch workers of a quarter of a core and one compute worker of a core. Returns batches a second."""
     flags = {"make": 0, "compute": 0, "share": QUARTER, "warm": 40, "steps": 40, "seconds": 20,
-             "train": flags_of_scale(graph, out, local=f"{count}x1", batch_workers=4, replicas=1, batch=500,
-                                     layers="sage:16,sage", fanout="15,10", epochs=100)}
+             "train": flags_of_scale(graph, out, local=f"{count}x1", batch_workers=4, replicas=1, batch=1000,
+                                     layers="gcn:2,gcn", fanout="15,10", epochs=100)}
     with own_folder() as folder:
         seen = json.loads(run(sys.executable, "-W", "ignore", EMULATED, json.dumps(flags), TMPDIR=str(folder)))
     steps = seen["steps"][flags["warm"]:]
