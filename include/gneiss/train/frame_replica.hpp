@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -75,6 +76,7 @@ public:
           learned_(learned),
           batches_(source_, options, executor) {
         backend_.prepare(1, true);
+        batch_.work = std::make_shared<const state_work>(); // of no state
     }
     frame_replica(const frame_replica&) = delete;
     frame_replica& operator=(const frame_replica&) = delete;
