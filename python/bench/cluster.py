@@ -103,70 +103,6 @@ for i in range(count + 1):
         asked.append(source.make.remote())
 print(count * size / (time.monotonic() - begin))
 """
-# Frames from one worker to the next by Ray, by actors of one machine, or by threads of one process; the receiver reads
-# them. Three wait at a time. Prints seconds and CPU seconds, those of Ray's processes included.
-HANDED = """
-import os, pathlib, queue, shutil, sys, threading, time
-import numpy as np
-way, size, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-
-def cpu_seconds(): # of this process and its children
-    parents, used = {}, {}
-    for one in pathlib.Path("/proc").iterdir():
-        try:
-            fields = (one / "stat").read_text(errors="replace").rsplit(")", 1)[1].split() if one.name.isdigit() else []
-        except OSError:
-            continue
-        if fields:
-            parents[int(one.name)], used[int(one.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
-    def ours(process):
-        return process == os.getpid() or process in parents and ours(parents[process])
-    return sum(ticks for process, ticks in used.items() if ours(process)) / os.sysconf("SC_CLK_TCK")
-
-class Source:
-    def make(self):
-        return np.ones(size, np.uint8)
-
-class Sink:
-    def take(self, frame):
-        return int(frame.view(np.uint64).sum())
-
-def by_ray():
-    import ray
-    folder = os.path.join(os.environ["TMPDIR"], "ray")
-    ray.init(address="local", num_cpus=2, object_store_memory=400 << 20, include_dashboard=False, log_to_driver=False,
-             logging_level="CRITICAL", _temp_dir=folder)
-    source, sink = ray.remote(Source).remote(), ray.remote(Sink).remote()
-    def hand(frames):
-        taken = []
-        for _ in range(frames):
-            taken.append(sink.take.remote(source.make.remote()))
-            if len(taken) == 3:
-                ray.get(taken.pop(0))
-        ray.get(taken)
-    def end():
-        ray.shutdown()
-        shutil.rmtree(folder)
-    return hand, end
-
-def by_threads():
-    source, sink = Source(), Sink()
-    def hand(frames):
-        waiting = queue.Queue(3)
-        maker = threading.Thread(target=lambda: [waiting.put(source.make()) for _ in range(frames)])
-        maker.start()
-        for _ in range(frames):
-            sink.take(waiting.get())
-        maker.join()
-    return hand, lambda: None
-
-hand, end = {"ray": by_ray, "threads": by_threads}[way]()
-hand(8)
-begin, before = time.monotonic(), cpu_seconds()
-hand(count)
-print(time.monotonic() - begin, cpu_seconds() - before)
-end()
-"""
 COMMAND = "import sys\nfrom gneiss_graph._programs import main\nsys.argv[0] = 'gneiss-armada'\nmain()\n"
 
 
@@ -393,7 +329,7 @@ def frames(_data, out, _programs):
     def once(way, size):
         count = 2048 // size
         with own_folder() as folder:
-            wall, cpu = map(float, run(sys.executable, "-W", "ignore", "-c", HANDED, way, size << 20, count,
+            wall, cpu = map(float, run(sys.executable, "-W", "ignore", HANDED, way, size << 20, count,
                                        TMPDIR=str(folder)).split())
         return {"wall": 1000 * wall / count, "cpu": 1000 * cpu / count}
     print("| MiB | by | ms | CPU ms |\n|---|---|---|---|")
@@ -525,6 +461,7 @@ def construct(_data, out, programs):
 
 
 EMULATED = pathlib.Path(__file__).with_name("emulated.py")
+HANDED = pathlib.Path(__file__).with_name("handed.py")
 # Seconds of a batch at the paper's rates (docs/results/armada.md): to make it by a batch worker, and by the CPUs of a
 # machine with GPUs; to compute it. Here they are CPU seconds of a worker that has a share of a core.
 MAKE, OWN_MAKE, COMPUTE = .0243, .0454, {"Small": .0227, "Large": .0817}

@@ -133,7 +133,7 @@ class Machine:
     def kill(self, but=()):
         """Kills all processes of the machine, without those of `but` and their children."""
         kept = {self._holder.pid, *but}
-        for process, parent in sorted(_parents().items()):
+        for process, parent in sorted(parents().items()):
             if parent in kept - {self._holder.pid}:
                 kept.add(process)
         for process in self._processes():
@@ -149,7 +149,7 @@ class Machine:
         self._holder.wait()
 
     def _processes(self):
-        return [process for process in _parents() if self._namespace(process) == self._namespace(self._holder.pid)]
+        return [process for process in parents() if self._namespace(process) == self._namespace(self._holder.pid)]
 
     def _inside(self):
         return ["nsenter", "--target", str(self._holder.pid), "--net"]
@@ -168,7 +168,8 @@ def _name(process):
     return ""
 
 
-def _parents():
+def parents():
+    """Returns the parent of each process of this machine."""
     found = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():

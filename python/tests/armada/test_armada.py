@@ -164,7 +164,7 @@ class Places(unittest.TestCase):
 
 
 class Lost(unittest.TestCase):
-    """Which frames are made again when a batch worker is gone: those alone that nobody has or makes."""
+    """Which frames are made again when a batch worker is gone: those alone that no worker has or makes."""
 
     def setUp(self):
         self.answered, self.failed, self.gone = set(), set(), set()
@@ -669,7 +669,7 @@ if __name__ == "__main__":
 """
         other = self.at / "trainer.py"
         other.write_text(TRAIN.replace('    if fault and number == fault[2]:\n', f"""
-    armada.DUPLICATE_SECONDS = armada.REPLACE_SECONDS = armada.CLUSTER_SECONDS = 60 # nobody is late
+    armada.DUPLICATE_SECONDS = armada.REPLACE_SECONDS = armada.CLUSTER_SECONDS = 60 # no worker is late
     if number in (5, 12):
         import pathlib, time
         meet = pathlib.Path({str(meet)!r})
