@@ -78,7 +78,7 @@ inline constexpr std::array<std::string_view, 3> product_order_names = {"cheaper
 /// A schedule and its time.
 struct timed_schedule {
     layer_schedule products{};       ///< orders of the layers
-    std::optional<double> seconds{}; ///< none: not timed
+    std::optional<double> seconds{}; ///< none: not timed; the mean if timed twice
 };
 
 /// Schedules with their times, and the fastest of them.
@@ -115,13 +115,44 @@ std::size_t add_times(schedule_choice& to, std::vector<layer_schedule> candidate
     return best;
 }
 
+/// Times the given schedule and those within a tenth of the chosen one again, and chooses by the means of both times.
+template <class Time>
+void confirm(schedule_choice& of, Time& time) {
+    const std::optional<double> least = of.timed[of.chosen].seconds;
+    if (!least) return;
+    std::vector<std::size_t> near{0};
+    for (std::size_t i = 1; i < of.timed.size(); ++i) {
+        const timed_schedule& one = of.timed[i];
+        const auto same = [&](std::size_t other) { return of.timed[other].products == one.products; };
+        if (one.seconds && *one.seconds <= 1.1 * *least && std::ranges::none_of(near, same)) near.push_back(i);
+    }
+    if (near.size() == 1) { // none but the given one
+        of.chosen = 0;
+        return;
+    }
+    std::vector<layer_schedule> candidates;
+    for (const std::size_t i : near) candidates.push_back(of.timed[i].products);
+    schedule_choice again;
+    (void)add_times(again, std::move(candidates), time);
+    of.chosen = 0;
+    for (std::size_t k = 0; k < near.size(); ++k) {
+        std::optional<double>& seconds = of.timed[near[k]].seconds;
+        const std::optional<double>& second = again.timed[k].seconds;
+        seconds = seconds && second ? std::optional((*seconds + *second) / 2) : std::nullopt;
+        const std::optional<double>& best = of.timed[of.chosen].seconds;
+        if (seconds && (!best || *seconds < *best)) of.chosen = near[k];
+    }
+}
+
 } // namespace detail
 
 /// Chooses a schedule by time: the fastest of the given one and all combinations of `choices`, if these are at most
 /// `most`; else by coordinate descent from the given one, a layer at a time, until a pass over all layers changes
-/// nothing, at most two passes.
+/// nothing, at most two passes. The given schedule and those within a tenth of the fastest are timed once more, and
+/// the least mean of both times decides: a machine that was slow for a moment slows one of them.
 /// \param time  returns the seconds of each schedule, none for one that is not to be chosen; called once for all
-///              combinations, or once a layer, with the best so far in front; not called if there is nothing to choose
+///              combinations, or once a layer, with the best so far in front, and once for those that are timed again;
+///              not called if there is nothing to choose
 /// Throws `invalid_argument` for choices of another number of layers, and what `time` throws.
 /// Source: Huang's thesis, §5.4.4, which chooses orders by profiles.
 template <class Time>
@@ -154,6 +185,7 @@ template <class Time>
             if (one != given) all.push_back(std::move(one));
         }
         result.chosen = detail::add_times(result, std::move(all), time);
+        detail::confirm(result, time);
         return result;
     }
     layer_schedule best = given;
@@ -171,6 +203,7 @@ template <class Time>
         }
         if (best == before) break;
     }
+    detail::confirm(result, time);
     return result;
 }
 
