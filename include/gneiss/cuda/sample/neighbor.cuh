@@ -59,19 +59,8 @@ public:
     neighbor_sampler(memory_budget& budget, node_numbers& numbers, const graph_view<NodeId>& graph,
         neighbor_options options, std::uint64_t seed, const sample_capacity& capacity,
         source_lists wanted = source_lists::all)
-        : hops_(budget, numbers, graph, std::move(options), seed, capacity, detail::draws::every_hop,
-              wanted != source_lists::none),
-          counts_(budget, "counts of layers", hops_.hops()) {
-        const std::size_t listed = wanted == source_lists::none ? 0 : hops_.hops() - (wanted == source_lists::between);
-        if (listed == 0) return;
-        std::uint32_t most = 0;
-        for (std::size_t h = 0; h < listed; ++h) { // the last hop's layer is the first
-            most = std::max(most, hops_.room()[h].edges);
-            by_source_.push_back({{budget, "offsets by source", hops_.room()[h + 1].known + std::size_t{1}},
-                {budget, "edges by source", hops_.room()[h].edges}});
-        }
-        transpose_.emplace(budget, most);
-    }
+        : neighbor_sampler(
+              budget, numbers, graph, std::move(options), seed, capacity, wanted, detail::draws::every_hop) {}
 
     [[nodiscard]] const neighbor_options& options() const noexcept { return hops_.options(); }
     /// Draws the next samples from another graph of the same nodes, with at most as many edges: that of another state.
@@ -134,6 +123,23 @@ public:
     [[nodiscard]] const std::uint32_t* node_count() const noexcept { return &counts_.data()->sources; }
     /// Returns the maximum number of nodes.
     [[nodiscard]] std::uint32_t node_capacity() const noexcept { return hops_.room().back().known; }
+
+protected:
+    neighbor_sampler(memory_budget& budget, node_numbers& numbers, const graph_view<NodeId>& graph,
+        neighbor_options options, std::uint64_t seed, const sample_capacity& capacity, source_lists wanted,
+        detail::draws how)
+        : hops_(budget, numbers, graph, std::move(options), seed, capacity, how, wanted != source_lists::none),
+          counts_(budget, "counts of layers", hops_.hops()) {
+        const std::size_t listed = wanted == source_lists::none ? 0 : hops_.hops() - (wanted == source_lists::between);
+        if (listed == 0) return;
+        std::uint32_t most = 0;
+        for (std::size_t h = 0; h < listed; ++h) { // the last hop's layer is the first
+            most = std::max(most, hops_.room()[h].edges);
+            by_source_.push_back({{budget, "offsets by source", hops_.room()[h + 1].known + std::size_t{1}},
+                {budget, "edges by source", hops_.room()[h].edges}});
+        }
+        transpose_.emplace(budget, most);
+    }
 
 private:
     struct lists_by_source {

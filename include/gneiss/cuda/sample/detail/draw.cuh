@@ -280,18 +280,17 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks)
     }
 }
 
-/// Copies the lists that are taken whole, those of `which` (bits), one edge per thread, for any list length.
-template <class NodeId>
-__global__ void __launch_bounds__(draw_threads) copy_lists(hop_task<NodeId> hop, unsigned which) {
+/// Calls visit(edge, target, place in the target's list) for each edge of the lists of all targets, in one thread, for
+/// any list length; all threads of the grid call it. \param offsets  [targets + 1]
+template <class Visit>
+__device__ void visit_lists(
+    const std::uint32_t* offsets, std::uint32_t targets, std::uint32_t edges, const Visit& visit) {
     __shared__ std::uint32_t ends[2]; // targets of the first and the last edge of the block
-    const std::uint32_t edges = __ldg(&hop.state->edges), targets = __ldg(&hop.state->targets),
-                        known = __ldg(&hop.state->known);
-    const std::uint32_t stamp = hop.table.stamp();
     const auto target_of = [&](std::uint32_t e, std::uint32_t low,
                                std::uint32_t high) { // in [low, high]: the last whose list starts at or before e
         while (low < high) {
             const std::uint32_t middle = low + (high - low + 1) / 2;
-            if (__ldg(hop.offsets + middle) <= e)
+            if (__ldg(offsets + middle) <= e)
                 low = middle;
             else
                 high = middle - 1;
@@ -305,15 +304,25 @@ __global__ void __launch_bounds__(draw_threads) copy_lists(hop_task<NodeId> hop,
         __syncthreads();
         const std::uint32_t e = first + threadIdx.x;
         if (e < edges) {
-            const std::uint32_t target = target_of(e, ends[0], ends[1]), place = e - __ldg(hop.offsets + target);
+            const std::uint32_t target = target_of(e, ends[0], ends[1]);
+            visit(e, target, e - __ldg(offsets + target));
+        }
+        __syncthreads();
+    }
+}
+
+/// Copies the lists that are taken whole, those of `which` (bits), one edge per thread, for any list length.
+template <class NodeId>
+__global__ void __launch_bounds__(draw_threads) copy_lists(hop_task<NodeId> hop, unsigned which) {
+    const std::uint32_t known = __ldg(&hop.state->known), stamp = hop.table.stamp();
+    visit_lists(hop.offsets, __ldg(&hop.state->targets), __ldg(&hop.state->edges),
+        [&](std::uint32_t e, std::uint32_t target, std::uint32_t place) {
             const auto of = hop.lists[hop.node(target)];
             const auto list = hop.lists.list(of, 0);
             const unsigned mine = place >= list.count ? 1 : 0;
             if ((which >> mine & 1U) != 0)
                 hop.take(e, target, of, mine == 0 ? 0 : of.size, place - mine * list.count, stamp, known);
-        }
-        __syncthreads();
-    }
+        });
 }
 
 } // namespace gneiss::cuda::detail

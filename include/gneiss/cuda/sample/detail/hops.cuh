@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -24,6 +25,7 @@
 #include <gneiss/cuda/sample/detail/draw.cuh>
 #include <gneiss/cuda/sample/detail/excluded.cuh>
 #include <gneiss/cuda/sample/detail/number.cuh>
+#include <gneiss/cuda/sample/detail/select_nodes.cuh>
 #include <gneiss/cuda/sample/graph.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/sample/node_numbers.cuh>
@@ -36,8 +38,8 @@ struct hop_room {
     std::uint32_t targets = 0, edges = 0, known = 0; ///< targets, edges, previously known nodes
 };
 
-/// Draws all hops of a batch and numbers its nodes, as `gneiss::neighbor_sampler` and `gneiss::dense_sampler` do: the
-/// common part of device samplers. Owns the arrays of hops and all scratch.
+/// Draws all hops of a batch and numbers its nodes, as `gneiss::neighbor_sampler`, `gneiss::dense_sampler` and
+/// `gneiss::layerwise_sampler` do: the common part of device samplers. Owns the arrays of hops and all scratch.
 ///
 /// Cost of a hop: per target 16 bytes of offsets, twice; per edge its draw, a random read of its neighbor, an atomic
 /// minimum and a random read of 8 bytes in the table, and some 40 bytes of sequential reads and writes. Nothing here
@@ -96,6 +98,7 @@ public:
         array(ranks_, "ranks of edges", most_edges + std::size_t{1});
         array(sums_, "sums of tiles", prefix_tiles::scratch(most_items));
         array(far_, "tables of draws", far * far_blocks);
+        make_selection(budget);
         fill_bytes_async(state_.span(), 0, nullptr);
         synchronize_device();
     }
@@ -166,17 +169,11 @@ public:
             hop_state* const hop = hops + h;
             const hop_task<NodeId> task{hop_lists_at(h), nodes_.data(), hop, of.offsets.data(), table,
                 {of.ids.data(), of.targets.data(), of.relations.data(), of.edge_ids.data()}};
-            prefix_sums(in, {&hop->targets}, room_[h].targets, drawn_count<NodeId>{task}, of.offsets.data(),
-                sums_.data(), then_edges{state_.data(), hop, request_, room_[h].edges, h});
-            unsigned copied = 0;
-            for (unsigned which = 0; which < (task.lists.split ? 2U : 1U); ++which)
-                if (fanout(h, which) == all_neighbors)
-                    copied |= 1U << which;
-                else
-                    draw_list(in, task, which, fanout(h, which), room_[h].targets);
-            if (copied != 0)
-                launch(
-                    in, copy_lists<NodeId>, strided_grid(room_[h].edges, draw_threads), draw_threads, 0, task, copied);
+            const then_edges then{state_.data(), hop, request_, room_[h].edges, h};
+            if (selects(h))
+                (*selection_)(in, task, hop, fanout(h, 0), of.offsets.data(), ranks_.data(), sums_.data(), then);
+            else
+                draw_lists(in, task, h, then);
             prefix_sums(in, {&hop->edges}, room_[h].edges,
                 first_of_node<NodeId>{of.ids.data(), of.numbers.data(), table, hop}, ranks_.data(), sums_.data(),
                 then_nodes{state_.data(), hop, request_, room_[h + 1].known, h, settings_});
@@ -238,6 +235,7 @@ private:
             .first_incoming = d == neighbor_direction::in,
             .self_loops = graph_.self_loops,
             .excluded = excluded_.chains()};
+        if (selects(hop)) lists.fanout = all_neighbors;
         if (d == neighbor_direction::both) lists.second = graph_.in;
         require(lists.first);
         if (d == neighbor_direction::both) require(lists.second);
@@ -267,7 +265,9 @@ private:
             for (unsigned which = 0; which < (lists.split ? 2U : 1U); ++which) {
                 const std::uint64_t there = graph_.edges * (!lists.split && lists.second.offsets != nullptr ? 2U : 1U);
                 const std::uint64_t drawn = targets * fanout(h, which);
-                edges += fanout(h, which) == all_neighbors || (!options_.replace && drawn > there) ? there : drawn;
+                const bool whole =
+                    selects(h) || fanout(h, which) == all_neighbors || (!options_.replace && drawn > there);
+                edges += whole ? there : drawn;
             }
             if (!capacity.edges.empty()) edges = std::min<std::uint64_t>(edges, capacity.edges[h]);
             if (edges + known >= most)
@@ -276,13 +276,44 @@ private:
                         " edges: bound them");
             room_.push_back({static_cast<std::uint32_t>(targets), static_cast<std::uint32_t>(edges),
                 static_cast<std::uint32_t>(known)});
-            const std::uint64_t reached = std::min(known + edges, most_nodes);
+            const std::uint64_t fresh = selects(h) ? std::min<std::uint64_t>(edges, fanout(h, 0)) : edges,
+                                reached = std::min(known + fresh, most_nodes);
             targets = settings_ == draws::once ? std::min(edges, reached) : reached;
             known = reached;
         }
         room_.push_back({0, 0, static_cast<std::uint32_t>(known)});
     }
 
+    /// True if the nodes of a hop are selected among all neighbors.
+    [[nodiscard]] bool selects(std::size_t hop) const noexcept {
+        return settings_ == draws::together && fanout(hop, 0) != all_neighbors;
+    }
+    /// Makes the scratch of hops that select.
+    void make_selection(memory_budget& budget) {
+        std::uint32_t edges = 0, nodes = 0, known = 0;
+        for (std::size_t h = 0; h < lists_.size(); ++h) {
+            if (!selects(h)) continue;
+            edges = std::max(edges, room_[h].edges);
+            known = std::max(known, room_[h].known);
+        }
+        nodes = static_cast<std::uint32_t>(std::min<std::uint64_t>(edges, graph_.nodes));
+        if (known != 0) selection_.emplace(budget, edges, nodes, known);
+    }
+
+    /// Draws the edges of a hop, for each target alone.
+    void draw_lists(cudaStream_t in, const hop_task<NodeId>& task, std::uint32_t h, const then_edges& then) {
+        hop_state* const hop = hops_.data() + h;
+        prefix_sums(in, {&hop->targets}, room_[h].targets, drawn_count<NodeId>{task}, lists_[h].offsets.data(),
+            sums_.data(), then);
+        unsigned copied = 0;
+        for (unsigned which = 0; which < (task.lists.split ? 2U : 1U); ++which)
+            if (fanout(h, which) == all_neighbors)
+                copied |= 1U << which;
+            else
+                draw_list(in, task, which, fanout(h, which), room_[h].targets);
+        if (copied != 0)
+            launch(in, copy_lists<NodeId>, strided_grid(room_[h].edges, draw_threads), draw_threads, 0, task, copied);
+    }
     void draw_list(
         cudaStream_t in, const hop_task<NodeId>& task, unsigned which, std::uint32_t fanout, std::uint32_t targets) {
         const auto few = [&]<unsigned Lanes>(std::integral_constant<unsigned, Lanes>) {
@@ -330,6 +361,7 @@ private:
     std::vector<hop_lists_of> lists_;
     device_buffer<std::uint32_t> ranks_, far_;
     device_buffer<std::uint64_t> sums_;
+    std::optional<node_selection<NodeId>> selection_; ///< if a hop selects
 };
 
 } // namespace gneiss::cuda::detail

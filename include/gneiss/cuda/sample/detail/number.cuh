@@ -12,8 +12,9 @@
 // From the neighbors of a hop to the numbers of its nodes, and to the targets of the next hop.
 namespace gneiss::cuda::detail {
 
-/// Draws of a node: once per batch, at the hop that first reaches it, or at every hop from then on.
-enum class draws { once, every_hop };
+/// Draws of a node: once per batch, at the hop that first reaches it, or at every hop from then on; or those of all
+/// nodes together, at every hop.
+enum class draws { once, every_hop, together };
 
 /// Records the number of edges that a hop has drawn.
 struct then_edges {
