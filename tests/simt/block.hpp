@@ -114,6 +114,7 @@ public:
     }
 
     [[nodiscard]] void* dynamic_shared() noexcept { return shared_.get(); }
+    [[nodiscard]] std::size_t dynamic_bytes() const noexcept { return shared_bytes_; }
     [[nodiscard]] thread& self() noexcept { return *self_; }
     [[nodiscard]] warp& own_warp() noexcept { return warps_[self_->number / 32]; }
     /// Number of blocks that this OS thread has started.
@@ -286,6 +287,7 @@ private:
         ++runs_;
         ended_threads_ = at_barrier_ = idle_turns_ = 0;
         shared_.reset(new std::byte[shared_bytes]);
+        shared_bytes_ = shared_bytes;
         if (shared_bytes != 0) std::memset(shared_.get(), poison_byte, shared_bytes);
         poison_static_shared();
     }
@@ -370,6 +372,7 @@ private:
     std::vector<warp> warps_;
     std::vector<thread*> ready_;
     std::unique_ptr<std::byte[]> shared_;
+    std::size_t shared_bytes_ = 0;
     gneiss::random_stream random_{gneiss::random_key{0, gneiss::random_domain::user}};
     thread* self_ = nullptr;
     void (*body_)(const void*) = nullptr;

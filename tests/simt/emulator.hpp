@@ -11,6 +11,7 @@
 //     thread sanitizer        races within a block: each fiber is a thread for it, ordered with others only by
 //                             __syncthreads, __syncwarp and fences. Blocks are ordered for it.
 //     simt::traffic_counter   requests, sectors and bytes of __ldg and related accesses
+//     simt::wavefront_counter accesses of shared memory and the banks in which they meet (wavefronts/)
 // Not emulated: inline PTX, cooperative groups, textures, float rounding of approximate functions, blocks that wait for
 // other blocks.
 
