@@ -231,6 +231,30 @@ TEST_CASE("with --record, each trainer of GNNs gives the bits of a run without i
     compare("mariusgnn", link + "--inputs both --store device --feature-place device --sample-on gpu");
 }
 
+TEST_CASE("fusion and recording change the launches of a step, and no bit of the losses") {
+    const device_workshop shop;
+    const std::string command = "--epochs 4 --early-stop 0 --seed 3 --no-eval --device cuda --layers sage:8,sage "
+                                "--fanout 3,3 --batch 5 --first-stage single --memory 256MiB --sample-on gpu "
+                                "--feature-place device ";
+    json losses;
+    std::vector<double> launches; // eager, fused, grouped, all
+    for (const std::string flags : {"--fusion off ", "", "--fusion off --record ", "--record "}) {
+        CAPTURE(flags);
+        const json run = shop.train("emulated-gneiss-joestar", command + flags + "--force --out run");
+        json these;
+        for (const json& epoch : run["epochs"]) these.push_back(epoch["loss"]);
+        if (losses.is_null()) losses = these;
+        CHECK(these == losses);
+        const json& last = run["epochs"].back();
+        launches.push_back(last["launches_per_step"]);
+        MESSAGE(flags, ": ", launches.back(), " launches, ", last["waits_per_step"].get<double>(), " waits, ",
+            last["copied_bytes"].get<std::uint64_t>(), " bytes of an epoch");
+    }
+    CHECK(launches[1] < launches[0]);
+    CHECK(launches[2] < launches[1]);
+    CHECK(launches[3] <= launches[2]); // a gather is a part of the graph of its step
+}
+
 TEST_CASE("a run with --record that is interrupted resumes to the losses of one without it") {
     const device_workshop shop;
     const std::string whole =
@@ -288,6 +312,7 @@ TEST_CASE("device errors are reported: too little memory, no device, flags witho
     shop.refuses(2, "train data --task node --device-memory 1GiB" + to, {"--device-memory"});
     shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
     shop.refuses(2, "train data --task node --record" + to, {"--record is for --device cuda"});
+    shop.refuses(2, "train data --task node --fusion off" + to, {"--fusion off is for --device cuda"});
     for (const auto& [trainer, flags, what] : {std::tuple{"ginex", "", "--sample-on gpu is for --device cuda"},
              {"ginex", "--device cuda --topology disk", "--sample-on gpu copies the graph from memory"},
              {"ginex", "--device cuda --pipeline overlap", "--sample-on gpu draws each batch on demand"},

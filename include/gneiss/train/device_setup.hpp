@@ -58,6 +58,9 @@ struct device_features {
     feature_type type = feature_type::f32; ///< of the rows there: f32, or f16 and bf16, which kernels widen to floats
     /// distinct nodes whose rows are in the device's memory; none: all nodes, and no row is in pinned memory
     std::optional<std::vector<node_id>> resident{};
+    /// layers read rows that are all on the device at the nodes' ids: sums and products gather as they go; else a
+    /// kernel gathers the rows first, with the same results
+    bool fused = true;
     /// writes the rows of the nodes from `first` on, as values of `type` [rows, bytes]; called while the backend is
     /// made
     std::function<void(std::uint64_t first, matrix_view<std::byte> to)> read{};

@@ -574,6 +574,12 @@ TEST_CASE("simt.train.device_encoder_backend: first layers read features of each
             CHECK(got == want);
             CHECK(of_device.launches == of_host.launches);
             CHECK(of_device.copied_bytes < of_host.copied_bytes);
+            features.fused = false;
+            const auto [apart, of_apart] = run(&features);
+            CHECK(apart == want);
+            CHECK(of_apart.launches > of_device.launches); // gathers
+            CHECK(of_apart.copied_bytes == of_device.copied_bytes);
+            features.fused = true;
             features.resident.emplace(turn / 3 % 2 == 0 ? 0 : 40); // over the bus, or a tier of the first 40
             std::iota(features.resident->begin(), features.resident->end(), node_id{0});
             const auto [gathered, of_bus] = run(&features);

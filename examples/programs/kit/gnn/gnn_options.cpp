@@ -103,6 +103,10 @@ void gnn_options::add_placement(programs::command& to) {
           "pinned memory; uva: all in pinned memory; auto: device or tier, if they fit")
         .choices({"host", "device", "tier", "uva", "auto"})
         .neutral();
+    to.option("fusion", fusion,
+          "--feature-place device: the first layer reads features at the nodes' ids; off: a kernel gathers them first")
+        .choices({"on", "off"})
+        .neutral();
     to.option("record", record,
           "--device cuda: from the second epoch on, launch each step as two recorded graphs, and a sample as one")
         .neutral();
@@ -113,12 +117,14 @@ void gnn_options::resolve_placement(const gneiss::dataset& data) {
         if (resume) { // of a run on a device
             sample_on = "cpu";
             feature_place = "host";
+            fusion = "on";
             record = false;
         }
         if (record) throw programs::usage_error("--record is for --device cuda");
         if (sample_on == "gpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
         if (feature_place != "host")
             throw programs::usage_error(fmt::format("--feature-place {} is for --device cuda", feature_place));
+        if (fusion == "off") throw programs::usage_error("--fusion off is for --device cuda");
         return;
     }
     if (sample_on == "gpu" && sampler == "layerwise")

@@ -27,10 +27,9 @@ namespace gneiss::cuda {
 ///
 /// Rows keep their type: f16 and bf16 take half the bytes of f32, in memory and over the bus, and the kernels that read
 /// them widen them, so that results have the bits of f32. Layers read rows by id from a table that is on the device as
-/// a whole. Others are gathered into floats: rows of a tier and over the bus, since a layer reads a row once for each
-/// of its edges, and rows beside learned columns.
-/// Memory: device and pinned, as its rows say; of a tier 4 bytes of the device's per node. Thread-safety: one thread
-/// gathers, others may count.
+/// a whole, unless `device_features::fused` is false. Others are gathered into floats: rows of a tier and over the bus,
+/// since a layer reads a row once for each of its edges, and rows beside learned columns. Memory: device and pinned, as
+/// its rows say; of a tier 4 bytes of the device's per node. Thread-safety: one thread gathers, others may count.
 class device_feature_table {
 public:
     /// Reads all rows. Throws errc::invalid_argument for a type without kernels, over_budget, device_error; errors of
@@ -40,7 +39,8 @@ public:
           type_(from.type),
           near_bytes_(device_features::row_bytes(columns_, type_)),
           far_bytes_(device_features::pinned_row_bytes(columns_, type_)),
-          all_near_(!from.resident) {
+          all_near_(!from.resident),
+          fused_(from.fused) {
         if (type_ == feature_type::int8)
             throw error(errc::invalid_argument, "kernels read features of f32, f16 and bf16, not int8");
         const auto nodes = static_cast<std::size_t>(from.nodes);
@@ -86,7 +86,7 @@ public:
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
 
     /// True if layers may read rows at the nodes' ids.
-    [[nodiscard]] bool read_by_ids() const noexcept { return all_near_; }
+    [[nodiscard]] bool read_by_ids() const noexcept { return all_near_ && fused_; }
     /// Returns the rows of all nodes. Precondition: `read_by_ids`.
     [[nodiscard]] dense_rows<float> rows() const {
         dense_rows<float> all;
@@ -132,7 +132,7 @@ private:
     std::size_t columns_;
     feature_type type_;
     std::size_t near_bytes_, far_bytes_; ///< of a row
-    bool all_near_;
+    bool all_near_, fused_;
     device_buffer<std::byte> near_;      ///< rows of nodes or slots
     pinned_buffer<std::byte> far_;       ///< rows of nodes, unless all are near
     device_buffer<std::uint32_t> slots_; ///< [nodes] in `near_`, or `far_row`; of a tier
