@@ -108,11 +108,11 @@ struct then_candidates {
 /// Lists each candidate once. `place` counts the first edges before each edge.
 template <unsigned Threads, class NodeId>
 __global__ void __launch_bounds__(Threads)
-    list_candidates(first_listed<NodeId> first, const selection* of, const std::uint32_t* place, NodeId* candidates) {
+    list_candidates(const NodeId* ids, const selection* of, const std::uint32_t* place, NodeId* candidates) {
     const std::uint32_t listed = __ldg(&of->listed);
     for (std::uint32_t e = blockIdx.x * Threads + threadIdx.x; e < listed; e += gridDim.x * Threads)
         if (const std::uint32_t to = __ldg(place + e); __ldg(place + e + 1) != to)
-            __stwb(candidates + to, __ldg(first.ids + e));
+            __stwb(candidates + to, __ldg(ids + e));
 }
 
 /// Counts the candidates with the digits so far by their next one.
@@ -242,7 +242,8 @@ public:
         const first_listed<NodeId> first{ids_.data(), task.table, hop, seen_.data()};
         const item_count all{&of->listed};
         prefix_sums(in, all, edges_, first, places, sums, then_candidates{of, fanout});
-        launch(in, list_candidates<threads, NodeId>, edge_grid, threads, 0, first, of, places, candidates_.data());
+        launch(
+            in, list_candidates<threads, NodeId>, edge_grid, threads, 0, ids_.data(), of, places, candidates_.data());
         const auto select = [&](rank_digit digit) {
             launch(in, count_ranks<threads, NodeId>, strided_grid(candidates_.size(), threads * 8), threads, 0,
                 candidates_.data(), hop, of, digit);
