@@ -93,6 +93,7 @@
 #include <gneiss/graph/neighbor_lists.hpp>
 #include <gneiss/graph/symmetric.hpp>
 #include <gneiss/graph/visit_counter.hpp>
+#include <gneiss/graph/without_nodes.hpp>
 #include <gneiss/model/activation.hpp>
 #include <gneiss/model/any_layer_factory.hpp>
 #include <gneiss/model/backend/plain.hpp>

@@ -258,6 +258,39 @@ TEST_CASE("hubs are the nodes where walks from training nodes end, the same from
     shop.refuses(3, "hubs a --hubs 3 --memory 1MiB --out new", {"budget is 1.00 MiB"});
 }
 
+TEST_CASE("partitions of the rest divide the edges among nodes that are no hubs, the same from memory and disk") {
+    const workshop shop;
+    std::string edges, hubs = "90\n91\n"; // three rings of 30 nodes, and two hubs that all of them are linked to
+    for (std::uint32_t v = 0; v < 90; ++v)
+        edges += std::to_string(v) + " " + std::to_string((v + 3) % 90) + "\n" + std::to_string(v) + " 90\n91 " +
+            std::to_string(v) + "\n";
+    shop.write("edges.txt", edges);
+    shop.write("hubs.txt", hubs);
+    shop.succeed("import edges.txt --ids int --out data --quiet");
+    const std::string grem = "partition data --partitions 3 --partitioner grem --chunk 1 --seed 1 ";
+    const json rest = shop.made(grem + "--hubs hubs.txt --out rest.npy");
+    CHECK(rest["edges"] == 90);
+    CHECK(rest["cut_edges"] == 0);
+    const std::vector<std::uint32_t> parts = shop.parts("rest.npy");
+    REQUIRE(parts.size() == 92);
+    for (std::uint32_t v = 3; v < 90; ++v) CHECK(parts[v] == parts[v % 3]);
+    for (const std::string where : {"memory", "disk"}) {
+        (void)shop.made(grem + "--hubs hubs.txt --out again.npy --force --graph " + where);
+        CHECK(shop.parts("again.npy") == parts);
+    }
+    CHECK(shop.made(grem)["edges"] == 270);
+    shop.succeed("reorder data --by rest.npy --hubs hubs.txt --out parted --quiet");
+    const json inspected = json::parse(shop.run("inspect parted --json").out);
+    CHECK(inspected["partitions"] == 4);
+    for (const std::string method : {"ldg", "gap", "multilevel", "semi", "band"}) {
+        CAPTURE(method);
+        CHECK(shop.made("partition data --partitions 3 --hubs hubs.txt --partitioner " + method)["edges"] == 90);
+    }
+    shop.write("wrong.txt", "92\n");
+    shop.refuses(1, grem + "--hubs wrong.txt", {"92"});
+    shop.refuses(2, "partition data --score rest.npy --hubs hubs.txt", {"--score makes no partitions", "--hubs"});
+}
+
 TEST_CASE("a graph larger than memory is partitioned within it, and too little is refused with the numbers") {
     const workshop shop;
     (void)shop.made("generate planted --nodes 100000 --edges 4000000 --classes 4 --partitions 1 --out a");

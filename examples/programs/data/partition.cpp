@@ -18,6 +18,7 @@
 #include "commands.hpp"
 #include "kit/cli/phase_progress.hpp"
 #include "kit/cli/terminal.hpp"
+#include "kit/graph/node_file.hpp"
 #include "kit/graph/partitioner_options.hpp"
 #include "kit/graph/partitioning.hpp"
 #include "kit/report/records.hpp"
@@ -33,7 +34,7 @@ struct partition_flags {
     std::filesystem::path dataset{};
     std::optional<std::string> partitioner{};
     std::uint64_t partitions = 0;
-    std::optional<std::filesystem::path> out{}, score{};
+    std::optional<std::filesystem::path> out{}, score{}, hubs{};
     std::string format = "npy", graph = "auto";
     programs::partitioner_options method{};
     common_flags common{};
@@ -103,6 +104,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     const bool scores = flags.score.has_value();
     if (scores == flags.partitioner.has_value()) throw usage_error("give one of --partitioner NAME and --score FILE");
     if (scores && flags.out) throw usage_error("--score makes no partitions: leave --out out");
+    if (scores && flags.hubs) throw usage_error("--score makes no partitions: leave --hubs out");
     if (const std::vector<std::string> given = flags.method.given(); scores && !given.empty())
         throw usage_error(fmt::format("--score makes no partitions: leave --{} out", given.front()));
     if (self.given("export") && !flags.out) throw usage_error("--export is the format of --out FILE, which is missing");
@@ -112,6 +114,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     if (flags.out) check_file_out(*flags.out, flags.common);
     const auto start = std::chrono::steady_clock::now();
     const dataset data(flags.dataset);
+    if (flags.hubs) job->hubs = programs::rows_in(*flags.hubs, data, flags.common.memory_bytes() / 8);
     memory_budget budget(flags.common.memory_bytes());
     const auto program = budget.charge({"program", program_bytes});
     const programs::interrupt_guard interrupts;
@@ -158,6 +161,12 @@ void add_partition(programs::command_line& to) {
     command
         .option(
             "score", flags->score, "measure these partitions: integers [nodes], .npy or one per line (METIS, KaHIP)")
+        .value_name("FILE");
+    command
+        .option("hubs", flags->hubs,
+            "integers, .npy or one per line: nodes whose edges do not count, as for those that reorder --hubs moves to "
+            "a "
+            "partition of their own")
         .value_name("FILE");
     command
         .option(

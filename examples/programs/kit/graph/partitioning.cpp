@@ -15,6 +15,7 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/graph/without_nodes.hpp>
 #include <gneiss/io/node_attributes.hpp>
 #include <gneiss/io/partition_journal_file.hpp>
 #include <gneiss/storage/adjacency/adjacency_file_stream.hpp>
@@ -74,6 +75,7 @@ std::uint64_t identity_of(
             text(f.nu), text(f.chunk), text(f.older), text(f.effort), text(f.edge_order), text(f.seed_partitioner));
     std::uint64_t hash = checksum(std::as_bytes(std::span(all)), data.buckets().fingerprint(edge_direction::out));
     if (!f.initial.empty()) hash = checksum(std::as_bytes(f.initial), hash);
+    if (!job.hubs.empty()) hash = checksum(std::as_bytes(std::span(job.hubs)), hash);
     return with_labels(data, hash);
 }
 
@@ -98,8 +100,10 @@ void check_parts(const dataset& data, std::uint32_t parts) {
             "--partitions {} exceeds the {} nodes of {}: give fewer", parts, nodes, data.directory().string()));
 }
 
-graph_stream opened(const dataset& data, const graph_work& with) {
-    return open_graph(data, with.budget, with.graph, with.scratch, with.on, with.stop, with.progress);
+graph_stream opened(const dataset& data, const graph_work& with, std::span<const node_id> hubs = {}) {
+    graph_stream result = open_graph(data, with.budget, with.graph, with.scratch, with.on, with.stop, with.progress);
+    if (!hubs.empty()) result.graph = any_adjacency(without_nodes(std::move(result.graph), hubs));
+    return result;
 }
 
 void measure(partition_result& result, graph_stream& graph, std::span<const partition_id16> parts, std::uint32_t count,
@@ -189,13 +193,15 @@ placed_nodes initial_parts(const dataset& data, const partition_job& job, graph_
         .seed = job.seed,
         .imbalance = job.imbalance,
         .label_cap = 0,
-        .balance = job.balance};
+        .balance = job.balance,
+        .hubs = job.hubs};
     partition_result unused;
     if (!job.out) return place_nodes(data, first, with, unused, false);
     const std::string all = fmt::format("{} {} {} {}", method->name, job.parts, job.seed, job.imbalance.value_or(-1));
     const std::uint64_t hash =
         with_labels(data, checksum(std::as_bytes(std::span(all)), data.buckets().fingerprint(edge_direction::out))) +
-        (job.balance == balance_by::edges ? 1 : 0);
+        (job.balance == balance_by::edges ? 1 : 0) +
+        (job.hubs.empty() ? 0 : checksum(std::as_bytes(std::span(job.hubs))));
     first.out = *job.out;
     *first.out += fmt::format(".initial-{:016x}.npy", hash);
     if (job.ignore_journal) std::filesystem::remove(*first.out);
@@ -214,6 +220,7 @@ placed_nodes place_nodes(
     const std::uint64_t nodes = data.manifest().nodes;
     const edge_index arcs = 2 * data.buckets().edges();
     const auto labels_charge = charge_labels(data, with.budget);
+    const auto hubs_charge = with.budget.charge({"hubs", job.hubs.empty() ? 0 : 4 * job.hubs.size() + nodes / 8});
     const std::vector<class_id> labels = training_labels(data);
     result = {.method = job.method.name, .labels = !labels.empty()};
     partition_request request = request_of(data, job, labels);
@@ -238,7 +245,7 @@ placed_nodes place_nodes(
     const auto working = with.budget.charge({"partitioner " + job.method.name, chosen.memory(nodes, arcs, request)});
     if (result.resumed_step != 0)
         with.say(fmt::format("resuming after step {}, saved by an earlier run", result.resumed_step));
-    graph_stream from = opened(data, with);
+    graph_stream from = opened(data, with, job.hubs);
     result.in_memory = from.in_memory;
     result.memory_bytes = std::max(with.budget.used(), initial.memory_bytes);
     result.prepare_seconds = seconds_since(start) - initial_seconds;

@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
@@ -46,6 +47,7 @@ struct partition_job {
     gneiss::balance_by balance = gneiss::balance_by::nodes;
     std::optional<std::string>
         initial{}; ///< parts to refine: of a partitioner, without label caps, or a file indexed as `out`
+    std::vector<gneiss::node_id> hubs{}; ///< rows of nodes whose edges are left out, also from the quality
     /// Output file, indexed by the node's id in the source; none: only measures quality. An interrupted run resumes
     /// from the journal next to it, OUT.journal, which a finished run removes.
     std::optional<std::filesystem::path> out{};
