@@ -50,7 +50,8 @@ gneiss::layerwise_edges edges_of(const graph_encoder& encode, const gneiss::buck
 
 std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode) { return gneiss::library_layers(encode); }
 
-gneiss::input_columns input_of(const gneiss::dataset& data, std::size_t learned) {
+gneiss::input_columns input_of(const gneiss::dataset& data, std::size_t learned, bool features) {
+    if (!features) return {.dense = learned};
     const auto columns = static_cast<std::size_t>(data.manifest().node_attributes.features);
     return data.has("features.indptr") ? gneiss::input_columns{.dense = learned, .sparse = columns}
                                        : gneiss::input_columns{.dense = learned + columns, .sparse = 0};
@@ -58,13 +59,14 @@ gneiss::input_columns input_of(const gneiss::dataset& data, std::size_t learned)
 
 gneiss::layerwise_input inputs_of(const classifier& net, const gneiss::node_features& features,
     const gneiss::row_partitioning& partitioning, const gneiss::engine_factory& engines) {
+    if (features.empty()) return input_of_rows(net, partitioning);
     gneiss::layerwise_input fixed = gneiss::fixed_features(features, partitioning, engines);
     return net.learned == 0 ? fixed : gneiss::side_by_side(input_of_rows(net, partitioning), fixed, partitioning);
 }
 
-classifier::classifier(const gnn_options& how, const gneiss::dataset& data, std::size_t columns)
-    : classifier(how, static_cast<std::size_t>(data.manifest().node_attributes.classes), input_of(data, columns), true,
-          how.memory ? how.memory->bytes : 0) {
+classifier::classifier(const gnn_options& how, const gneiss::dataset& data, std::size_t columns, bool features)
+    : classifier(how, static_cast<std::size_t>(data.manifest().node_attributes.classes),
+          input_of(data, columns, features), true, how.memory ? how.memory->bytes : 0) {
     learned = columns;
 }
 

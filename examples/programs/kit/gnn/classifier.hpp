@@ -38,13 +38,14 @@ using graph_encoder = gneiss::encoder<float, gneiss::eigen_backend>;
 /// Returns the options of the encoder's layers.
 [[nodiscard]] std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode);
 
-/// A GNN for node classification on given features. The layers' weights are trained, and rows of nodes in front of the
-/// features, if there are some.
+/// A GNN for node classification on given features, or learned rows of nodes, or both. The layers' weights are trained,
+/// and the rows.
 class classifier {
 public:
-    /// \param columns  of learned rows of nodes, which `add_rows` makes; 0: none
+    /// \param columns   of learned rows of nodes, which `add_rows` makes; 0: none
+    /// \param features  the dataset's are inputs
     /// Throws usage_error if the last layer's width is not the number of classes.
-    classifier(const gnn_options& how, const gneiss::dataset& data, std::size_t columns = 0);
+    classifier(const gnn_options& how, const gneiss::dataset& data, std::size_t columns = 0, bool features = true);
     virtual ~classifier() = default;
 
     gneiss::dense_parameters<> weights;
@@ -79,10 +80,12 @@ protected:
         std::uint64_t most_bytes = 0);
 };
 
-/// Returns the columns of a dataset's features, and of learned rows in front of them.
-[[nodiscard]] gneiss::input_columns input_of(const gneiss::dataset& data, std::size_t learned = 0);
+/// Returns the columns of a dataset's features, and of learned rows in front of them; without `features`, of learned
+/// rows alone.
+[[nodiscard]] gneiss::input_columns input_of(
+    const gneiss::dataset& data, std::size_t learned = 0, bool features = true);
 
-/// Returns the input of a network's first layer: features, after its learned rows.
+/// Returns the input of a network's first layer: features, if there are some, after its learned rows.
 /// \param engines  of readers; none for a plan
 [[nodiscard]] gneiss::layerwise_input inputs_of(const classifier& net, const gneiss::node_features& features,
     const gneiss::row_partitioning& partitioning, const gneiss::engine_factory& engines = {});

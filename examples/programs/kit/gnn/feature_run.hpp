@@ -24,8 +24,8 @@
 
 namespace trainers {
 
-/// A prepared run of a network on given features, of a program with the flags `Options`. Derived classes plan and
-/// begin it.
+/// A prepared run of a network on given features, or learned rows, of a program with the flags `Options`. Derived
+/// classes plan and begin it.
 template <std::derived_from<node_classification_options> Options>
 class feature_run : public configured_run<Options> {
 public:
@@ -44,6 +44,7 @@ protected:
 
     /// Opens the features of `data_`.
     void open_features() {
+        if (!reads_features(flags_)) return;
         features_ = data_->features();
         if (*flags_.normalize_features) features_.normalize_rows();
     }
@@ -51,8 +52,11 @@ protected:
     [[nodiscard]] std::string introduction(std::string task = {}) const {
         const gneiss::dataset_manifest& graph = data_->manifest();
         if (task.empty()) task = fmt::format("{}, {} nodes to train", classes_text(graph), graph.node_attributes.train);
-        return fmt::format("{}: {} nodes, {} edges, {}; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
-            graph.train_edges, task, *flags_.layers, graph.node_attributes.features, *flags_.fanout, *flags_.direction);
+        const std::string inputs = reads_features(flags_)
+            ? fmt::format("{} features", graph.node_attributes.features)
+            : fmt::format("{} learned columns", net_.encode.inputs().dense);
+        return fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({})", graph.name, graph.nodes,
+            graph.train_edges, task, *flags_.layers, inputs, *flags_.fanout, *flags_.direction);
     }
     /// Warns of features, and checks the run of --warm-start and the file of --schedule.
     void check() {
@@ -85,9 +89,13 @@ private:
         if constexpr (std::derived_from<Options, link_options>)
             return {how, how.links() ? &how : nullptr, input_of(data), data.manifest()};
         else if constexpr (requires { how.learned_columns(); })
-            return {how, data, how.learned_columns()};
+            return {how, data, how.learned_columns(), how.reads_features()};
         else
             return {how, data};
+    }
+    [[nodiscard]] static bool reads_features(const Options& how) {
+        if constexpr (requires { how.reads_features(); }) return how.reads_features();
+        return true;
     }
 
 protected:

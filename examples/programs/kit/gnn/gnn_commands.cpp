@@ -28,13 +28,14 @@ public:
         rows.change(how_);
         own_ = std::move(opened.data);
         links_ = std::move(opened.links);
+        features_ = opened.features;
         if (opened.learned != 0) {
             if (other)
                 throw programs::usage_error("--graph is for runs whose inputs are features: this run learned a row for "
                                             "each node of its own graph");
             learned_.emplace(budget.charge(classifier::rows_need(how_, own_->manifest().nodes, opened.learned)));
         }
-        net_.emplace(how_, links(), input_of(*own_, opened.learned), own_->manifest());
+        net_.emplace(how_, links(), input_of(*own_, opened.learned, opened.features), own_->manifest());
         net_->learned = opened.learned;
         net_->add_rows(how_, own_->manifest().nodes);
         net_->take(opened.saved);
@@ -74,6 +75,7 @@ public:
 
 private:
     [[nodiscard]] gneiss::node_features inputs() const {
+        if (!features_) return {};
         gneiss::node_features features = data().features();
         if (*how_.normalize_features) features.normalize_rows();
         return features;
@@ -85,6 +87,7 @@ private:
 
     node_classification_options how_;
     std::optional<link_options> links_;
+    bool features_ = true;                         // of inputs
     std::optional<gneiss::memory_charge> learned_; // of its rows; none: it has none
     std::optional<network> net_;
     std::unique_ptr<gneiss::dataset> own_, other_;

@@ -94,6 +94,7 @@ inline constexpr const char* partitioned_name = programs::graph_directory;
 struct trained_network : trained_run<node_classification_options> {
     std::optional<link_options> links{}; ///< of link prediction; none: node classification
     std::size_t learned = 0;             ///< columns of learned rows of nodes, in front of the features
+    bool features = true;                ///< inputs have them
 };
 /// Opens a run of a network on given features, as `open_trained`.
 using network_opener = std::function<trained_network(
@@ -112,7 +113,10 @@ void add_gnn_commands(programs::command_line& to, const std::string& program) {
             auto opened = open_trained<Options>(program, run, moved, memory);
             trained_network result{{std::move(opened.saved), std::move(opened.data),
                 static_cast<const node_classification_options&>(opened.flags), std::move(opened.state)}};
-            if constexpr (requires { opened.flags.learned_columns(); }) result.learned = opened.flags.learned_columns();
+            if constexpr (requires { opened.flags.learned_columns(); }) {
+                result.learned = opened.flags.learned_columns();
+                result.features = opened.flags.reads_features();
+            }
             if constexpr (links)
                 if (opened.flags.links()) result.links = static_cast<const link_options&>(opened.flags);
             return result;

@@ -27,7 +27,7 @@ void node_classification_options::add_evaluation(programs::command& to) {
     add_early_stop(to);
 }
 
-void node_classification_options::resolve_node_classification(const gneiss::dataset& data) {
+void node_classification_options::resolve_node_classification(const gneiss::dataset& data, bool features) {
     const gneiss::dataset_manifest& graph = data.manifest();
     resolve_placement(data);
     resolve_layer_schedule();
@@ -41,8 +41,8 @@ void node_classification_options::resolve_node_classification(const gneiss::data
     };
     need(graph.node_attributes.classes != 0, "has no node labels: gneiss-data import --labels", "labels");
     need(graph.node_attributes.train != 0, "has no training nodes", "split");
-    need(graph.node_attributes.features != 0, "has no node features", "features");
-    if (!normalize_features) normalize_features = data.has("features.indptr");
+    need(!features || graph.node_attributes.features != 0, "has no node features", "features");
+    if (!normalize_features) normalize_features = features && data.has("features.indptr");
     resolve_direction(data);
     resolve_classes(graph);
     resolve_staleness(0);

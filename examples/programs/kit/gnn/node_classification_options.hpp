@@ -17,7 +17,7 @@ struct node_classification_options : gnn_options {
 
     /// Sets defaults from the graph. Throws errc::invalid_argument for a dataset without labels, training nodes or
     /// features, usage_error.
-    void resolve_node_classification(const gneiss::dataset& data);
+    void resolve_node_classification(const gneiss::dataset& data, bool features = true);
 };
 
 } // namespace trainers
