@@ -28,7 +28,7 @@ from . import _core
 from ._errors import Error, OverBudget
 from ._staging import source_of, stage
 
-__all__ = ["BatchWorker", "Cluster", "ComputeWorker", "RowOwner", "check"]
+__all__ = ["AggregatedWorker", "BatchWorker", "Cluster", "ComputeWorker", "RowOwner", "check"]
 
 LEAST_RAY = (2, 60)
 START_SECONDS = 300 # on a busy machine, a process of Ray needs tens of seconds
@@ -45,6 +45,7 @@ QUESTION_SECONDS = 60 # an owner that answers a question later is late, though i
 SILENT_SECONDS = 1    # least deadline of a batch worker that is only asked whether it is there
 # By default, an actor does one thing after another: two batch workers that ask each other would wait for ever.
 GROUPS = {"owner": 2, "state": 1} # threads that answer other batch workers, and the driver
+MAKING = {"make": 1} # the thread of a compute worker that makes its batches
 LIVE_SECONDS = 10     # that the live line is a mean of
 
 
@@ -174,6 +175,7 @@ class ComputeWorker(_Worker):
         learned rows."""
         self._generation, self._owners = generation, owners
         self._actor.begin(epoch, plateau, steps, values, state)
+        self._actor.empty_cache() # it may have begun with the step after the one that the driver made last
         self._begun = True
 
     def join(self, generation):
@@ -183,10 +185,12 @@ class ComputeWorker(_Worker):
         return self._actor.steps if self._begun else -1
 
     def differentiate(self, generation, step, number, frame, rows):
-        """Returns gradients and statistics of a batch of step `step`, and for each owner those of its rows."""
+        """Returns the gradients of a batch of step `step`, (its statistics, None, what `_sizes` returns), and for each
+        owner the gradients of its rows."""
         self._check(generation, step)
         read = functools.partial(self._read, generation, step) if self._owners else None
-        return self._actor.differentiate(frame, rows, number, read)
+        gradients, sums, *learned = self._actor.differentiate(frame, rows, number, read)
+        return gradients, (sums, None, self._sizes(learned)), *learned
 
     def step(self, generation, step, last, *gradients):
         """Makes a step by gradients in the order of replicas."""
@@ -196,6 +200,11 @@ class ComputeWorker(_Worker):
     def current(self):
         """Returns values and optimizer state."""
         return self._actor.current()
+
+    @staticmethod
+    def _sizes(learned):
+        """Returns for each owner the bytes to it, of places and later of gradients, and those of its rows."""
+        return [(2 * places.nbytes + gradients.nbytes, gradients.nbytes) for places, gradients in learned]
 
     def _read(self, generation, step, places):
         """Returns the learned rows at these places of each owner."""
@@ -208,6 +217,52 @@ class ComputeWorker(_Worker):
         if generation != self._generation or step != self._actor.steps + 1:
             raise _Stale(f"step {step} of generation {generation}, after step {self._actor.steps} of generation "
                          f"{self._generation}")
+
+
+class AggregatedWorker(ComputeWorker):
+    """A compute worker that makes its batches itself, without batch workers: by a thread of its own, while another
+    computes. Their frames stay in the process."""
+
+    def __init__(self):
+        self._making = threading.Lock()
+        self._made = {}    # group: frame of its rows, frames, seconds
+        self._used = set() # groups of the epoch that were made and are computed
+
+    def _make(self, config, threads, owners, *memory):
+        self._maker = _core.BatchActor(config, threads, *memory)
+        return _core.ComputeActor(config, threads, owners)
+
+    def begin(self, *parameters):
+        """Continues as a compute worker."""
+        super().begin(*parameters)
+        with self._making:
+            self._made.clear()
+            self._used.clear()
+
+    def prepare(self, group):
+        """Makes the frames of a group of batches, which are computed later."""
+        if group not in self._used:
+            self._frames(group)
+
+    def differentiate(self, generation, step, number, group, place):
+        """Returns what a compute worker does for a batch of a group, in the place of None after the last batch of the
+        group: [(requests, bytes) read so far, seconds that it took to make, bytes]."""
+        rows, frames, seconds = self._frames(group)
+        gradients, (sums, made, sizes), *learned = super().differentiate(generation, step, number, frames[place], rows)
+        if place + 1 == len(frames):
+            made = self._maker.read_counts, seconds, rows.nbytes + sum(of.nbytes for of in frames)
+            with self._making:
+                self._used.add(group)
+                self._made.pop(group, None)
+        return gradients, (sums, made, sizes), *learned
+
+    def _frames(self, group):
+        with self._making:
+            if group not in self._made:
+                begin = time.monotonic()
+                rows, *frames = self._maker.make(group[:5])
+                self._made[group] = rows, frames, time.monotonic() - begin
+            return self._made[group]
 
 
 class RowOwner(_Worker):
@@ -285,8 +340,8 @@ class _Pace:
 
 
 # Sums at a time: batches that are made, and computed; seconds of batch workers to make them, and of the driver in which
-# compute workers had work; bytes of frames, of gradients, and by link.
-_Sums = collections.namedtuple("_Sums", "time made computed making computing frames gradients links")
+# compute workers had work; bytes of frames, of gradients, of learned rows with theirs, and by link.
+_Sums = collections.namedtuple("_Sums", "time made computed making computing frames gradients rows links")
 
 
 class _Slot:
@@ -393,6 +448,7 @@ class Cluster:
                  superbatch, asks_owners, cache, say, warn):
         check()
         batch, compute = _core.parse_counts(local) if local else (batch_workers, replicas)
+        self._aggregated = batch == 0      # compute workers make their batches
         self._batch = [_Slot("batch", i) for i in range(batch)]
         self._compute = [_Slot("compute", i) for i in range(compute_workers)]
         self._owners = [_Slot("owner", i) for i in range(owners)] # of learned rows
@@ -411,7 +467,7 @@ class Cluster:
         self._reads = {}                   # by actor
         self._machines, self._gone = {}, set() # ids of Ray, by actor; those that have left
         self.frames = {}                   # made, by actor
-        self.links = {}                    # bytes of frames and gradients: "batch-0 > compute-1"
+        self.links = {}                    # bytes of frames, gradients and learned rows: "batch-0 > compute-1"
         self._computed = 0                 # batches
         self._making = 0.0                 # seconds of batch workers
         self._sums = collections.deque()   # of the last seconds, for the live line
@@ -425,6 +481,7 @@ class Cluster:
         self._begun = None                 # the parameters that replicas began with
         self._log = []                     # steps since: (step, numbers)
         self._done = 0                     # steps that all compute workers have made
+        self._begun_step = None            # what `_differentiate` returned for the step after it
         self._results = (0, [])            # statistics of the step made last
         self._deaths = 0                   # since the last step
         self._missed = 0                   # deadlines since the last step
@@ -438,7 +495,8 @@ class Cluster:
         self._transfer = (3 * gradient_bytes + row_bytes) / BYTES_A_SECOND # seconds for parameters with their state
         self._own = not address
         store = max(self._shared() + (64 << 20), min(memory_bytes // 4, 2 << 30))
-        self._session = _Session(address, processes, len(self._compute) + len(self._owners) + 1, self._threads, store)
+        least = len(self._compute) + len(self._owners) + (not self._aggregated)
+        self._session = _Session(address, processes, least, self._threads, store)
         try:
             self._check_room()
             self._start()
@@ -451,6 +509,7 @@ class Cluster:
     def begin(self, epoch, plateau, steps, values, state, rows):
         """Has all replicas, and the owners of learned rows, continue with these parameters. rows: of each owner."""
         self._begun = (epoch, plateau, steps, values, state, rows)
+        self._begun_step = None
         self._log = []
         self._done = steps
         self._until_done(self._send_begun)
@@ -464,15 +523,21 @@ class Cluster:
 
     def request(self, group):
         """Has the frames of a group made that a later step needs."""
+        if self._aggregated:
+            with self._lock:
+                actor = self._compute[group[4] % self._replicas % len(self._compute)].actor
+            actor.prepare.options(concurrency_group="make").remote(group)
+            return
         with self._lock:
             if group not in self._frames:
                 self._deferred[group] = None
                 self._submit_deferred()
 
-    def step(self, step, batches):
-        """Makes a step by batches, (number, group, place there) in the order of replicas. Returns their statistics."""
+    def step(self, step, batches, coming=()):
+        """Makes a step by batches, (number, group, place there) in the order of replicas. Returns their statistics.
+        coming: those of the next step. If their frames are there, compute workers begin with them at once."""
         self._log.append((step, batches))
-        result = self._until_done(lambda: self._advance(step))
+        result = self._until_done(lambda: self._advance(step, coming))
         self._deaths = self._missed = 0
         with self._lock:
             self._submit_deferred()
@@ -482,9 +547,9 @@ class Cluster:
         """Returns values and optimizer state after the last step, and the rows of each owner."""
         def read():
             self._advance(self._done)
-            asked = [(self._compute[0], self._compute[0].actor.current.remote())]
-            asked += [(slot, slot.actor.rows.remote()) for slot in self._owners]
-            (values, state), *rows = self._answers(asked, "its parameters", self._transfer)
+            asked = [(self._compute[0], self._compute[0].actor.current.remote(), "its parameters")]
+            asked += [(slot, slot.actor.rows.remote(), "its learned rows") for slot in self._owners]
+            (values, state), *rows = self._answers(asked, self._transfer)
             return values, state, rows
         return self._until_done(read)
 
@@ -495,7 +560,8 @@ class Cluster:
 
     def live_fields(self):
         """Returns fields of the live line, of the last seconds: batches of both roles, with the share of the time in
-        which they wait for each other, and the bytes of frames, of gradients, and of the busiest link."""
+        which they wait for each other, and the bytes of frames, of gradients, of learned rows, and of the busiest
+        link."""
         self._add_sums()
         while len(self._sums) > 2 and self._sums[-1].time - self._sums[1].time >= LIVE_SECONDS:
             self._sums.popleft()
@@ -509,6 +575,10 @@ class Cluster:
                   role("compute", now.computed - before.computed, now.computing - before.computing),
                   f"frames {_bandwidth((now.frames - before.frames) / seconds)}",
                   f"gradients {_bandwidth((now.gradients - before.gradients) / seconds)}"]
+        if self._owners:
+            fields.append(f"rows {_bandwidth((now.rows - before.rows) / seconds)}")
+        if self._aggregated: # no other worker makes frames, which stay where they are
+            fields = [f"compute {(now.computed - before.computed) / seconds:.3g}/s", *fields[3:]]
         links = {link: size - before.links.get(link, 0) for link, size in now.links.items()}
         if links:
             busiest = max(links, key=links.get)
@@ -530,48 +600,54 @@ class Cluster:
         there = set(self._session.there([answer for _, answers in asked for answer in answers]))
         ahead = sum(batches for batches, answers in asked if not there.isdisjoint(answers))
         with self._lock:
-            gradients = sum(size for link, size in self.links.items() if link.startswith("compute"))
+            rows = sum(size for link, size in self.links.items() if "owner" in link)
+            gradients = sum(size for link, size in self.links.items() if link.startswith("compute") and
+                            "owner" not in link)
             self._sums.append(_Sums(time.monotonic(), sum(self.frames.values()) + ahead, self._computed, self._making,
-                                    self.waited[1], self.frame_bytes, gradients, dict(self.links)))
+                                    self.waited[1], self.frame_bytes, gradients, rows, dict(self.links)))
 
     # Steps.
 
-    def _advance(self, step):
+    def _advance(self, step, coming=()):
         """Makes the steps of the log up to `step` that are not made. Returns the statistics of the last one."""
         for number, batches in self._log:
             if number > self._done:
-                self._once(number, batches)
+                self._once(number, batches, coming if number == step else ())
         return self._results[1] if self._results[0] == step else None
 
-    def _once(self, step, batches):
+    def _once(self, step, batches, coming):
         asked = time.monotonic()
         numbers = [number for number, _, _ in batches]
-        made = self._all_made([group for _, group, _ in batches])
+        begun, self._begun_step = self._begun_step, None
+        if begun is None or begun[:3] != (self._generation, step, batches):
+            made = None if self._aggregated else self._all_made([group for _, group, _ in batches])
+            begun = self._differentiate(step, batches, made)
+        _, _, _, made, workers, results, more = begun
         begin = time.monotonic()
-        workers = [self._compute[r % len(self._compute)] for r in range(len(numbers))]
-        results = [slot.actor.differentiate.options(num_returns=2 + len(self._owners)).remote(
-            self._generation, step, number, of.frames[place], of.rows)
-                   for slot, (number, _, place), of in zip(workers, batches, made)]
         gradients = [of[0] for of in results]
 
         def computed():
-            return self._answers([(slot, of[1]) for slot, of in zip(workers, results)],
-                                 [f"the gradients of {_text(number)}" for number in numbers])
+            found = self._answers([(slot, of[1], f"the gradients of {_text(number)}")
+                                   for slot, of, number in zip(workers, results, numbers)], more)
+            self._count(list(zip(workers, batches, found)))
+            return [sums for sums, _, _ in found]
         if self._owners: # their calls wait for no gradients: they answer compute workers, and join a generation
             statistics_of = computed()
         steps = [slot.actor.step.remote(self._generation, step, numbers[-1], *gradients) for slot in self._compute]
         applied = [slot.actor.apply.remote(self._generation, step, *(of[2 + i] for of in results))
                    for i, slot in enumerate(self._owners)]
+        if not self._owners: # they would be asked for rows before they have stepped them
+            self._begin_step(step + 1, coming)
         self._results = step, statistics_of if self._owners else computed()
-        self._answers(list(zip(self._compute + self._owners, steps + applied)),
-                      f"step {step} after {_text(numbers[-1])}")
+        self._answers([(slot, reference, f"step {step} after {_text(numbers[-1])}")
+                       for slot, reference in zip(self._compute + self._owners, steps + applied)])
         self._done = step
         with self._lock:
             self._computed += len(batches)
-            for slot, (_, group, place), of in zip(workers, batches, made):
+            for slot, (_, group, place), of in zip(workers, batches, made or [None] * len(batches)):
                 for other in self._compute:
                     self._add_to_link(slot, other, self._gradient_bytes)
-                if place + 1 == group[5]:
+                if of and place + 1 == group[5]:
                     self._add_to_link(of, slot, of.size)
                     self._frames.pop(group, None)
                     if self._deliveries:
@@ -580,21 +656,63 @@ class Cluster:
         self._pace["step"].add(took)
         self.waited = self.waited[0] + begin - asked, self.waited[1] + took
 
+    def _differentiate(self, step, batches, made):
+        """Has the gradients of a step computed. made: requests of their frames; None: compute workers make them.
+        Returns (generation, step, batches, made, compute workers, answers, seconds that these may take more)."""
+        workers = [self._compute[r % len(self._compute)] for r in range(len(batches))]
+        given = [(group, place) for _, group, place in batches]
+        if made:
+            given = [(of.frames[place], of.rows) for of, (_, place) in zip(made, given)]
+        results = [slot.actor.differentiate.options(num_returns=2 + len(self._owners)).remote(
+            self._generation, step, number, *of) for slot, (number, _, _), of in zip(workers, batches, given)]
+        more = 0
+        for slot, (_, group, _) in zip(workers, batches) if self._aggregated else ():
+            worker, *state = group[:3]
+            if slot.states.get(worker) != state: # it reads partitions
+                slot.states[worker], more = state, FIRST_SECONDS
+        return self._generation, step, batches, made, workers, results, more
+
+    def _count(self, computed):
+        """Counts the bytes of learned rows, and groups that compute workers have made: (compute worker, batch, what it
+        answered with its statistics)."""
+        with self._lock:
+            for slot, (_, group, _), (_, made, sizes) in computed:
+                for owner, (to, back) in zip(self._owners, sizes):
+                    self._add_to_link(slot, owner, to)
+                    self._add_to_link(owner, slot, back)
+                if made:
+                    self._reads[slot.name], took, size = made
+                    self._making += took
+                    self.frames[slot.name] = self.frames.get(slot.name, 0) + group[5]
+                    self.frame_bytes += size
+
+    def _begin_step(self, step, batches):
+        """Has the gradients of the step after the one that is made computed, if all of its frames are there: so that
+        compute workers do not wait for the driver in between."""
+        if self._aggregated:
+            self._begun_step = self._differentiate(step, batches, None) if batches else None
+            return
+        groups = [group for _, group, _ in batches]
+        with self._lock:
+            asked = [self._frames.get(group, []) for group in dict.fromkeys(groups)]
+        there = set(self._session.there([of.answer for requests in asked for of in requests]))
+        if groups and all(any(of.done or of.answer in there for of in requests) for requests in asked):
+            self._begun_step = self._differentiate(step, batches, self._all_made(groups))
+
     def _add_to_link(self, source, destination, size):
         if source is not destination:
             link = f"{source.name} > {destination.name}"
             self.links[link] = self.links.get(link, 0) + size
 
-    def _answers(self, asked, doing, more=0):
-        """Returns the answers of (compute worker or owner, reference). `doing`: what is asked, of all or of each;
-        `more`: seconds for it beyond those of a step. Raises _Late."""
-        doing = [doing] * len(asked) if isinstance(doing, str) else doing
+    def _answers(self, asked, more=0):
+        """Returns the answers of (compute worker or owner, reference, what is asked). `more`: seconds for them beyond
+        those of a step. Raises _Late."""
         seconds = self._seconds("step", REPLACE_SECONDS if self._own else CLUSTER_SECONDS) + more
-        there = self._session.wait([reference for _, reference in asked], len(asked), seconds)
-        late = [(slot, text) for (slot, reference), text in zip(asked, doing) if reference not in there]
+        there = self._session.wait([reference for _, reference, _ in asked], len(asked), seconds)
+        late = [(slot, text) for slot, reference, text in asked if reference not in there]
         if late:
             raise _Late([slot for slot, _ in late], seconds, late[0][1])
-        return [self._get(slot, reference, text) for (slot, reference), text in zip(asked, doing)]
+        return [self._get(*of) for of in asked]
 
     def _seconds(self, pace, least):
         """Returns a deadline, twice as long with each that was missed since the last step: the machine may be slow."""
@@ -890,7 +1008,7 @@ class Cluster:
                 joining.append((slot, slot.actor.join.remote(self._generation)))
         for slot, reference in joining:
             try:
-                steps[slot] = self._answers([(slot, reference)], f"generation {self._generation}")[0]
+                steps[slot] = self._answers([(slot, reference, f"generation {self._generation}")])[0]
             except self._session.Gone:
                 self._replace(slot, f"died after step {self._done}")
             except _Late as missed:
@@ -914,7 +1032,7 @@ class Cluster:
             self._send_begun()
             self._empty_caches()
             return
-        values, state = self._answers([(furthest, furthest.actor.current.remote())], "its parameters",
+        values, state = self._answers([(furthest, furthest.actor.current.remote(), "its parameters")],
                                       self._transfer)[0]
         epoch, plateau = self._begun[:2]
         self._send((epoch, plateau, at, values, state), [s for s in self._compute if steps.get(s) != at])
@@ -945,17 +1063,17 @@ class Cluster:
         *parameters, rows = self._begun
         epoch, plateau, steps = parameters[:3]
         if self._owners:
-            sent = [(slot, slot.actor.begin.remote(self._generation, epoch, plateau, steps, self._session.put(of)))
-                    for slot, of in zip(self._owners, rows)]
-            self._answers(sent, f"the learned rows of step {steps}", self._transfer)
+            self._answers([(slot, slot.actor.begin.remote(self._generation, epoch, plateau, steps,
+                                                          self._session.put(of)), f"the learned rows of step {steps}")
+                           for slot, of in zip(self._owners, rows)], self._transfer)
         self._send(parameters, self._compute)
 
     def _send(self, parameters, slots):
         epoch, plateau, steps, values, state = parameters
         values, state = self._session.put(values), self._session.put(state) # once, for all
         owners = [(str(slot), slot.actor) for slot in self._owners]
-        self._answers([(slot, slot.actor.begin.remote(self._generation, epoch, plateau, steps, values, state, owners))
-                       for slot in slots], f"the parameters of step {steps}", self._transfer)
+        self._answers([(slot, slot.actor.begin.remote(self._generation, epoch, plateau, steps, values, state, owners),
+                        f"the parameters of step {steps}") for slot in slots], self._transfer)
 
     def _replace(self, slot, why):
         """Ends the actor of a place, and starts another."""
@@ -996,10 +1114,12 @@ class Cluster:
     def _launch(self, slot):
         kind, more = {"batch": (BatchWorker, self._batch_options), "compute": (ComputeWorker, (len(self._owners),)),
                       "owner": (RowOwner, (slot.index, len(self._owners)))}[slot.role]
+        groups = GROUPS if self._asks_owners and slot.role == "batch" else None
+        if self._aggregated and slot.role == "compute":
+            kind, more, groups = AggregatedWorker, (*more, *self._batch_options), MAKING
         slot.lives += 1
         name = f"{slot.role}-{slot.index}" + (f".{slot.lives}" if slot.lives > 1 else "")
-        actor = self._session.start(kind, 1 if self._own else self._threads,
-                                    GROUPS if self._asks_owners and slot.role == "batch" else None)
+        actor = self._session.start(kind, 1 if self._own else self._threads, groups)
         slot.found, opened = actor.where.remote(), actor.open.remote(*self._opening, *more)
         slot.process = slot.host = None
         with self._lock:

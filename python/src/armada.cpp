@@ -461,15 +461,18 @@ public:
     void request(const armada::remote_batch& batch) override {
         in_python([&] { self_.attr("request")(group_of(batch)); });
     }
-    std::vector<gneiss::training_statistics> step(
-        std::uint64_t step, std::span<const armada::remote_batch> batches) override {
-        return in_python([&] {
+    std::vector<gneiss::training_statistics> step(std::uint64_t step, std::span<const armada::remote_batch> batches,
+        std::span<const armada::remote_batch> coming) override {
+        const auto listed = [](std::span<const armada::remote_batch> from) {
             std::vector<std::tuple<batch_tuple, group_tuple, std::uint32_t>> of;
-            for (const armada::remote_batch& batch : batches)
+            for (const armada::remote_batch& batch : from)
                 of.emplace_back(tuple_of(batch), group_of(batch), batch.member);
+            return of;
+        };
+        return in_python([&] {
             std::vector<gneiss::training_statistics> result;
-            for (const auto& s : nb::cast<std::vector<statistics_tuple>>(self_.attr("step")(step, of)))
-                result.push_back(statistics_of(s));
+            const nb::object made = self_.attr("step")(step, listed(batches), listed(coming));
+            for (const auto& s : nb::cast<std::vector<statistics_tuple>>(made)) result.push_back(statistics_of(s));
             return result;
         });
     }

@@ -277,10 +277,53 @@ TEST_CASE("learned rows next to the features: the same bits on any threads, resu
         CHECK(got.err.find(why) != std::string::npos);
     };
     refused("predict whole --node 3 --graph data", "--graph is for runs whose inputs are features");
-    shop.refuses(2, "train data --quiet --out new --dim 8", {"--dim is for learned rows", "--inputs both"});
+    shop.refuses(2, "train data --quiet --out new --dim 8", {"--dim is for learned rows", "--inputs rows or both"});
     shop.refuses(2, "train data --quiet --out new --row-lr .2", {"--row-lr is for learned rows"});
     shop.refuses(2, "train data --quiet --out new --inputs both --warm-start whole", {"--warm-start does not work"});
     shop.refuses(3, "train data --quiet --out new --inputs both --dim 4000 --memory 64MiB", {"learned rows"});
+}
+
+TEST_CASE("learned rows alone: the same bits on any threads and resumed, and no features are read, sent or needed") {
+    const armada_workshop shop(600, "--partitions 6");
+    shop.succeed("generate planted --nodes 600 --edges 5400 --classes 4 --undirected --out bare --seed 5 --task node "
+                 "--train-fraction .3 --partitions 6",
+        "gneiss-data");
+    const std::string flags = " --inputs rows --dim 16 --batch-workers 3 --replicas 3 --buffer 1 --epochs 6 --layers "
+                              "sage:32,sage --fanout 8,8 --batch 20 --seed 3 --early-stop 0 --memory 256MiB ";
+    for (const std::string data : {"data", "bare"}) {
+        CAPTURE(data);
+        const auto run = shop.train(data + flags + "--out " + data + "-run --threads 1");
+        const std::string bits = armada_workshop::bits_of(run);
+        CHECK(run["plan"]["parts"]["learned rows"] == 2 * 600 * 2 * 16 * 4);
+        CHECK(run["epochs"].back()["loss"] < 0.8 * run["epochs"][0]["loss"].get<double>());
+        CHECK(run["metrics"]["test"]["accuracy"] > 0.5);
+        CHECK(shop.bits(data + flags + "--out same --force --threads 4 --group-batches 2") == bits);
+        fs::remove_all(shop / "cut");
+        CHECK(shop.run_stopped("train " + data + flags + "--checkpoint-every .05s --quiet --out cut --resume", "KILL")
+                  .code == 0);
+        CHECK(armada_workshop::bits_of(nlohmann::json::parse(shop.read("cut/run.json"))) == bits);
+        const auto again = nlohmann::json::parse(shop.run("eval " + data + "-run --json").out);
+        CHECK(again["metrics"]["test"]["accuracy"] == run["metrics"]["test"]["accuracy"]);
+        CHECK(shop.predictions(data + "-run") == shop.predictions("cut"));
+        const auto remote = shop.train(data + flags + "--construct remote --out remote --force");
+        for (const auto& epoch : remote["epochs"]) {
+            CHECK(epoch["remote_nodes"] > 0);
+            CHECK(epoch["remote_rows"] == 0);
+        }
+    }
+    const auto of = [&](const std::string& name) { return nlohmann::json::parse(shop.read(name + "-run/run.json")); };
+    CHECK(armada_workshop::bits_of(of("data")) == armada_workshop::bits_of(of("bare"))); // features are not used
+    const auto sent = [](const nlohmann::json& run) { return run["epochs"][0]["frame_bytes"].get<std::uint64_t>(); };
+    CHECK(sent(of("data")) == sent(of("bare")));
+    const auto both = shop.train("data --inputs both" + flags.substr(flags.find(" --dim")) + "--out both");
+    CHECK(sent(of("data")) + both["epochs"][0]["frame_rows"].get<std::uint64_t>() * 8 * 4 <= sent(both));
+    shop.refuses(1, "train bare --quiet --out new", {"has no node features", "--inputs rows"});
+    const std::string rows = "train data --quiet --out new --inputs rows ";
+    shop.refuses(2, rows + "--feature-cache lru", {"--feature-cache is for --inputs features or both"});
+    shop.refuses(2, rows + "--normalize-features", {"--normalize-features is for --inputs features or both"});
+    shop.refuses(
+        2, rows + "--construct remote --replicate features", {"--replicate features is for --inputs features"});
+    shop.refuses(2, rows + "--warm-start bare-run", {"--warm-start does not work with --inputs rows"});
 }
 
 TEST_CASE("pinned hubs that all workers hold change bits, and spare messages about them") {

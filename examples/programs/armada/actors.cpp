@@ -33,6 +33,7 @@ options read_options(const std::filesystem::path& config, std::uint64_t threads)
 }
 
 gneiss::node_features features_of(const options& flags, const gneiss::dataset& data) {
+    if (!flags.reads_features()) return {};
     gneiss::node_features result = data.features();
     if (*flags.normalize_features) result.normalize_rows();
     return result;
@@ -45,7 +46,7 @@ gneiss::worker_options worker_options_of(const options& how, const gneiss::datas
     return {.batch = *how.batch,
         .seed = how.seed,
         .run = how.frame_run(data),
-        .group = how.group_batches,
+        .group = how.batches_of_group(),
         .replicas = how.replicas,
         .compute_workers = how.compute_workers,
         .window = how.superbatch,
@@ -59,6 +60,12 @@ gneiss::worker_options worker_options_of(const options& how, const gneiss::datas
             [&rows, train](const gneiss::node_plan& plan, std::uint32_t state, std::vector<gneiss::node_id>& out) {
                 gneiss::append_training_nodes(plan, state, rows, train, out);
             }};
+}
+
+gneiss::feature_files files_of(const gneiss::node_features& features, std::uint64_t nodes) {
+    gneiss::feature_files result = features.files();
+    if (features.empty()) result.rows = nodes;
+    return result;
 }
 
 std::function<gneiss::delivery_planner()> make_cache(const options& how, const gneiss::bucket_store& buckets) {
@@ -101,7 +108,7 @@ actor::actor(const options& given)
     : data_(given.dataset),
       flags_(resolve(given, data_)),
       features_(features_of(flags_, data_)),
-      net_(flags_, data_, flags_.learned_columns()),
+      net_(flags_, data_, flags_.learned_columns(), flags_.reads_features()),
       classes_(data_),
       executor_(flags_.threads),
       task_(classes_.truth.task({}, flags_.class_weights, data_, classes_.train)) {}
@@ -142,7 +149,7 @@ batch_actor::batch_actor(const std::filesystem::path& config, std::uint64_t thre
       memory_(memory),
       engine_(trainers::choose_engine(flags_)),
       buckets_(data_.buckets()),
-      store_(features_.files(), buckets_.rows()),
+      store_(files_of(features_, buckets_.rows().nodes), buckets_.rows()),
       // Questions about earlier rounds may open a worker's partitions once more.
       budget_(flags_.batch_workers * (memory.graph + memory.features) * (remote() ? 2 : 1)),
       cutter_(gneiss::make_worker_task(task_, net_.encode.outputs(), buckets_.rows())) {

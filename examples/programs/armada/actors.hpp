@@ -51,6 +51,9 @@ namespace armada {
 /// Appends the counts of remote construction to those of an epoch.
 void add_traffic(programs::named<std::uint64_t>& to, const gneiss::construction_traffic& sent);
 
+/// Returns the files of the inputs' features; without some, those of rows of no column.
+[[nodiscard]] gneiss::feature_files files_of(const gneiss::node_features& features, std::uint64_t nodes);
+
 /// Memory of a logical worker's partitions [bytes].
 struct worker_memory {
     std::uint64_t graph = 0, features = 0;

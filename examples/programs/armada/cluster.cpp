@@ -30,19 +30,21 @@ const cluster_engine& engine_of_clusters() {
 }
 
 process_counts parse_counts(const std::string& text) {
-    const auto number = [&](const char* from, const char* to) {
+    const auto number = [&](const char* from, const char* to, std::uint32_t least) {
         std::uint32_t value = 0;
         const auto [end, failed] = std::from_chars(from, to, value);
-        if (failed != std::errc() || end != to || value == 0 || value > 1024)
-            throw programs::usage_error(
-                fmt::format("--local {}: two numbers from 1 to 1024, of batch and of compute workers: 3x2", text));
+        if (failed != std::errc() || end != to || value < least || value > 1024)
+            throw programs::usage_error(fmt::format(
+                "--local {}: two numbers up to 1024, of batch and of compute workers: 3x2; 0x2: compute workers "
+                "make the batches",
+                text));
         return value;
     };
     const char* const begin = text.data();
     const char* const end = begin + text.size();
     const std::size_t cross = text.find('x');
     const char* const middle = cross == std::string::npos ? end : begin + cross;
-    return {number(begin, middle), number(middle == end ? end : middle + 1, end)};
+    return {number(begin, middle, 0), number(middle == end ? end : middle + 1, end, 1)};
 }
 
 } // namespace armada

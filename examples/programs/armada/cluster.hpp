@@ -46,9 +46,10 @@ public:
     virtual void expect(std::span<const remote_batch> batches) = 0;
     /// Has the frames of a batch's group made, which a later step needs. By any thread; does not wait.
     virtual void request(const remote_batch& batch) = 0;
-    /// Makes a step by the batches, of replica 0 first, and returns the statistics of each. Waits.
+    /// Makes a step by the batches, of replica 0 first, and returns the statistics of each. Waits. `coming`: those of
+    /// the next step; empty: not known yet. Replicas may compute them before the next call.
     [[nodiscard]] virtual std::vector<gneiss::training_statistics> step(
-        std::uint64_t step, std::span<const remote_batch> batches) = 0;
+        std::uint64_t step, std::span<const remote_batch> batches, std::span<const remote_batch> coming) = 0;
     /// Writes the parameters after the last step: all of them, or none if it throws.
     virtual void end(std::span<float> values, std::span<float> state, std::span<float> rows) = 0;
     /// Returns what the batch workers have read.
@@ -107,7 +108,7 @@ void set_cluster_engine(cluster_engine engine);
 /// Returns it. Throws usage_error if there is none.
 [[nodiscard]] const cluster_engine& engine_of_clusters();
 
-/// Numbers of processes: BxC.
+/// Numbers of processes: BxC. Without batch workers, compute workers make the batches.
 struct process_counts {
     std::uint32_t batch = 1, compute = 1;
 };

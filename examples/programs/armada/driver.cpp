@@ -65,11 +65,12 @@ public:
         rounds_.clear();
     }
 
-    /// Returns the batches of the step that begins with `first`, of at most `replicas`.
+    /// Returns the batches of the step that begins with `first`, of at most `replicas`; none after the round's last.
     [[nodiscard]] std::vector<remote_batch> step_from(const gneiss::batch_key& first, std::uint32_t replicas) {
-        std::vector<remote_batch> result{at(first)};
+        std::vector<remote_batch> result;
         gneiss::batch_key key = first;
-        while (result.size() < replicas && ++key.number.index < size(key.number.state)) result.push_back(at(key));
+        for (; result.size() < replicas && key.number.index < size(key.number.state); ++key.number.index)
+            result.push_back(at(key));
         return result;
     }
 
@@ -121,7 +122,9 @@ public:
     void differentiate(gneiss::training_batch& b) {
         const std::uint64_t turn = b.key.number.index % replicas_;
         if (turn == 0) {
-            results_ = on_.step(b.step, cursor_.step_from(b.key, replicas_));
+            gneiss::batch_key next = b.key;
+            next.number.index += replicas_;
+            results_ = on_.step(b.step, cursor_.step_from(b.key, replicas_), cursor_.step_from(next, replicas_));
             steps_ = b.step;
         }
         b.statistics = results_.at(turn);
@@ -184,9 +187,10 @@ private:
 
     [[nodiscard]] static gneiss::train_loop_options loop_options(const parts& of, const options& settings) {
         gneiss::train_loop_options loop;
-        // Frames ahead: as in `cluster_shape::in_flight`, two for each worker of either role. Batches are empty here.
+        // Frames ahead: two for each replica, and four for each batch worker, one of which it makes: batches are used
+        // in their order, and the others bridge the time in which a worker is slower. Batches are empty here.
         const std::uint32_t makers = settings.local ? parse_counts(*settings.local).batch : settings.batch_workers;
-        loop.batches_in_flight = std::max<std::size_t>(of.plan.batches, 2 * (makers + settings.replicas));
+        loop.batches_in_flight = std::max<std::size_t>(of.plan.batches, 4 * makers + 2 * settings.replicas);
         loop.pipeline.queues = {.items = loop.batches_in_flight};
         loop.pipeline.staleness = loop.batches_in_flight; // of nothing: learned rows are elsewhere, too
         loop.pipeline.trace = of.run.recorder();

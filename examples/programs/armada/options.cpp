@@ -15,8 +15,8 @@ namespace armada {
 void options::add_to(programs::command& to) {
     add_training(to);
     to.group("Learned rows");
-    to.option("inputs", inputs, "features; or both: a learned row of each node, and its features, concatenated")
-        .choices({"features", "both"});
+    to.option("inputs", inputs, "features; rows, a learned one of each node; or both, concatenated")
+        .choices({"features", "rows", "both"});
     to.option("dim", dim, "floats of a learned row").range(1, 65536).default_text("64");
     to.option("row-optimizer", row_optimizer, "optimizer of learned rows")
         .choices({"sgd", "adagrad", "adam"})
@@ -24,8 +24,9 @@ void options::add_to(programs::command& to) {
     to.option("row-lr", row_lr, "learning rate of learned rows").default_text("0.1");
     to.group("Workers");
     to.option("role", role, "work of this process: all batch workers and replicas").choices({"all"});
-    to.option(
-          "local", local, "batch and compute processes of this machine, driven by Ray, such as 3x2; they change no bit")
+    to.option("local", local,
+          "batch and compute processes of this machine, driven by Ray, such as 3x2; 0x2: compute processes make the "
+          "batches, too; they change no bit")
         .value_name("BxC")
         .transient();
     to.option("address", address, "the same on the running Ray cluster at this address, as many as --local says")
@@ -70,29 +71,45 @@ void options::add_to(programs::command& to) {
     to.example("gneiss-armada train data/parts --batch-workers 4 --replicas 2 --out runs/mine");
 }
 
+bool options::aggregated() const { return local && parse_counts(*local).batch == 0; }
+
 options resolve(const options& given, const gneiss::dataset& data) {
     options o = given;
     if (o.elsewhere()) o.compute_workers = std::min(o.local ? parse_counts(*o.local).compute : o.replicas, o.replicas);
+    if (o.aggregated() && (o.construction() == gneiss::construction::remote || o.feature_cache != "none"))
+        throw programs::usage_error(fmt::format(
+            "--{} needs batch workers, and --local {} has none: compute workers make their own batches",
+            o.construction() == gneiss::construction::remote ? "construct remote" : "feature-cache " + o.feature_cache,
+            *o.local));
     if (o.sampler == "layerwise")
         throw programs::usage_error("--sampler layerwise: batch workers draw for each node, by neighbor or dense");
-    if (o.replicates_features() && o.construction() == gneiss::construction::local)
-        throw programs::usage_error("--replicate features is for --construct remote");
-    if (o.inputs == "both") {
-        if (o.warm_start) throw programs::usage_error("--warm-start does not work with --inputs both");
+    if (o.replicate == "features" && (o.construction() == gneiss::construction::local || !o.reads_features()))
+        throw programs::usage_error(o.reads_features() ? "--replicate features is for --construct remote"
+                                                       : "--replicate features is for --inputs features or both");
+    if (!o.reads_features() && (o.feature_cache != "none" || o.normalize_features.value_or(false)))
+        throw programs::usage_error(fmt::format("--{} is for --inputs features or both",
+            o.feature_cache != "none" ? "feature-cache" : "normalize-features"));
+    if (o.inputs != "features") {
+        if (o.warm_start)
+            throw programs::usage_error(fmt::format("--warm-start does not work with --inputs {}", o.inputs));
         if (!o.dim) o.dim = 64;
         if (!o.row_optimizer) o.row_optimizer = "adagrad";
         if (!o.row_lr) o.row_lr = 0.1;
         o.staleness = 0; // batches of a step read the rows of the step before
     } else if (o.dim || o.row_optimizer || o.row_lr) {
-        throw programs::usage_error(fmt::format("--{} is for learned rows: give --inputs both",
+        throw programs::usage_error(fmt::format("--{} is for learned rows: give --inputs rows or both",
             o.dim                 ? "dim"
                 : o.row_optimizer ? "row-optimizer"
                                   : "row-lr"));
     }
-    o.resolve_node_classification(data);
+    if (o.reads_features() && data.manifest().node_attributes.features == 0 &&
+        data.manifest().node_attributes.classes != 0)
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no node features: --inputs rows learns a row of each",
+            {.path = data.directory(), .field = "features"});
+    o.resolve_node_classification(data, o.reads_features());
     const gneiss::dataset_manifest& graph = data.manifest();
     if (o.feature_cache != "none") {
-        if (data.features().sparse())
+        if (data.has("features.indptr"))
             throw programs::usage_error(
                 fmt::format("--feature-cache needs rows of one size, but the features of {} are sparse",
                     data.directory().string()));

@@ -29,7 +29,7 @@ struct options : trainers::node_classification_options {
     std::string feature_cache = "none";              ///< policy of the cache of rows at a compute worker
     programs::count_or_percent cache{.percent = 10}; ///< its rows
     std::uint64_t superbatch = 100;                  ///< groups that are sampled ahead for it
-    std::string inputs = "features";                 ///< of the first layer: features, or learned rows in front of them
+    std::string inputs = "features";                 ///< of the first layer: features, learned rows, or both
     std::optional<std::uint32_t> dim;                ///< columns of learned rows
     std::optional<std::string> local, address; ///< processes that do the work, of a cluster of its own or of another
 
@@ -37,12 +37,16 @@ struct options : trainers::node_classification_options {
 
     /// True if other processes make batches and gradients.
     [[nodiscard]] bool elsewhere() const noexcept { return local || address; }
+    /// True if compute workers make their batches: there are no others.
+    [[nodiscard]] bool aggregated() const;
     /// Returns the nodes that a worker samples.
     [[nodiscard]] gneiss::construction construction() const {
         return construct == "remote" ? gneiss::construction::remote : gneiss::construction::local;
     }
-    /// True if each worker holds the features of all partitions of the round.
-    [[nodiscard]] bool replicates_features() const { return replicate == "features"; }
+    /// True if each worker holds the features of all partitions of the round, or there are none to ask for.
+    [[nodiscard]] bool replicates_features() const {
+        return replicate == "features" || (construction() == gneiss::construction::remote && !reads_features());
+    }
     /// Returns the number of partitions that a worker samples within, of `partitions`. Precondition: --buffer is known.
     [[nodiscard]] std::uint32_t sampled_partitions(std::uint32_t partitions) const {
         const std::uint32_t workers = construction() == gneiss::construction::remote ? batch_workers : 1;
@@ -53,7 +57,11 @@ struct options : trainers::node_classification_options {
         return gneiss::assign_partitions(partitions, batch_workers, *buffer, seed, epoch, hubs);
     }
     /// Returns the columns of learned rows; 0: none are learned. Precondition: --dim is resolved.
-    [[nodiscard]] std::size_t learned_columns() const { return inputs == "both" ? *dim : 0; }
+    [[nodiscard]] std::size_t learned_columns() const { return inputs == "features" ? 0 : *dim; }
+    /// True if the dataset's features are inputs.
+    [[nodiscard]] bool reads_features() const { return inputs != "rows"; }
+    /// Returns the number of batches that share feature rows; 1: none do, or there are none.
+    [[nodiscard]] std::uint32_t batches_of_group() const { return reads_features() ? group_batches : 1; }
     /// Returns the number of processes that own learned rows, if others compute: as many as have replicas, but no more
     /// than partitions; 0: no rows are learned.
     [[nodiscard]] std::uint32_t row_owners(std::uint32_t partitions) const {

@@ -66,7 +66,7 @@ gneiss::memory_need samplers_of(const options& o, const gneiss::gnn_memory& boun
 /// Returns the memory of grouped frames by the bounds of a batch.
 gneiss::memory_need group_need(const options& o, const gneiss::gnn_memory& bound) {
     return gneiss::worker_batches::group_need(
-        {.group = o.group_batches, .compute_workers = o.compute_workers}, o.batch_workers, bound.batch.sample);
+        {.group = o.batches_of_group(), .compute_workers = o.compute_workers}, o.batch_workers, bound.batch.sample);
 }
 
 /// Returns the bytes of the rows of a batch's node: read, and their gradients if some are learned.
@@ -95,7 +95,7 @@ std::vector<gneiss::memory_need> cache_needs(
     if (rows == 0) return {};
     gneiss::memory_need cache = gneiss::rows_mirror::need(rows, columns);
     cache.bytes += gneiss::delivery_planner::bytes_needed(rows) + rows * sizeof(gneiss::node_id);
-    const std::uint64_t group = std::min(o.group_batches * bound.batch.rows / row_bytes(shape), shape.nodes);
+    const std::uint64_t group = std::min(o.batches_of_group() * bound.batch.rows / row_bytes(shape), shape.nodes);
     const std::uint64_t groups = gneiss::ceil_div(shape.nodes, *o.batch) * o.batch_workers;
     return {cache, gneiss::worker_batches::window_need({.window = o.superbatch}, groups, group),
         {"rows from the cache", o.batch_workers * group * row}};
@@ -109,7 +109,7 @@ public:
         : options_(settings),
           graph_(data.manifest()),
           buckets_(data.buckets()),
-          store_(features.files(), buckets_.rows()),
+          store_(files_of(features, buckets_.rows().nodes), buckets_.rows()),
           sizes_(buckets_, &store_),
           net_(net),
           evaluation_(trainers::least_evaluation(settings, net, features, buckets_)) {}
@@ -153,7 +153,7 @@ public:
         plan.memory.add(gneiss::graph_buffer::need(plan.graph_bytes));
         plan.memory.reserve(trainers::label_need(graph_, !o.no_eval));
         if (!o.no_eval) plan.memory.reserve(trainers::node_metrics::need(graph_));
-        if (o.group_batches > 1) plan.memory.add(group_need(o, bound));
+        if (o.batches_of_group() > 1) plan.memory.add(group_need(o, bound));
         for (gneiss::memory_need& need : cache_needs(o, shape, bound)) plan.memory.add(std::move(need));
         plan.memory.add(samplers_of(o, bound));
         plan.memory.reserve(net_.need());
@@ -174,22 +174,37 @@ public:
     [[nodiscard]] std::pair<gneiss::training_plan, std::uint32_t> choose() const {
         const std::uint32_t most = std::min(options_.buffer.value_or(share()), share());
         gneiss::training_plan plan = with(most);
-        if (plan.fits()) return {std::move(plan), most};
+        if (plan.fits()) return {for_processes(std::move(plan)), most};
         std::uint32_t fits = 0, fails = most;
         while (fits + 1 < fails) {
             const std::uint32_t middle = fits + (fails - fits) / 2;
             (with(middle).fits() ? fits : fails) = middle;
         }
-        if (fits != 0 && !options_.buffer) return {with(fits), fits};
+        if (fits != 0 && !options_.buffer) return {for_processes(with(fits)), fits};
         if (fits == 0) plan = with(1);
         throw trainers::refused_plan(plan.budget, plan.memory,
-            fits == 0 ? trainers::what_helps(plan.memory.parts(), {"fewer --batch-workers", "more --partitions"})
-                      : fmt::format("--buffer {} fits, {} does not", fits, most));
+            fits != 0 ? fmt::format("--buffer {} fits, {} does not", fits, most)
+                : options_.learned_columns() == 0
+                ? trainers::what_helps(plan.memory.parts(), {"fewer --batch-workers", "more --partitions"})
+                : trainers::what_helps(plan.memory.parts(),
+                      {"fewer --batch-workers", "more --partitions", "a smaller --dim",
+                          "gneiss-mariusgnn --store disk, whose rows may be on disk"}));
     }
 
 private:
     static constexpr std::uint64_t planned_epochs = 32;
 
+    /// Adds what processes hold that one process would not: it does not decide --buffer, which would decide bits.
+    [[nodiscard]] gneiss::training_plan for_processes(gneiss::training_plan plan) const {
+        if (!options_.aggregated()) return plan;
+        // Each may make batches of all logical workers.
+        plan.memory.reserve({"partitions of further compute workers",
+            (options_.compute_workers - 1) * (plan.graph_bytes + plan.feature_bytes)});
+        if (!plan.fits())
+            throw trainers::refused_plan(
+                plan.budget, plan.memory, "fewer compute workers, batch workers beside them, or a smaller --buffer");
+        return plan;
+    }
     /// Returns the bytes that the workers read in epoch 0.
     [[nodiscard]] std::uint64_t reads(const options& o) const {
         std::uint64_t bytes = 0;
@@ -250,7 +265,7 @@ public:
     training(const parts& of, const options& settings)
         : node_classification_training(of),
           options_(settings),
-          store_(of.features.files(), of.plan.partitioning),
+          store_(files_of(of.features, of.plan.partitioning.nodes), of.plan.partitioning),
           loop_(loop_options(of, settings)),
           shape_(
               gneiss::state_sizes(buckets_, &store_).of(settings.sampled_partitions(of.plan.partitioning.partitions))),
@@ -316,7 +331,7 @@ private:
     }
     [[nodiscard]] std::vector<gneiss::memory_charge> charge_shared() const {
         std::vector<gneiss::memory_need> needs = cache_needs(options_, shape(), bound());
-        if (options_.group_batches > 1) needs.push_back(group_need(options_, bound()));
+        if (options_.batches_of_group() > 1) needs.push_back(group_need(options_, bound()));
         std::vector<gneiss::memory_charge> result;
         for (gneiss::memory_need& need : needs) result.push_back(of_.budget.charge(std::move(need)));
         return result;
@@ -398,7 +413,8 @@ public:
     [[nodiscard]] programs::epoch_work work() const override {
         const std::uint32_t partitions = plan_.partitioning.partitions;
         return trainers::gnn_epoch_work(config_.flags, nullptr, *data_,
-            static_cast<double>(config_.flags.sampled_partitions(partitions)) / partitions);
+            static_cast<double>(config_.flags.sampled_partitions(partitions)) / partitions,
+            config_.flags.learned_columns(), config_.flags.reads_features());
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         const options& o = config_.flags;
@@ -422,7 +438,7 @@ private:
             .run = o.frame_run(*data_),
             .batch_workers = o.batch_workers,
             .replicas = o.replicas,
-            .group_batches = o.group_batches,
+            .group_batches = o.batches_of_group(),
             .compute_workers = o.compute_workers,
             .threads = threads_,
             .graph_bytes = plan_.graph_bytes / o.batch_workers,

@@ -394,9 +394,9 @@ private:
     /// Returns `shape` with the rows of nodes; gathers them if they are sparse, or of other owners.
     [[nodiscard]] frame_shape shape_with_rows(maker& by, const frame_id& id, std::span<const node_id> nodes,
         const round& all, const resident_features& features, frame_shape shape) {
+        if (features.columns() == 0) return shape; // there are no features
         shape.rows = nodes.size();
-        shape.columns = features.sparse() ? 0 : features.columns();
-        shape.sparse = features.sparse();
+        if (!(shape.sparse = features.sparse())) shape.columns = features.columns();
         if (asks_for_features()) {
             const std::uint32_t self = all.numbers[id.key.number.index].worker;
             count(by.of_owners.gather(id, nodes, all.workers[self].owners, static_cast<std::uint32_t>(buffers_.size()),
@@ -411,7 +411,7 @@ private:
     void copy_rows(
         maker& by, std::span<const node_id> nodes, const resident_features& features, frame_writer& to) const {
         if (!features.sparse()) {
-            if (!asks_for_features()) return features.gather(executor_, nodes, to.rows());
+            if (!asks_for_features()) return features.gather(executor_, nodes.first(to.rows().rows()), to.rows());
             std::ranges::copy(by.rows.dense, to.rows().data());
             return;
         }

@@ -46,10 +46,10 @@ def printer(quiet):
 def on_epoch(epoch):
     seen.append(1)
 
-def step(self, number, batches):
+def step(self, number, batches, coming):
     if fault and number == fault[2]:
         os.kill(processes[fault[0] + "-0"], signal.Signals[fault[1]])
-    return make_step(self, number, batches)
+    return make_step(self, number, batches, coming)
 
 run.message_printer = printer
 armada.Cluster.step = step
@@ -94,6 +94,7 @@ class Live(unittest.TestCase):
         cluster._lock, cluster._sums = threading.Lock(), collections.deque()
         cluster._frames, cluster.frames, cluster.links = {}, {}, {}
         cluster._computed, cluster._making, cluster.frame_bytes, cluster.waited = 0, 0.0, 0, (0.0, 0.0)
+        cluster._aggregated, cluster._owners = False, []
         cluster._batch = [types.SimpleNamespace(away=None) for _ in range(2)]
         cluster._session = types.SimpleNamespace(there=lambda asked: [of for of in asked if of in self.there])
         self.enterContext(unittest.mock.patch.object(armada.time, "monotonic", lambda: self.now))
@@ -123,6 +124,11 @@ class Live(unittest.TestCase):
                          "batch-0 > compute-1 2 MiB/s")
         self.cluster._batch[1].away = "since then"
         self.assertRegex(self.cluster.live_fields(), r"^batch 2\.5/s waits 50%  compute ")
+        self.cluster._batch, self.cluster._aggregated = [], True
+        self.assertRegex(self.cluster.live_fields(), r"^compute 2/s  gradients 1\.5 KiB/s  batch-0 > ")
+        self.cluster._owners = ["owner"]
+        self.work(0, compute0owner_1=3 << 10, owner0compute_1=5 << 10)
+        self.assertRegex(self.cluster.live_fields(), r"^compute 2/s  gradients 1\.5 KiB/s  rows 2 KiB/s  batch-0 > ")
 
     def test_they_are_those_of_the_last_seconds(self):
         self.work(2, computed=200, computing=2.0, compute0compute_1=200)
@@ -283,6 +289,34 @@ class Armada(Case):
                     self.assertEqual(len(found["frames"]), {"1x1": 1, "4x2": 3}[local])
                     self.assertGreaterEqual(sum(found["frames"].values()), 3 * 90 // 8)
 
+    def test_compute_workers_that_make_their_batches_change_no_bit(self):
+        for more in ({}, {"replicas": 4, "group_batches": 3, "layers": "gat:16,gat"}, {"inputs": "both", "dim": 6}):
+            expected = self.train(**more)
+            for local in ("0x1", "0x2"):
+                with self.subTest(local=local, **more):
+                    found = self.train(local=local, **more)
+                    for key in ("hash", "losses", "test"):
+                        self.assertEqual(found[key], expected[key])
+                    self.assertEqual(found["warnings"], [])
+                    names = {f"compute-{i}" for i in range(int(local[2]))}
+                    self.assertEqual(set(found["frames"]), names)
+                    self.assertEqual({name for name in found["processes"] if not name.startswith("owner")}, names)
+                    self.assertEqual([link for link in found["links"] or () if link.startswith("batch")], [])
+                    if local == "0x1": # each batch is made once, with the bytes of a frame that travels
+                        self.assertEqual(sum(found["bytes"]), sum(self.train(local="1x1", **more)["bytes"]))
+        expected = self.train()
+        self.check_faults("SIGKILL", (("compute", "0x2"), ("compute", "0x1")), expected)
+        self.check_faults("SIGSTOP", (("compute", "0x2"),), expected)
+        for flags, why in (({"construct": "remote"}, "construct remote needs batch workers"),
+                           ({"feature_cache": "lru"}, "feature_cache lru needs batch workers"),
+                           ({"local": "0x1024", "replicas": 1024}, "partitions of further compute workers")):
+            with self.subTest(why=why):
+                done = self.run_python(TRAIN, "null", json.dumps(
+                    {**FLAGS, "layers": "sage:16,sage", "dataset": str(self.at / "classes"),
+                     "out": str(self.at / "none"), "local": "0x2", **flags}), code=1)
+                self.assertIn(why, done.stderr.splitlines()[-1])
+                self.assertFalse((self.at / "none").exists())
+
     def test_bytes_by_link_are_those_of_the_frames_and_of_the_gradients(self):
         for local, batch, compute in (("1x1", 1, 1), ("2x2", 2, 2)):
             with self.subTest(local=local):
@@ -327,7 +361,7 @@ class Armada(Case):
 
     def test_learned_rows_have_the_bits_of_one_process_for_any_number_of_owners(self):
         features = self.train(replicas=3)
-        for rows in ({}, {"row_optimizer": "adam", "group_batches": 2}):
+        for rows in ({}, {"row_optimizer": "adam", "group_batches": 2}, {"inputs": "rows", "dim": 12}):
             rows = {"inputs": "both", "dim": 6, "replicas": 3, **rows}
             expected = self.train(**rows)
             self.assertNotEqual(expected["hash"], features["hash"])
@@ -337,6 +371,13 @@ class Armada(Case):
                     for key in ("hash", "losses", "test"):
                         self.assertEqual(found[key], expected[key])
                     self.assertEqual(sum(name.startswith("owner") for name in found["processes"]), owners)
+                    there = {f"{a} > {b}" for o in range(owners) for c in range(owners)
+                             for a, b in ((f"owner-{o}", f"compute-{c}"), (f"compute-{c}", f"owner-{o}"))}
+                    self.assertEqual({link for link in found["links"] if "owner" in link}, there)
+                    # Rows come as floats, and their gradients go back with two lists of places.
+                    rows_read = sum(size for link, size in found["links"].items() if link.startswith("owner"))
+                    sent = sum(size for link, size in found["links"].items() if " > owner" in link)
+                    self.assertEqual(sent * rows["dim"], rows_read * (rows["dim"] + 2))
                     self.assertEqual(found["warnings"], [])
 
     def test_an_owner_of_learned_rows_or_a_compute_worker_that_ends_or_stops_changes_no_bit(self):
@@ -344,6 +385,8 @@ class Armada(Case):
         self.check_faults("SIGKILL", (("owner", "2x2"), ("owner", "1x1"), ("compute", "2x2")), self.train(**rows),
                           **rows)
         self.check_faults("SIGSTOP", (("owner", "2x2"),), self.train(**rows), **rows)
+        rows = {"inputs": "rows", "dim": 12}
+        self.check_faults("SIGKILL", (("owner", "2x2"),), self.train(**rows), **rows)
 
     def test_a_step_that_some_owners_have_made_is_made_again_by_all(self):
         rows = {"inputs": "both", "dim": 6, "replicas": 3}
@@ -377,10 +420,10 @@ def send_older(self, parameters, slots): # compute workers of a generation that 
     self._generation += 1
 armada.Cluster._send = send_older
 once = armada.Cluster._once
-def once_older(self, step, batches):
+def once_older(self, step, batches, coming):
     self._generation -= 1
     try:
-        once(self, step, batches)
+        once(self, step, batches, coming)
     finally:
         self._generation += 1
 armada.Cluster._once = once_older
@@ -799,10 +842,10 @@ if __name__ == "__main__":
     def test_counts_that_are_none(self):
         text = ("import gneiss_graph as gn, sys\n"
                 "gn.train(sys.argv[1], program='armada', local=sys.argv[2], quiet=True)\n")
-        for local in ("3", "x", "0x1", "1x", "2x2x2", "a x b"):
+        for local in ("3", "x", "0x0", "1x0", "1x", "2x2x2", "a x b"):
             with self.subTest(local=local):
                 done = self.run_python(text, self.at / "classes", local, code=1)
-                self.assertRegex(done.stderr.splitlines()[-1], r"^ValueError: local .*: two numbers from 1 to 1024")
+                self.assertRegex(done.stderr.splitlines()[-1], r"^ValueError: local .*: two numbers up to 1024")
 
     def test_the_command_of_the_package_trains_and_a_stopped_run_resumes(self):
         command = "import sys\nfrom gneiss_graph._programs import main\nsys.argv[0] = 'gneiss-armada'\nmain()\n"
