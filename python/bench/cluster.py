@@ -21,7 +21,10 @@ from quotas import Quotas
 GRAPHS = ("debian-packages", "coauthor-cs")
 LAYERS = {"SAGE": "sage:64,sage", "GCN": "gcn:64,gcn", "GAT": "gat:64,gat"}
 MODELS = {**{model: (layers, ()) for model, layers in LAYERS.items()},
-          "SAGE, learned rows": (LAYERS["SAGE"], ("--inputs", "both", "--dim", 32))}
+          "SAGE, learned rows": (LAYERS["SAGE"], ("--inputs", "both", "--dim", 32)),
+          "SAGE, learned rows alone": (LAYERS["SAGE"], ("--inputs", "rows", "--dim", 32)),
+          "SAGE, remote construction": (LAYERS["SAGE"], ("--construct", "remote"))}
+PLACES = "all", "1x1", "4x2", "0x2" # one process; batch and compute workers; compute workers that make their batches
 # A training with a fault before a step: of a worker, (role, number of the worker, signal, step); of a machine,
 # ("machine", number, what happens to it, step), by whoever waits for the file; or null.
 FAULTY = """
@@ -44,7 +47,7 @@ def resume(process):
     except ProcessLookupError: # replaced
         pass
 
-def step(self, number, batches):
+def step(self, number, batches, coming):
     seen.setdefault("begin", time.monotonic())
     seen["steps"] += 1
     if fault and number == fault[3] and fault[0] == "machine":
@@ -56,7 +59,7 @@ def step(self, number, batches):
             later = threading.Timer(30, resume, [process])
             later.daemon = True
             later.start()
-    result = make_step(self, number, batches)
+    result = make_step(self, number, batches, coming)
     seen["end"] = time.monotonic()
     return result
 
@@ -203,11 +206,11 @@ def graph_of_faults(out, programs):
     return graph
 
 
-def faulty(graph, fault, out):
+def faulty(graph, fault, out, **more):
     """Trains with a fault, and returns hash, seconds from the first to the last step, and warnings."""
     with own_folder() as folder:
         text = run(sys.executable, "-W", "ignore", "-c", FAULTY, json.dumps(fault),
-                   json.dumps(flags_of_faults(graph, out)), TMPDIR=str(folder))
+                   json.dumps(flags_of_faults(graph, out, **more)), TMPDIR=str(folder))
     return {**json.loads(text), "fault": fault}
 
 
@@ -255,7 +258,7 @@ def without_head(graph, out):
 
 def faults(_data, out, programs):
     """Ten trainings with a fault of a worker, and four with one of a machine, next to three without each: all with one
-    hash. One whose head is killed."""
+    hash. One whose head is killed. Two with learned rows, of which an owner is killed."""
     log, graph = Log(out / "faults.jsonl"), graph_of_faults(out, programs)
     clean = [log.measure(f"clean {i}", functools.partial(faulty, graph, None, out)) for i in range(3)]
     whole = [log.measure(f"machines {i}", functools.partial(on_machines, graph, None, out)) for i in range(3)]
@@ -287,7 +290,23 @@ def faults(_data, out, programs):
     head = log.measure("head", functools.partial(without_head, graph, out))
     print(f"- the head is killed: {head['seconds']:.1f} s until the error ({head['error']}), and the continued run has",
           "the same SHA-256" if head["sha256"] == sha256 else "**another SHA-256**")
-    return equal and head["sha256"] == sha256
+    return owners_killed(log, graph, out) and equal and head["sha256"] == sha256
+
+
+def owners_killed(log, graph, out):
+    """Trains learned rows alone, and kills one of two owners before a step. Returns whether hashes are equal."""
+    rows = {"inputs": "rows", "dim": 32, "epochs": 6}
+    clean = log.measure("rows", functools.partial(faulty, graph, None, out, **rows))
+    draw, equal = random.Random(8), True
+    for i in range(2):
+        fault = "owner", i, "SIGKILL", draw.randrange(clean["steps"] // 10, clean["steps"] * 9 // 10)
+        done = log.measure(f"rows, fault {i}", functools.partial(faulty, graph, fault, out, **rows))
+        same = done["sha256"] == clean["sha256"] and bool(done["warnings"])
+        equal = equal and same
+        print(f"- learned rows, SIGKILL of owner-{i} before step {fault[3]} of {clean['steps']}: "
+              f"{done['seconds'] - clean['seconds']:.1f} s added,",
+              "the same SHA-256" if same else "**another SHA-256**")
+    return equal
 
 
 def link(_data, out, _programs):
@@ -342,19 +361,19 @@ def frames(_data, out, _programs):
 
 
 def hashes(data, out, programs):
-    """One SHA-256 of weights, and one list of losses, for one process, 1x1 and 4x2."""
+    """One SHA-256 of weights, and one list of losses, for one process, 1x1, 4x2 and 0x2."""
     log, equal = Log(out / "hashes.jsonl"), True
-    print("| graph | layers | SHA-256 of the weights | loss of the last epoch | one process | 1x1 | 4x2 | equal |\n"
-          "|---|---|---|---|---|---|---|---|")
+    print("| graph | layers | SHA-256 of the weights | loss of the last epoch | one process | 1x1 | 4x2 | 0x2 | equal "
+          "|\n|---|---|---|---|---|---|---|---|---|")
     for name in GRAPHS:
         graph = parted(name, data, out, programs)
         for model in MODELS:
             results = [log.measure(f"{name} {model} {where}", functools.partial(trained, graph, model, where, out))
-                       for where in ("all", "1x1", "4x2")]
+                       for where in PLACES if "remote" not in model or where != "0x2"] # it needs batch workers
             first = results[0]
             same = all((of["sha256"], of["losses"]) == (first["sha256"], first["losses"]) for of in results)
             equal = equal and same
-            seconds = " | ".join(f"{of['wall']:.0f} s" for of in results)
+            seconds = " | ".join([f"{of['wall']:.0f} s" for of in results] + [""] * (len(PLACES) - len(results)))
             print(f"| {name} | {model} | `{first['sha256'][:16]}…` | {first['losses'][-1]:.6f} |",
                   seconds, "|", "yes" if same else "**no**", "|", flush=True)
     return equal
@@ -362,15 +381,18 @@ def hashes(data, out, programs):
 
 SAMPLING = ("--fanout", "10,10", "--batch", 100, "--direction", "in", "--seed", 1)
 SUPERBATCH = ("--superbatch", 41) # the batches of an epoch: superbatches end with a round
+LONGER = ("--superbatch", 106)    # of another graph
+GROUPED = ("--fanout", "30,20,10", "--batch", 1000, "--direction", "both", "--seed", 1)
 CACHES = {"lru": "lru", "static": "static-degree", "belady": "belady"} # and their names in gneiss-study
 
 
-def sent(graph, flags, programs, out):
+def sent(graph, flags, programs, out, sampling=SAMPLING):
     """Trains two epochs in one process, and returns sums over them and the hash."""
-    record = json.loads(run(programs / "gneiss-armada", "train", graph, "--layers", "sage:16,sage", *SAMPLING,
+    layers = ",".join(["sage:16"] * sampling[1].count(",") + ["sage"])
+    record = json.loads(run(programs / "gneiss-armada", "train", graph, "--layers", layers, *sampling,
                             "--epochs", 2, "--early-stop", 0, "--sampler", "neighbor", "--replicas", 8, *flags,
-                            "--memory", "3GiB", "--no-eval", "--no-report", "--out", out / "run", "--force", "--quiet",
-                            "--json"))
+                            "--memory", "12GiB" if sampling is GROUPED else "3GiB", "--no-eval", "--no-report",
+                            "--out", out / "run", "--force", "--quiet", "--json"))
     model = json.loads(run(programs / "gneiss-armada", "model", "--from", out / "run", "--workers", "1x1", "--json"))
     return {**{key: sum(epoch.get(key, 0) for epoch in record["epochs"])
                for key in ("frames", "frame_bytes", "frame_rows", "cache_fills", "id_bytes")},
@@ -378,9 +400,9 @@ def sent(graph, flags, programs, out):
             "sha256": record["weights_sha256"], "losses": [epoch["loss"] for epoch in record["epochs"]]}
 
 
-def misses(graph, batches, programs):
+def misses(graph, batches, programs, superbatch=SUPERBATCH):
     """Returns the misses of each cache of a tenth of the rows, as gneiss-study simulates it on the same batches."""
-    found = json.loads(run(programs / "gneiss-study", "caches", graph, *SAMPLING, *SUPERBATCH, "--batches", batches,
+    found = json.loads(run(programs / "gneiss-study", "caches", graph, *SAMPLING, *superbatch, "--batches", batches,
                            "--sizes", "10%", "--at", "10%", "--json"))
     return {name: next(one["misses"] for one in found["sizes"] if one["policy"] == policy)
             for name, policy in CACHES.items()}
@@ -414,25 +436,78 @@ def fewer_bytes(_data, out, programs):
               f"{rest / steps / 1e6:.2f} | {found['id_bytes'] / steps / 1e6:.2f} |",
               "" if expected is None else f"{missed:,}, " + ("yes" if missed == expected else f"**{expected:,}**"),
               "|", "yes" if same else "**no**", "|")
+    longer, shared = longer_windows(out, programs), grouped(out, programs)
+    return equal and longer and shared
+
+
+def longer_windows(out, programs):
+    """Misses of each cache of a tenth of the rows over superbatches of more than a hundred groups."""
+    log, graph = Log(out / "windows.jsonl"), out / "windows"
+    if not graph.exists():
+        run(programs / "gneiss-data", "generate", "planted", "--nodes", 40000, "--edges", 400000, "--classes", 8,
+            "--communities", 256, "--mixing", ".2", "--undirected", "--seed", 5, "--task", "node", "--num-features",
+            64, "--train-fraction", ".26", "--partitions", 4, "--out", graph, "--quiet")
+    results = {name: log.measure(name, functools.partial(sent, graph, flags, programs, out)) for name, flags in
+               {"none": (), **{name: ("--feature-cache", name, "--cache", "10%", *LONGER) for name in CACHES}}.items()}
+    first, equal = results["none"], True
+    simulated = log.measure("study", functools.partial(misses, graph, first["frames"], programs, LONGER))
+    print(f"\n{first['frames']} batches, superbatches of {LONGER[1]}\n\n"
+          "| cache | misses, as simulated | of LRU | bytes of none | same SHA-256 |\n|---|---|---|---|---|")
+    missed = {name: of["frame_rows"] - of["cache_fills"] for name, of in results.items() if name in CACHES}
+    for name, count in missed.items():
+        same = results[name]["sha256"] == first["sha256"]
+        equal = equal and same and count == simulated[name]
+        print(f"| {name} | {count:,}, " + ("yes" if count == simulated[name] else f"**{simulated[name]:,}**"),
+              f"| {count / missed['lru']:.3f} | {results[name]['frame_bytes'] / first['frame_bytes']:.2f} |",
+              "yes |" if same else "**no** |")
+    return equal
+
+
+def grouped(out, programs):
+    """Rows and bytes of groups of batches with three hops of the paper's fan-outs, on a larger graph."""
+    log, graph, first, equal = Log(out / "grouped.jsonl"), out / "larger", None, True
+    if not graph.exists():
+        run(programs / "gneiss-data", "generate", "planted", "--nodes", 5000000, "--edges", 25000000, "--classes", 8,
+            "--communities", 4096, "--mixing", ".2", "--undirected", "--seed", 5, "--task", "node", "--num-features", 8,
+            "--train-fraction", ".0016", "--partitions", 4, "--out", graph, "--quiet")
+    print("\n| groups of | rows of a batch | of none | MB of a batch | of none | same SHA-256 |\n"
+          "|---|---|---|---|---|---|")
+    for size in (1, 2, 4, 8):
+        of = log.measure(str(size), functools.partial(sent, graph, ("--group-batches", size), programs, out, GROUPED))
+        first = first or of
+        same = of["sha256"] == first["sha256"]
+        equal = equal and same
+        print(f"| {size} | {of['frame_rows'] / of['frames']:,.0f} | {of['frame_rows'] / first['frame_rows']:.3f} |",
+              f"{of['frame_bytes'] / of['frames'] / 1e6:.1f} | {of['frame_bytes'] / first['frame_bytes']:.3f} |",
+              "yes |" if same else "**no** |", flush=True)
     return equal
 
 
 WORKERS = (2, 4, 8)
 LINK = 1e9 / 8 # bytes a second of a batch worker, each way
-PARTITIONERS = {"GREM": ("grem", "--chunk", ".01"), "streaming greedy": ("grem", "--chunk", ".01", "--older", 1),
-                "random": ("random",)}
+GREM = "grem", "--chunk", ".01"
+PARTITIONERS = {"GREM": GREM, "streaming greedy": (*GREM, "--older", 1), "random": ("random",),
+                "GREM, hubs of 1 %": GREM, "GREM, hubs of 5 %": GREM}
+ON_RAY = "GREM", 4 # partitioner and workers
 
 
-def asked(graph, name, workers, programs, out):
-    """Trains an epoch by workers of one partition each, and returns what they sent to each other."""
-    tool, parts, assignment = programs / "gneiss-data", out / f"{name.replace(' ', '-')}-{workers}", out / "parts.npy"
-    cut = json.loads(run(tool, "partition", graph, "--partitioner", *PARTITIONERS[name], "--partitions", workers,
+def asked(graph, name, workers, programs, out, on_ray=False):
+    """Trains an epoch by workers of one partition each, and hubs if the name has a share of them, and returns what they
+    sent to each other."""
+    tool, parts, assignment = programs / "gneiss-data", out / f"parted-{workers}", out / "parts.npy"
+    hubs, replicated = (), ()
+    if "hubs" in name:
+        run(tool, "hubs", graph, "--hubs", "".join(name.split()[-2:]), "--out", out / "hubs.npy", "--force", "--quiet")
+        hubs, replicated = ("--hubs", out / "hubs.npy"), ("--replicate", "hubs")
+    cut = json.loads(run(tool, "partition", graph, "--partitioner", *PARTITIONERS[name], "--partitions", workers, *hubs,
                          "--seed", 1, "--out", assignment, "--force", "--json"))["cut"]
-    run(tool, "reorder", graph, "--by", assignment, "--out", parts, "--force", "--quiet")
-    record = json.loads(run(programs / "gneiss-armada", "train", parts, "--construct", "remote", "--batch-workers",
-                            workers, "--buffer", 1, "--layers", "sage:32,sage", "--fanout", "10,10", "--batch", 1000,
-                            "--epochs", 1, "--seed", 1, "--memory", "4GiB", "--no-eval", "--no-report", "--out",
-                            out / "run", "--force", "--quiet", "--json"))
+    run(tool, "reorder", graph, "--by", assignment, *hubs, "--out", parts, "--force", "--quiet")
+    command = (sys.executable, "-c", COMMAND) if on_ray else (programs / "gneiss-armada",)
+    record = json.loads(run(*command, "train", parts, *(("--local", f"{workers}x1") if on_ray else ()), "--construct",
+                            "remote", "--batch-workers", workers, "--buffer", 1, *replicated, "--layers",
+                            "sage:32,sage", "--fanout", "10,10", "--batch", 1000, "--epochs", 1, "--seed", 1,
+                            "--memory", "4GiB", "--no-eval", "--no-report", "--out", out / "run", "--force", "--quiet",
+                            "--json"))
     shutil.rmtree(parts)
     epoch = record["epochs"][0]
     return {"cut": cut, **{key: epoch[key] for key in ("frames", "construct_messages", "construct_bytes",
@@ -440,7 +515,8 @@ def asked(graph, name, workers, programs, out):
 
 
 def construct(_data, out, programs):
-    """Messages and bytes of remote construction by number of workers and partitioner, in one process."""
+    """Messages and bytes of remote construction by number of workers and partitioner, in one process; one of them on
+    Ray, which has to have the same."""
     log, graph = Log(out / "construct.jsonl"), out / "planted"
     if not graph.exists():
         run(programs / "gneiss-data", "generate", "planted", "--nodes", 100000, "--edges", 1000000, "--classes", 8,
@@ -457,7 +533,11 @@ def construct(_data, out, programs):
             print(f"| {workers} | {name} | {of['cut']:.3f} | {of['construct_messages'] / of['frames']:.1f} |",
                   f"{of['construct_bytes'] / 1e6:,.1f} | {of['remote_nodes']:,} | {of['remote_rows']:,} |",
                   f"{seconds:.2f} | {seconds / first:.2f} |", flush=True)
-    return True
+    there = log.measure("on Ray", functools.partial(asked, graph, *ON_RAY, programs, out, True))
+    same = there == log.results[f"{ON_RAY[0]} {ON_RAY[1]}"]
+    print(f"\n{ON_RAY[0]}, {ON_RAY[1]} workers on Ray: {there['construct_messages']:,} messages, "
+          f"{there['construct_bytes']:,} bytes:", "the same" if same else "**others**")
+    return same
 
 
 EMULATED = pathlib.Path(__file__).with_name("emulated.py")
@@ -547,11 +627,22 @@ def scale(_data, out, programs):
 QUARTER = {"batch": .25, "compute": 1} # cores
 
 
+def graph_of_work(out, programs):
+    graph = out / "large"
+    if not graph.exists():
+        run(programs / "gneiss-data", "generate", "planted", "--nodes", 1000000, "--edges", 20000000, "--classes", 8,
+            "--communities", 256, "--mixing", ".2", "--undirected", "--seed", 5, "--task", "node", "--num-features", 64,
+            "--train-fraction", ".1", "--partitions", 12, "--out", graph, "--quiet")
+    return graph
+
+
 def worked(graph, count, out):
-    """Trains by batch workers of a quarter of a core and one compute worker of a core. Returns batches a second."""
-    flags = {"make": 0, "compute": 0, "share": QUARTER, "warm": 40, "steps": 40, "seconds": 20,
+    """Trains by batch workers of a quarter of a core, and one compute worker of a core, which it shares with the
+    driver. Returns batches a second."""
+    core = max(os.sched_getaffinity(0))
+    flags = {"make": 0, "compute": 0, "share": QUARTER, "core": core, "warm": 60, "steps": 40, "seconds": 20,
              "train": flags_of_scale(graph, out, local=f"{count}x1", batch_workers=4, replicas=1, batch=1000,
-                                     layers="gcn:2,gcn", fanout="15,10", epochs=100)}
+                                     layers="gcn:2:dropout=0,gcn:dropout=0", fanout="25,10", epochs=100, memory="6GiB")}
     with own_folder() as folder:
         seen = json.loads(run(sys.executable, "-W", "ignore", EMULATED, json.dumps(flags), TMPDIR=str(folder)))
     steps = seen["steps"][flags["warm"]:]
@@ -561,14 +652,16 @@ def worked(graph, count, out):
 
 def work(_data, out, programs):
     """Batch workers of a quarter of a core each, with real work alone: four against one."""
-    log, graph, first = Log(out / "work.jsonl"), graph_of_scale(out, programs), None
-    print("| batch workers | batches/s | speed-up | batch workers busy | compute worker busy |\n|---|---|---|---|---|")
+    log, graph, first = Log(out / "work.jsonl"), graph_of_work(out, programs), None
+    print("| batch workers | batches/s | speed-up | batch workers busy | compute worker busy | CPU ms of a batch, made | "
+          "computed |\n|---|---|---|---|---|---|---|")
     for count in (1, 2, 4):
         of = log.measure(str(count), functools.partial(worked, graph, count, out))
         first = first or of["rate"]
         busy = statistics.mean(share for name, share in of["busy"].items() if name.startswith("batch"))
         print(f"| {count} | {of['rate']:.2f} | {of['rate'] / first:.2f} | {busy:.1%} |",
-              f"{of['busy']['compute-0']:.1%} |", flush=True)
+              f"{of['busy']['compute-0']:.1%} | {1000 * busy * QUARTER['batch'] * count / of['rate']:.1f} |",
+              f"{1000 * of['busy']['compute-0'] / of['rate']:.1f} |", flush=True)
     return of["rate"] / first >= 3.4
 
 

@@ -24,6 +24,12 @@ def cpu_seconds(process):
     return sum(map(int, text.rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
+def pin(process, core):
+    """Has all threads of a process run on a core."""
+    for thread in os.listdir(f"/proc/{process}/task"):
+        os.sched_setaffinity(int(thread), {core})
+
+
 def spin(until):
     """Computes until the process has used so much CPU time."""
     while time.process_time() < until:
@@ -65,10 +71,13 @@ class ComputeWorker(armada.ComputeWorker):
 
 def main():
     """Trains by the flags of argv[1]: "train", those of gneiss-armada; "make", "compute", seconds of CPU time of a
-    batch; "share", the quota of a worker by role [cores]; "warm", steps before the first that counts; "steps",
-    "seconds", the least that count, after which the run ends; 0: it trains to its end. "events": (epoch, index, file): a file that is
-    touched at a batch. Prints the times of steps and of workers, and the share of the quotas that was used."""
+    batch; "share", the quota of a worker by role [cores]; "core", the core of the batch workers, apart from all other
+    processes, which have another one; "warm", steps before the first that counts; "steps", "seconds", the least that
+    count, after which the run ends; 0: it trains to its end. "events": (epoch, index, file): a file that is touched at
+    a batch. Prints the times of steps and of workers, and the share of the quotas that was used."""
     flags = json.loads(sys.argv[1])
+    if "core" in flags:
+        pin(os.getpid(), min(os.sched_getaffinity(0) - {flags["core"]})) # Ray's processes inherit it
     quotas, seen, processes, used = Quotas(), {"steps": [], "up": []}, {}, {}
     BatchWorker.seconds, ComputeWorker.seconds = flags["make"], flags["compute"]
     armada.BatchWorker, armada.ComputeWorker = BatchWorker, ComputeWorker
@@ -82,10 +91,12 @@ def main():
         if found:
             processes[found[1]] = int(found[2])
             quotas.limit(found[1], processes[found[1]], share(found[1]))
+            if "core" in flags and found[1].startswith("batch"):
+                pin(processes[found[1]], flags["core"])
             seen["up"].append([found[1], time.monotonic()])
 
-    def step(self, number, batches):
-        result = make_step(self, number, batches)
+    def step(self, number, batches, coming):
+        result = make_step(self, number, batches, coming)
         _, epoch, _, _, index = batches[0][0]
         seen["steps"].append([time.monotonic(), len(batches), epoch])
         if events and [epoch, index] >= events[0][:2]:

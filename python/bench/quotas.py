@@ -30,14 +30,16 @@ class Quotas:
         self._add("others", os.getpid())
 
     def limit(self, name, process, share):
-        """Limits a process to a share of a core."""
+        """Limits a process to a share of a core, which it gets before processes that have a smaller one."""
         quota = f"{round(share * PERIOD)}"
         of = self._add(name, process)
         if self._unified:
             (of / "cpu.max").write_text(f"{quota} {PERIOD}")
+            (of / "cpu.weight").write_text(str(max(1, round(100 * share))))
         else:
             (of / "cpu.cfs_period_us").write_text(str(PERIOD))
             (of / "cpu.cfs_quota_us").write_text(quota)
+            (of / "cpu.shares").write_text(str(max(2, round(1024 * share))))
 
     def close(self):
         """Removes the groups. Processes in them have to be gone, but for this one."""
