@@ -24,7 +24,8 @@ std::optional<trainers::device_network_parts> backend_on(trainers::compute_devic
         ? gneiss::bound_link_batch(settings.negative_options(), *settings.batch, plan.partitioning.nodes).nodes
         : *settings.batch;
     std::optional<gneiss::device_sampling_setup> sampling =
-        trainers::device_sampling_of(settings, plan, graph.buckets(), seeds);
+        trainers::device_sampling_of(settings, plan, graph.buckets(), seeds,
+            (!settings.uses_rows() || inputs.keep) && (!graph.features() || settings.feature_place == "device"));
     if (sampling) {
         sampling->lists_of_inputs = settings.uses_rows();
         if (settings.exclude_target_edges.value_or(false))

@@ -15,8 +15,9 @@ namespace gneiss {
 
 /// Draws neighborhoods on a device: `sample(key, slot, graph, seeds)` draws the sample of seeds, without the edges that
 /// they exclude, into the device's memory of a batch slot, where the backend of that device reads its layers, and
-/// returns the nodes on the host, valid until the slot is drawn again. The graph is the one of the batch's state; the
-/// sampler keeps a copy of its lists as long as batches of equal partitions come.
+/// returns the nodes on the host, valid until the slot is drawn again; or no nodes, if the host needs none: then the
+/// backend sets the batch's statistics of sizes. The graph is the one of the batch's state; the sampler keeps a copy of
+/// its lists as long as batches of equal partitions come.
 ///
 /// Meaning: a pure function of (key, graph, seeds), as `sampler_of`. Thread-safety: different slots by different
 /// threads.

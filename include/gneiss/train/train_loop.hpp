@@ -49,7 +49,7 @@ struct train_loop_options {
     /// be `absent`. A stage of state scope runs again when an epoch is resumed in the state.
     std::vector<pipeline_stage<training_batch>> stages{};
     /// Called with the nodes whose rows a batch reads, batch by batch in order, on the thread that gathers them: for
-    /// profiles.
+    /// profiles. None are known of a batch whose ids stay on a device.
     std::function<void(std::span<const node_id>)> on_rows{};
 
     /// Returns the number of batches in memory at once.

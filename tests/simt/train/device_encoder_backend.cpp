@@ -24,8 +24,8 @@ namespace {
 
 /// Trains on the emulated device.
 std::function<std::optional<any_backend>(gnn_harness&)> on_device(memory_budget& budget, bool keep = false,
-    bool sample = false, const device_features* features = nullptr, bool recorded = false) {
-    return [&budget, keep, sample, features, recorded](gnn_harness& of) {
+    bool sample = false, const device_features* features = nullptr, bool recorded = false, bool ids_on_host = true) {
+    return [&budget, keep, sample, features, recorded, ids_on_host](gnn_harness& of) {
         std::optional<device_embeddings> rows;
         if (keep) rows = device_embeddings{of.data.rows.nodes, of.rows->layout()};
         const network_setup network{.layers = of.with.encoder_layers(),
@@ -46,7 +46,8 @@ std::function<std::optional<any_backend>(gnn_harness&)> on_device(memory_budget&
                     .excluded =
                         of.with.training.exclude_target_edges ? static_cast<std::uint32_t>(of.with.training.batch) : 0,
                     .lists_of_inputs = cuda::device_network::needs_lists_of_inputs(network, of.with.rows),
-                    .recorded = recorded});
+                    .recorded = recorded,
+                    .ids_on_host = ids_on_host});
             of.with.training.device_sampler.emplace(sampler);
         }
         if (!of.with.links)
@@ -280,6 +281,130 @@ TEST_CASE("simt.train.device_encoder_backend: an epoch of recorded steps and sam
     CHECK(recorded.allocations == 0);
     CHECK(recorded.waits == eager.waits);
     CHECK(recorded.copies <= eager.copies);
+}
+
+TEST_CASE("simt.train.device_encoder_backend: where all rows are on the device, recorded steps wait for their results "
+          "alone, and neither sizes nor ids of samples come to the host") {
+    const graph_data data = graph_data::planted(150, 3);
+    const device_features table = features_of(data);
+    set_up with = small();
+    with.rows = false;
+    with.features_on_device = true;
+    with.training.batch = 10;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 3;
+    std::uint64_t kept_bytes = 0, seen_bytes = 0;
+    for (const bool dense : {true, false}) {
+        with.training.sampler = dense ? sampler_kind::dense : sampler_kind::neighbor;
+        with.training.neighbors.fanout = parse_fanout(dense ? "all,all" : "5,5", neighbor_direction::both);
+        const auto last_of = [&](bool ids_on_host) { // the last epoch of four
+            std::uint64_t inputs = 0;
+            const auto calls_of = [&](std::uint32_t epochs) {
+                with.epochs = epochs;
+                memory_budget budget;
+                const cuda::device_calls before = cuda::calls_so_far();
+                inputs = train(data, with, 0, on_device(budget, false, true, &table, true, ids_on_host))
+                             .epochs.back()
+                             .input_nodes;
+                return cuda::calls_so_far() - before;
+            };
+            const cuda::device_calls three = calls_of(3);
+            return std::pair(calls_of(4) - three, inputs);
+        };
+        const auto [seen, inputs] = last_of(true);
+        const auto [kept, inputs_of_kept] = last_of(false);
+        MESSAGE("waits ", seen.waits, " and ", kept.waits, ", to the host ", seen.host_bytes, " and ", kept.host_bytes,
+            " bytes, launches ", seen.launches, " and ", kept.launches, ", copies ", seen.copies, " and ", kept.copies);
+        constexpr std::uint64_t batches = 5;
+        CHECK(inputs_of_kept == inputs);
+        CHECK(kept.recorded_steps == seen.recorded_steps);
+        CHECK(kept.recorded_steps >= 4);
+        const std::uint64_t refused = kept.eager_steps;
+        CHECK(seen.waits == 3 * batches + 2); // two when weights come and go
+        CHECK(kept.waits == batches + refused + 2);
+        CHECK(kept.launches == 3 * batches + refused * 30);
+        CHECK(kept.allocations == 0);
+        CHECK(kept.copies < seen.copies);
+        if (refused != 0) continue;                                // its results come twice
+        CHECK((kept_bytes == 0 || kept.host_bytes == kept_bytes)); // whatever the size of samples
+        CHECK(seen.host_bytes != seen_bytes);
+        kept_bytes = kept.host_bytes;
+        seen_bytes = seen.host_bytes;
+    }
+    CHECK(kept_bytes != 0);
+}
+
+TEST_CASE("simt.train.device_encoder_backend: steps that the device refuses, as their samples exceed the capacities, "
+          "are computed eagerly before later ones, with the bits of a run that is not recorded") {
+    const graph_data planted = graph_data::planted(150, 3), random = graph_data::random(90, 3, 3, 150, 5);
+    const auto check = [](const graph_data& data, set_up with, bool keep = false, std::uint64_t stop_every = 0) {
+        CAPTURE(with.links);
+        CAPTURE(keep);
+        with.features_on_device = true;
+        with.epochs = 4;
+        const device_features table = features_of(data);
+        memory_budget budget;
+        const outcome want = train(data, with, 0, on_device(budget, keep, true, &table));
+        const cuda::device_calls before = cuda::calls_so_far();
+        const outcome got = train(data, with, stop_every, on_device(budget, keep, true, &table, true, false));
+        const cuda::device_calls calls = cuda::calls_so_far() - before;
+        CHECK(got.weights == want.weights);
+        CHECK(got.state == want.state);
+        CHECK(got.rows == want.rows);
+        CHECK(got.relations == want.relations);
+        if (stop_every != 0) return;
+        CHECK(got == want);
+        for (std::size_t e = 0; e < want.epochs.size(); ++e)
+            CHECK(got.epochs[e].input_nodes == want.epochs[e].input_nodes);
+        std::uint64_t batches = 0;
+        for (const training_statistics& of : want.epochs)
+            batches += ceil_div(of.examples, std::uint64_t{with.training.batch});
+        CHECK(calls.recorded_steps + calls.eager_steps >= batches); // states end by smaller ones
+        CHECK(calls.recorded_steps > 0);
+        MESSAGE("recorded ", calls.recorded_steps, ", eager ", calls.eager_steps);
+    };
+    set_up with = small();
+    with.rows = false;
+    with.optimizer = "adam";
+    with.training.batch = 8;
+    check(planted, with); // graphs of three states
+    with.training.pipeline = {.staleness = 3, .deterministic = true, .sample_workers = 2};
+    with.training.sampler = sampler_kind::neighbor;
+    check(planted, with); // later steps were launched before one is known to be refused
+    check(planted, with, false, 9);
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 3;
+    with.training.pipeline = {.staleness = 0};
+    with.rows = true;
+    with.optimizer = "adagrad";
+    check(planted, with, true); // learned rows on the device
+    with.training.batch = 20;
+    with.rows = false;
+    with.links = true;
+    with.layers = "sage:6";
+    with.decoder = "complex";
+    with.training.neighbors.fanout = parse_fanout("3", neighbor_direction::in);
+    with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
+    with.training.exclude_target_edges = true;
+    check(random, with);
+}
+
+TEST_CASE("simt.train.device_encoder_backend: a device keeps the ids of samples only where it has all rows") {
+    const graph_data data = graph_data::planted(150, 3);
+    set_up with = small();
+    memory_budget budget;
+    const auto refused = [&](const device_features* features) {
+        with.features_on_device = features != nullptr;
+        CHECK_THROWS_WITH_AS((void)train(data, with, 0, on_device(budget, false, true, features, true, false)),
+            doctest::Contains("keeps the ids of a batch needs all rows in its memory"), error);
+    };
+    with.rows = false;
+    refused(nullptr); // rows of the host
+    device_features over_bus = features_of(data);
+    over_bus.resident.emplace();
+    refused(&over_bus);
+    with.features->sparse = true;
+    refused(nullptr);
 }
 
 namespace {

@@ -18,7 +18,7 @@
 namespace trainers {
 
 std::optional<gneiss::device_sampling_setup> device_sampling_of(const gnn_options& how,
-    const gneiss::training_plan& plan, const gneiss::bucket_store& buckets, std::uint64_t seeds) {
+    const gneiss::training_plan& plan, const gneiss::bucket_store& buckets, std::uint64_t seeds, bool rows_on_device) {
     if (how.sample_on == "cpu") return std::nullopt;
     return gneiss::device_sampling_setup{.nodes = plan.partitioning.nodes,
         .edges = plan.keeps_all() ? buckets.edges() : gneiss::state_sizes(buckets).of(plan.slots).edges,
@@ -27,7 +27,8 @@ std::optional<gneiss::device_sampling_setup> device_sampling_of(const gnn_option
         .dense = how.sampling() == gneiss::sampler_kind::dense,
         .seed = how.seed,
         .seeds = seeds,
-        .recorded = how.record};
+        .recorded = how.record,
+        .ids_on_host = !(how.record && rows_on_device)};
 }
 
 namespace {

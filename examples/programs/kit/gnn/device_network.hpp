@@ -24,9 +24,10 @@
 namespace trainers {
 
 /// Returns what a device needs to sample the batches of a plan, by --sample-on; none: the CPU samples.
-/// \param seeds  most seed nodes of a batch
+/// \param seeds           most seed nodes of a batch
+/// \param rows_on_device  all rows that a batch reads are in the device's memory: the host needs no ids
 [[nodiscard]] std::optional<gneiss::device_sampling_setup> device_sampling_of(const gnn_options& how,
-    const gneiss::training_plan& plan, const gneiss::bucket_store& buckets, std::uint64_t seeds);
+    const gneiss::training_plan& plan, const gneiss::bucket_store& buckets, std::uint64_t seeds, bool rows_on_device);
 
 /// Chooses a place for --feature-place auto, and reports it: the device's memory if they take at most half of what is
 /// left of it, else a tier if they take at most half of --memory, else the host. Reports the others, too.

@@ -227,7 +227,8 @@ std::optional<device_network_parts> classifier_on(compute_device* device, const 
         .weights = net.weights,
         .seed = how.seed,
         .recorded = how.record};
-    std::optional<gneiss::device_sampling_setup> sampling = device_sampling_of(how, plan, buckets, *how.batch);
+    std::optional<gneiss::device_sampling_setup> sampling =
+        device_sampling_of(how, plan, buckets, *how.batch, how.feature_place == "device");
     if (sampling) sampling->lists_of_inputs = false; // features are not learned
     std::optional<placed_features> placed;
     if (how.places_features()) placed.emplace(how, *device, features, buckets, engines);

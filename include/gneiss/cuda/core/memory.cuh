@@ -120,6 +120,14 @@ void copy_async(std::span<T> to, std::span<const std::type_identity_t<T>> from, 
     check(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), cudaMemcpyDefault, in), "copying");
 }
 
+/// The same, to host memory: counted as such (`calls_so_far`).
+template <class T>
+    requires std::is_trivially_copyable_v<T>
+void copy_to_host_async(std::span<T> to, std::span<const std::type_identity_t<T>> from, cudaStream_t in) {
+    copy_async(to, from, in);
+    detail::note_to_host(from.size_bytes());
+}
+
 /// Sets every byte, in `in`.
 template <class T>
     requires std::is_trivially_copyable_v<T>

@@ -45,6 +45,7 @@ struct device_calls {
     std::uint64_t launches = 0;       ///< kernels, and recorded steps as one each
     std::uint64_t copies = 0;         ///< copies
     std::uint64_t copied_bytes = 0;   ///< sum of their bytes
+    std::uint64_t host_bytes = 0;     ///< those that came to the host
     std::uint64_t allocations = 0;    ///< of device and pinned memory
     std::uint64_t waits = 0;          ///< calls of the host that wait for a stream, an event or the device
     std::uint64_t bus_rows = 0;       ///< rows of pinned memory that kernels read over the bus
@@ -57,8 +58,8 @@ struct device_calls {
 /// Returns the calls after `before`.
 [[nodiscard]] constexpr device_calls operator-(const device_calls& now, const device_calls& before) noexcept {
     return {now.launches - before.launches, now.copies - before.copies, now.copied_bytes - before.copied_bytes,
-        now.allocations - before.allocations, now.waits - before.waits, now.bus_rows - before.bus_rows,
-        now.bus_bytes - before.bus_bytes, now.recorded_steps - before.recorded_steps,
+        now.host_bytes - before.host_bytes, now.allocations - before.allocations, now.waits - before.waits,
+        now.bus_rows - before.bus_rows, now.bus_bytes - before.bus_bytes, now.recorded_steps - before.recorded_steps,
         now.eager_steps - before.eager_steps};
 }
 
@@ -93,6 +94,7 @@ namespace detail {
 struct call_counter {
     std::array<std::atomic<std::uint64_t>, 6> made{}; ///< by kind
     std::atomic<std::uint64_t> copied{0};             ///< bytes
+    std::atomic<std::uint64_t> to_host{0};            ///< of these, bytes that came to the host
     std::atomic<std::uint64_t> bus_rows{0};           ///< read by kernels
     std::atomic<std::uint64_t> bus_bytes{0};          ///< of these rows
     std::atomic<std::uint64_t> recorded_steps{0};     ///< of training
@@ -117,9 +119,10 @@ struct call_counter {
             return made[static_cast<std::size_t>(of)].load(std::memory_order_relaxed);
         };
         return {count(device_call::launch) + count(device_call::replay), count(device_call::copy),
-            copied.load(std::memory_order_relaxed), count(device_call::allocation), count(device_call::wait),
-            bus_rows.load(std::memory_order_relaxed), bus_bytes.load(std::memory_order_relaxed),
-            recorded_steps.load(std::memory_order_relaxed), eager_steps.load(std::memory_order_relaxed)};
+            copied.load(std::memory_order_relaxed), to_host.load(std::memory_order_relaxed),
+            count(device_call::allocation), count(device_call::wait), bus_rows.load(std::memory_order_relaxed),
+            bus_bytes.load(std::memory_order_relaxed), recorded_steps.load(std::memory_order_relaxed),
+            eager_steps.load(std::memory_order_relaxed)};
     }
     /// Counts a call. A recorder gets describe(), a `recorded_call`; without one, it is not called.
     template <class Describe>
@@ -162,6 +165,11 @@ struct call_counter {
 template <class... Addresses>
 void note(device_call what, std::uint64_t bytes = 0, const Addresses*... addresses) {
     call_counter::of_process().add_between(what, bytes, addresses...);
+}
+
+/// Counts bytes of a copy that comes to the host.
+inline void note_to_host(std::uint64_t bytes) noexcept {
+    if (!call_counter::captures()) call_counter::of_process().to_host.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 /// Counts rows of pinned memory that a kernel reads over the bus, and their bytes.

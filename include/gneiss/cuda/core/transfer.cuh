@@ -138,7 +138,10 @@ public:
     /// Copies the arrays to the device, in `copies`, after the last use of the slot.
     void copy_in(stream& copies) { copy(device_.span(), host_.span(), copies); }
     /// Copies them to the host, in `copies`, after done().
-    void copy_out(stream& copies) { copy(host_.span(), device_.span(), copies); }
+    void copy_out(stream& copies) {
+        copy(host_.span(), device_.span(), copies);
+        detail::note_to_host(copied_bytes());
+    }
     /// Makes later work of `compute` wait for the slot's last copy: uploaded data is there, downloaded data may be
     /// overwritten.
     void ready(stream& compute) const { compute.wait(copied_); }

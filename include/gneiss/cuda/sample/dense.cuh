@@ -115,6 +115,15 @@ public:
     /// Waits for the stream and returns the sizes of the sample. Throws `sample_error`.
     [[nodiscard]] sample_sizes synchronize(stream& in) { return hops_.synchronize(in); }
 
+    /// Returns sizes of all layers, in device memory.
+    [[nodiscard]] const layer_counts* counts() const noexcept { return counts_.data(); }
+    /// Returns the first failure since the last synchronize(), in device memory: for a host that reads it later.
+    [[nodiscard]] const detail::failed_batch* failure() const noexcept { return hops_.failure(); }
+    /// Throws `sample_error` for such a failure.
+    void check(const detail::failed_batch& failed) const { hops_.check(failed); }
+    /// Precondition: the host has waited for work that came after the last batch.
+    void passed() noexcept { hops_.passed(); }
+
     /// Samples. Can be recorded.
     void run(cudaStream_t in) {
         constexpr unsigned threads = 256;

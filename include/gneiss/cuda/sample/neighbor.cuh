@@ -93,6 +93,15 @@ public:
     /// failed since the last call.
     [[nodiscard]] sample_sizes synchronize(stream& in) { return hops_.synchronize(in); }
 
+    /// Returns sizes of all layers, in device memory.
+    [[nodiscard]] const layer_counts* counts() const noexcept { return counts_.data(); }
+    /// Returns the first failure since the last synchronize(), in device memory: for a host that reads it later.
+    [[nodiscard]] const detail::failed_batch* failure() const noexcept { return hops_.failure(); }
+    /// Throws `sample_error` for such a failure.
+    void check(const detail::failed_batch& failed) const { hops_.check(failed); }
+    /// Precondition: the host has waited for work that came after the last batch.
+    void passed() noexcept { hops_.passed(); }
+
     /// Returns the number of layers.
     [[nodiscard]] std::size_t layers() const noexcept { return hops_.hops(); }
     /// Returns the input of layer `i`, from 0: the hop farthest from the seeds comes first.

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@
 #include <gneiss/cuda/core/transfer.cuh>
 #include <gneiss/cuda/model/device/classify.cuh>
 #include <gneiss/cuda/model/device/optimizer.cuh>
+#include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/train/device_feature_table.cuh>
 #include <gneiss/cuda/train/device_lanes.cuh>
 #include <gneiss/cuda/train/device_links.cuh>
@@ -30,6 +32,7 @@
 #include <gneiss/cuda/train/device_sampling.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/cuda/train/run_room.cuh>
+#include <gneiss/cuda/train/sample_admission.cuh>
 #include <gneiss/train/row_target.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/training_optimizers.hpp>
@@ -46,6 +49,10 @@ namespace detail {
 /// with its loss, and the backward pass with the update, are two graphs, which later batches launch. They are recorded
 /// again for another learning rate, and after scratch or a slot grew. Batches that exceed the capacities run eagerly,
 /// as do those that share a step. The bits are those of eager steps, since results depend on counts alone.
+///
+/// If the device keeps its samples (`device_sampling::keeps`), the host learns the sizes of a batch with its loss. The
+/// step itself asks whether they fit (`sample_admission`). If they do not, this and all later steps change nothing
+/// until the host has seen that: it computes the batch eagerly, and launches the later ones once more, in their order.
 template <class Task>
 class device_encoder_backend {
 public:
@@ -98,10 +105,14 @@ public:
             to.rows = {nullptr, nodes, columns}; // they are on the device: nothing lands here
         }
         const std::size_t row = gradients == 0 ? 0 : network_.stride();
+        const bool kept = sampling_ && sampling_->keeps(b.slot);
+        const std::size_t layers = kept ? sampling_->views(b.slot).size() : 0;
         transfer_slot& back = lanes_.stage_out(b.slot,
             transfer_slot::array_bytes(most * row, sizeof(float)) +
                 transfer_slot::array_bytes(1, sizeof(typename Task::outcome)) +
-                transfer_slot::array_bytes(1, sizeof(gradient_norm)));
+                transfer_slot::array_bytes(1, sizeof(gradient_norm)) +
+                transfer_slot::array_bytes(kept ? 1 : 0, sizeof(sample_report)) +
+                transfer_slot::array_bytes(layers, sizeof(layer_counts)));
         const auto gradients_back = back.room<float>(nodes * row, most * row);
         if (gradients != 0) to.gradients = {gradients_back.host.data(), nodes, gradients, network_.stride()};
         here.gradients = gradients_back.device;
@@ -109,6 +120,15 @@ public:
         here.made = made.host;
         here.made_on_device = made.device;
         put_norm(here, back);
+        here.admission = {};
+        if (kept) {
+            const auto report = back.room<sample_report>(1);
+            const auto sizes = back.room<layer_counts>(layers);
+            here.report = report.host;
+            here.sizes = sizes.host;
+            here.admission.report = report.device;
+            here.admission.reported = sizes.device;
+        }
         return to;
     }
     void to_device(training_batch& b) {
@@ -120,32 +140,48 @@ public:
             return lanes_.copy_in(b.slot, false);
         }
         const bool gradient = rows_.has_value() || !b.gradients.empty();
+        here.kept = sampling_ && sampling_->keeps(b.slot);
+        room sizes{{}, Task::sizes_of(b)};
+        if (here.kept && rooms_.room()) sizes.network = rooms_.room()->network; // the device knows the sample's
+        bool fits = rooms_.room() && (!here.kept || holds(*rooms_.room(), sizes));
+        if (here.kept && !fits) b.nodes = sampling_->see(b.slot).nodes;
         const std::span<const layer_view> drawn = sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{};
-        room sizes{network_.sizes_of(b, drawn), Task::sizes_of(b)};
-        if (records()) rooms_.add(sizes);
-        here.padded = rooms_.room() && holds(*rooms_.room(), sizes);
+        if (!here.kept || !fits) {
+            sizes.network = network_.sizes_of(b, drawn);
+            fits = fits && holds(*rooms_.room(), sizes);
+        }
+        here.padded = fits;
+        here.examples = sizes.task;
+        if (records() && !here.kept) add_sizes(sizes);
+        if (records() && sampling_) sampling_->warmed(b.key.epoch);
         const room& of = here.padded ? *rooms_.room() : sizes;
-        transfer_slot& slot = lanes_.stage_in(
-            b.slot, network_.bytes_of(of.network, gradient, !drawn.empty()) + Task::bytes_of(b, of.task));
+        const std::size_t layers = here.kept ? drawn.size() : 0;
+        transfer_slot& slot = lanes_.stage_in(b.slot,
+            network_.bytes_of(of.network, gradient, !drawn.empty()) + Task::bytes_of(b, of.task) +
+                transfer_slot::array_bytes(layers, sizeof(layer_counts)) +
+                transfer_slot::array_bytes(here.kept ? 1 : 0, sizeof(step_state)));
         network_.put(b, slot, here.network, of.network, gradient, here.rows, drawn,
             sampling_ ? sampling_->names(b.slot) : nullptr);
         Task::put(b, slot, here.task, of.task);
+        if (here.kept) ask_for_admission(slot, here, b.slot);
         if (features_) features_->note(b.nodes);
         lanes_.copy_in(b.slot, here.rows.data != nullptr);
     }
     void differentiate(training_batch& b) {
         on_device& here = batches_.at(b.slot);
-        stream& in = lanes_.begin(b.slot);
         here.returns_gradients = !b.gradients.empty();
-        here.replays = here.padded && b.ends_step && replay_forward(in, here);
-        if (setup_records_ && b.ends_step) detail::note_step(here.replays);
+        const std::scoped_lock alone(computing_);
+        here.turn = ++turns_;
+        here.stepped = false;
+        stream& in = lanes_.begin(b.slot);
+        if (here.kept) sampling_->ready(b.slot, in);
+        begin_step(in, here, b.ends_step);
+        if (setup_records_ && b.ends_step && !here.kept) detail::note_step(here.replays);
         if (here.replays) return;
-        backward(in, here, forward(in, here));
-        if (here.padded) here.ran = given(here);
         if (shared_) {
             task_.add_to_sums(in);
             added_.resize(sums_.size());
-            copy_async(std::span(added_), std::span<const float>(network_.gradients()), in);
+            copy_to_host_async(std::span(added_), std::span<const float>(network_.gradients()), in);
             fill_bytes_async(network_.gradients(), 0, in);
             in.synchronize();
             for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += added_[i];
@@ -161,22 +197,20 @@ public:
     void step(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         if (b.absent) put_norm(here, lanes_.stage_out(b.slot, transfer_slot::array_bytes(1, sizeof(gradient_norm))));
+        const std::scoped_lock alone(computing_);
         stream& in = b.absent ? lanes_.begin(b.slot) : lanes_.computing();
-        if (!b.absent && here.replays) {
-            here.recorded->backward.launch(in);
-            return lanes_.end(b.slot);
-        }
         if (shared_) {
             copy_async(network_.gradients(), std::span<const float>(sums_), in);
             in.synchronize();
             std::ranges::fill(sums_, 0.0F);
         }
-        update(in, here);
+        end_step(in, here, !b.absent && here.replays);
         lanes_.end(b.slot);
     }
     void to_host(training_batch& b) {
-        const on_device& here = batches_.at(b.slot);
+        on_device& here = batches_.at(b.slot);
         lanes_.copy_out(b.slot);
+        if (!b.absent && here.kept) see_sizes(b, here);
         if (!b.absent && !std::isfinite(Task::add(here.made.front(), b.statistics)))
             throw error(errc::not_finite, "the loss of " + to_string(b.key) + " is not a finite number");
         if (!std::isfinite(here.norm.front().value))
@@ -201,6 +235,11 @@ protected:
         if (features_ && brings_rows())
             throw error(errc::invalid_argument,
                 "features that a device reads by itself need embeddings there, too, if there are any");
+        if (!sampling_ || !sampling_->keeps_ids()) return;
+        if (brings_rows() || network.in.sparse != 0 || (features_ && !features_->read_by_ids()))
+            throw error(errc::invalid_argument, "a device that keeps the ids of a batch needs all rows in its memory");
+        refused_ = device_buffer<std::uint32_t>(budget, "refused steps", 1);
+        fill_bytes_async(refused_.span(), 0, lanes_.computing());
     }
 
 private:
@@ -222,6 +261,7 @@ private:
         typename Task::batch task{};
         const void *rows = nullptr, *made = nullptr, *norm = nullptr; ///< results of the batch
         bool returns_gradients = false;
+        sample_admission admission{};
         std::uint64_t growths = 0; ///< of scratch so far
 
         friend bool operator==(const step_arguments&, const step_arguments&) = default;
@@ -242,6 +282,14 @@ private:
         bool padded = false;                     ///< to the capacities of the run
         bool replays = false;                    ///< the graphs compute it
         device_network::arguments input{};       ///< those of `network`, with its rows
+        bool kept = false;                       ///< the device keeps its sample, and admits its step or refuses it:
+        sample_admission admission{};            ///< what it is asked
+        const step_state* at = nullptr;          ///< the number that an admitted step gets
+        typename Task::room examples{};          ///< sizes of the task's part
+        std::span<const sample_report> report{}; ///< the answer
+        std::span<const layer_counts> sizes{};   ///< sizes of the sample
+        std::uint64_t turn = 0;                  ///< number of its first computation, in the order of batches
+        bool stepped = false;                    ///< its update was launched, too
         std::optional<step_arguments> ran{};     ///< of the last padded batch that ran eagerly in this slot
         std::optional<recorded_step> recorded{}; ///< not in flight when the slot has a batch to begin
         std::span<const typename Task::outcome> made{};
@@ -265,6 +313,7 @@ private:
             .made = here.made_on_device,
             .norm = here.norm_on_device,
             .returns_gradients = here.returns_gradients,
+            .admission = here.admission,
             .growths = network_.growths() + task_.growths() + values_.growths() + gradients_.growths()};
     }
     /// Launches the forward pass of a padded batch, recorded now or before; false if it must run eagerly first.
@@ -286,8 +335,85 @@ private:
         here.recorded->forward.launch(in);
         return true;
     }
+    /// Launches the forward pass of a batch; and the backward pass, unless it is recorded.
+    void begin_step(stream& in, on_device& here, bool ends_step) {
+        here.replays = here.padded && ends_step && replay_forward(in, here);
+        if (here.replays) return;
+        backward(in, here, forward(in, here));
+        if (here.padded) here.ran = given(here);
+    }
+    /// Launches the update, with the backward pass if it is recorded.
+    void end_step(stream& in, on_device& here, bool replays) {
+        if (replays)
+            here.recorded->backward.launch(in);
+        else
+            update(in, here);
+        here.stepped = true;
+    }
+    /// Makes the kernels of a batch read sizes and number of its step from what the device admits.
+    void ask_for_admission(transfer_slot& slot, on_device& here, std::size_t number) {
+        sample_admission& ask = here.admission;
+        ask.fit(here.network.views);
+        ask.drawn = here.network.views.front().counts;
+        ask.failed = sampling_->failure(number);
+        ask.given = here.at = here.network.at;
+        ask.refused = refused_.data();
+        ask.counts = slot.room<layer_counts>(0, ask.layers).device;
+        ask.steps = slot.room<step_state>(0, 1).device;
+        for (std::uint32_t i = 0; i < ask.layers; ++i) here.network.views[i].counts = ask.counts + i;
+        here.network.at = ask.steps;
+    }
+    /// Takes the sizes of a batch whose sample the device kept; computes it eagerly if its step was refused.
+    void see_sizes(training_batch& b, on_device& here) {
+        sampling_->end(b.slot, here.report.front().failed);
+        network_room sizes{.rows = here.sizes.front().sources, .hops = {}};
+        for (const layer_counts& of : here.sizes) sizes.hops.push_back({of.targets, of.sources, of.edges});
+        b.statistics.input_nodes = sizes.rows;
+        b.statistics.sampled_edges = sampling_->edges(here.sizes);
+        if (records()) add_sizes({sizes, here.examples});
+        const bool refused = here.report.front().admitted == 0;
+        if (setup_records_) detail::note_step(here.replays && !refused);
+        if (!refused) return;
+        compute_refused(b.slot, here, sizes);
+        lanes_.copy_out(b.slot);
+    }
+    /// Computes a batch whose step was refused, then the steps that were launched after it, which were refused, too.
+    void compute_refused(std::size_t slot, on_device& here, const network_room& sizes) {
+        const std::scoped_lock alone(computing_);
+        stream& in = lanes_.begin(slot);
+        for (std::uint32_t i = 0; i < here.admission.layers; ++i) {
+            layer_view& view = here.network.views[i];
+            view.counts = here.admission.drawn + i;
+            view.target_capacity = sizes.hops[i].targets;
+            view.source_capacity = sizes.hops[i].sources;
+            view.edge_capacity = sizes.hops[i].edges;
+        }
+        here.network.at = here.at;
+        here.admission = {};
+        backward(in, here, forward(in, here));
+        update(in, here);
+        lanes_.end(slot);
+        fill_bytes_async(refused_.span(), 0, in);
+        std::vector<std::size_t> later;
+        for (std::size_t i = 0; i < batches_.size(); ++i)
+            if (batches_[i].turn > here.turn) later.push_back(i);
+        std::ranges::sort(later, {}, [&](std::size_t i) { return batches_[i].turn; });
+        for (const std::size_t i : later) {
+            stream& again = lanes_.begin(i);
+            begin_step(again, batches_[i], true);
+            if (!batches_[i].stepped) continue; // its thread is about to
+            end_step(again, batches_[i], batches_[i].replays);
+            lanes_.end(i);
+        }
+    }
+    /// Adds sizes to those of the run.
+    void add_sizes(const room& sizes) {
+        const std::scoped_lock alone(sizes_);
+        rooms_.add(sizes);
+    }
     /// Computes outputs, loss, and its gradient.
     device_network::outputs forward(stream& in, on_device& here) {
+        if (here.admission.drawn != nullptr) admit(in, here.admission);
         here.input = here.network;
         if (rows_ || features_) find_rows(in, here.input);
         const device_network::outputs out = network_.forward(in, here.input);
@@ -343,8 +469,12 @@ private:
     bool shared_ = false;             ///< several batches share a step
     std::vector<float> sums_, added_; ///< gradients of weights, since the last step and of the last batch, if shared
     std::array<std::span<float>, 2> parts_{};
-    bool setup_records_;     ///< as of `network_setup`
-    run_room<room> rooms_{}; ///< none in a run that is not recorded
+    bool setup_records_;                   ///< as of `network_setup`
+    run_room<room> rooms_{};               ///< none in a run that is not recorded
+    std::mutex sizes_;                     ///< of what `rooms_` adds up
+    device_buffer<std::uint32_t> refused_; ///< 0, or 1 from the first refused step on until the host has computed it
+    std::mutex computing_;                 ///< of the stream of kernels, and of the next:
+    std::uint64_t turns_ = 0;              ///< batches so far
     training_optimizers optimizers_{};
     std::uint64_t rates_ = 0; ///< how often the optimizers' settings have changed
     std::optional<device_rows> rows_;

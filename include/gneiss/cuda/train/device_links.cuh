@@ -140,7 +140,7 @@ public:
         copy_async(table_.span(), std::span<const float>(relations_.data()), in);
     }
     /// Copies them back, in `in`; wait for the stream before reading them.
-    void end(stream& in) { copy_async(relations_.data(), std::span<const float>(table_.span()), in); }
+    void end(stream& in) { copy_to_host_async(relations_.data(), std::span<const float>(table_.span()), in); }
 
     /// Returns the sizes of a batch.
     [[nodiscard]] static link_room sizes_of(const link_batch& b) noexcept {
@@ -233,12 +233,12 @@ public:
         const relation_gradients from = step_->gradients();
         if (from.rows.columns == 0) return;
         std::uint32_t count = 0;
-        copy_async(std::span(&count, 1), std::span<const std::uint32_t>(from.count, 1), in);
+        copy_to_host_async(std::span(&count, 1), std::span<const std::uint32_t>(from.count, 1), in);
         in.synchronize();
         std::vector<std::uint32_t> ids(count);
         std::vector<float> rows(std::size_t{count} * from.rows.stride);
-        copy_async(std::span(ids), std::span<const std::uint32_t>(from.ids, count), in);
-        copy_async(std::span(rows), std::span<const float>(from.rows.data, rows.size()), in);
+        copy_to_host_async(std::span(ids), std::span<const std::uint32_t>(from.ids, count), in);
+        copy_to_host_async(std::span(rows), std::span<const float>(from.rows.data, rows.size()), in);
         in.synchronize();
         for (std::size_t i = 0; i < count; ++i)
             for (std::size_t c = 0; c < from.rows.columns; ++c)

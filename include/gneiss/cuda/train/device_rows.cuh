@@ -50,8 +50,9 @@ public:
     }
     /// Copies all rows to the host and waits.
     void give(resident_embeddings& to, stream& in) {
-        for_each_partition(to,
-            [&](std::span<float> host, std::span<float> here) { copy_async(host, std::span<const float>(here), in); });
+        for_each_partition(to, [&](std::span<float> host, std::span<float> here) {
+            copy_to_host_async(host, std::span<const float>(here), in);
+        });
         in.synchronize();
     }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +37,8 @@
 namespace gneiss::cuda {
 
 /// Samples of the batches in flight, each drawn into its slot on the device: bit-identical to the CPU's samples. The
-/// host gets the node ids, whose rows it may have to gather.
+/// host gets the node ids, whose rows it may have to gather; or, where it needs none and capacities are known from an
+/// epoch before, neither ids nor sizes, and waits for nothing (`device_sampling_setup::ids_on_host`).
 ///
 /// The graph of a state is copied when its first batch is drawn, while batches of the state before may still be drawn
 /// from theirs (`device_sampling_setup::graphs`); a graph of the same partitions is not copied again. If samples are
@@ -62,8 +64,8 @@ public:
         while (slots_.size() < count) slots_.push_back(std::make_unique<slot>());
     }
 
-    /// Samples a batch into slot `number` and waits for it. Throws `sample_error`; over_budget, device_error and errors
-    /// of the graph while it is copied.
+    /// Samples a batch into slot `number`. Waits for it, unless the host needs neither sizes nor ids (`keeps`): then
+    /// there are no nodes. Throws `sample_error`; over_budget, device_error and errors of the graph while it is copied.
     [[nodiscard]] drawn_sample sample(
         const batch_key& key, std::size_t number, const graph_lists& graph, const seed_set& seeds) {
         slot& s = *slots_.at(number);
@@ -79,35 +81,57 @@ public:
                     run(sampler, s, from.graph.number);
                     numbered_.record(s.in);
                 }
-                const sample_sizes sizes = sampler.synchronize(s.in);
-                const std::size_t hops = sizes.edges.size(), count = sizes.nodes.back();
-                std::uint64_t edges = 0;
-                for (const std::uint32_t of_hop : sizes.edges) edges += of_hop;
                 s.views.clear();
-                for (std::size_t i = 0; i < hops; ++i) { // the batch's own capacities
-                    const std::size_t hop = hops - 1 - i;
-                    layer_view view = sampler.layer(i);
-                    view.target_capacity = sizes.nodes[hop];
-                    view.source_capacity = sizes.nodes[hop + 1];
-                    view.edge_capacity = sizes.edges[hop];
-                    if (with_.dense)
-                        for (std::size_t h = 0; h < hop; ++h) view.edge_capacity += sizes.edges[h];
-                    s.views.push_back(view);
-                }
+                for (std::size_t i = 0; i < sampler.layers(); ++i) s.views.push_back(sampler.layer(i));
                 if constexpr (requires { sampler.view(); })
                     s.names = sampler.view().node_ids;
                 else
                     s.names = sampler.nodes();
-                if (s.ids.size() < count) {
-                    s.ids = {};
-                    s.ids =
-                        pinned_buffer<node_id>(budget_, "nodes of a sample", static_cast<std::size_t>(grown(count)));
-                }
-                copy_async(s.ids.span(), std::span(s.names, count), s.in);
-                s.in.synchronize();
-                return drawn_sample{.nodes = s.ids.span().first(count), .edges = edges};
+                const std::uint64_t warm = warm_epoch_.load();
+                s.keeps = !with_.ids_on_host && warm != 0 && warm != key.epoch + 1;
+                if (!s.keeps) return look_at(sampler, s);
+                s.drawn.record(s.in);
+                return drawn_sample{};
             },
             *s.sampler);
+    }
+    /// Waits for a sample that the host has not seen, sets the capacities of its views to its sizes, and returns it.
+    /// Throws `sample_error`.
+    [[nodiscard]] drawn_sample see(std::size_t number) {
+        slot& s = *slots_.at(number);
+        return std::visit([&](auto& sampler) { return look_at(sampler, s); }, *s.sampler);
+    }
+
+    /// True if the host gets no ids, once an epoch has set the capacities.
+    [[nodiscard]] bool keeps_ids() const noexcept { return !with_.ids_on_host; }
+    /// Says that the capacities of later epochs are known.
+    void warmed(std::uint64_t epoch) noexcept {
+        std::uint64_t none = 0;
+        warm_epoch_.compare_exchange_strong(none, epoch + 1);
+    }
+    /// True if the device keeps the last sample of a slot: the host has neither its sizes nor its ids, and the views
+    /// have the capacities of the sampler.
+    [[nodiscard]] bool keeps(std::size_t number) const { return slots_.at(number)->keeps; }
+    /// Makes later work of `in` wait for the sample of a slot.
+    void ready(std::size_t number, stream& in) const { in.wait(slots_.at(number)->drawn); }
+    /// Returns the first failure of a slot's samples, in device memory.
+    [[nodiscard]] const detail::failed_batch* failure(std::size_t number) const {
+        return std::visit([](const auto& sampler) { return sampler.failure(); }, *slots_.at(number)->sampler);
+    }
+    /// Returns the number of edges of a sample, whose layers have these sizes.
+    [[nodiscard]] std::uint64_t edges(std::span<const layer_counts> of) const noexcept {
+        std::uint64_t sum = 0;
+        for (const layer_counts& layer : of.first(with_.dense ? 1 : of.size())) sum += layer.edges;
+        return sum;
+    }
+    /// Ends a sample that the device kept: its step has passed. Throws `sample_error` if it failed.
+    void end(std::size_t number, const detail::failed_batch& failed) {
+        std::visit(
+            [&](auto& sampler) {
+                sampler.passed();
+                sampler.check(failed);
+            },
+            *slots_.at(number)->sampler);
     }
 
     /// Returns the last sample in a slot: the layers in order of computation, and ids of the first one's sources.
@@ -125,6 +149,8 @@ private:
         std::vector<layer_view> views;
         const node_id* names = nullptr;
         pinned_buffer<node_id> ids;
+        event drawn;        ///< the last sample, if the device keeps it
+        bool keeps = false; ///< the device keeps it
     };
     /// A graph in the device's memory.
     struct copied_graph {
@@ -154,6 +180,29 @@ private:
         copied_graph graph;
     };
 
+    /// Waits for the last sample and copies its ids; its views get its own capacities.
+    [[nodiscard]] drawn_sample look_at(auto& sampler, slot& s) {
+        const sample_sizes sizes = sampler.synchronize(s.in);
+        const std::size_t hops = sizes.edges.size(), count = sizes.nodes.back();
+        std::uint64_t edges = 0;
+        for (const std::uint32_t of_hop : sizes.edges) edges += of_hop;
+        for (std::size_t i = 0; i < hops; ++i) {
+            const std::size_t hop = hops - 1 - i;
+            layer_view& view = s.views[i];
+            view.target_capacity = sizes.nodes[hop];
+            view.source_capacity = sizes.nodes[hop + 1];
+            view.edge_capacity = sizes.edges[hop];
+            if (with_.dense)
+                for (std::size_t h = 0; h < hop; ++h) view.edge_capacity += sizes.edges[h];
+        }
+        if (s.ids.size() < count) {
+            s.ids = {};
+            s.ids = pinned_buffer<node_id>(budget_, "nodes of a sample", static_cast<std::size_t>(grown(count)));
+        }
+        copy_to_host_async(s.ids.span(), std::span(s.names, count), s.in);
+        s.in.synchronize();
+        return drawn_sample{.nodes = s.ids.span().first(count), .edges = edges};
+    }
     /// Draws the sample that is set.
     /// \param graph_number  number of its graph
     void run(auto& sampler, slot& s, std::uint64_t graph_number) const {
@@ -183,10 +232,15 @@ private:
             if (std::ranges::equal(held.partitions, graph.resident())) return held.copy;
         while (graphs_.size() >= with_.graphs) {
             const auto oldest = graphs_.begin();
-            if (oldest->copy.lists.use_count() == 1)
-                graphs_.erase(oldest);
-            else
+            if (oldest->copy.lists.use_count() != 1) {
                 unused_.wait(alone);
+                continue;
+            }
+            if (keeps_ids()) { // its samples may be in progress
+                const std::scoped_lock last(numbering_);
+                numbered_.synchronize();
+            }
+            graphs_.erase(oldest);
         }
         const auto resident = graph.resident();
         graphs_.push_back({{resident.begin(), resident.end()},
@@ -217,6 +271,7 @@ private:
     node_numbers numbers_;
     event numbered_; ///< the last batch has done with them
     std::mutex numbering_;
+    std::atomic<std::uint64_t> warm_epoch_{0}; ///< that set the capacities, plus 1; 0: none yet
     std::vector<std::unique_ptr<slot>> slots_;
 };
 static_assert(device_sampler<device_sampling>);

@@ -53,7 +53,9 @@ template <class Erased>
 
 /// Values that change per step, in device memory.
 struct step_state {
-    std::uint64_t t = 1; ///< number of the step, from 1
+    static constexpr std::uint64_t none = 0; ///< number of no step
+
+    std::uint64_t t = 1; ///< number of the step, from 1; `none`: nothing is updated
     double factor = 1;   ///< schedule's factor of the rate
 };
 
@@ -74,15 +76,17 @@ public:
     static constexpr int states = static_cast<int>(O::state_floats(1));
 
     /// All threads of the block call: one of them computes the shared values.
-    __device__ stepper(O optimizer, const step_state* at) : by_(optimizer) {
+    __device__ stepper(O optimizer, const step_state* at) : by_(optimizer), steps_(at->t != step_state::none) {
         by_.rate = static_cast<float>(static_cast<double>(by_.rate) * at->factor);
         if constexpr (std::is_same_v<O, adam>) {
             __shared__ adam::moments inverse;
-            if (threadIdx.x == 0) inverse = by_.correction(at->t);
+            if (threadIdx.x == 0) inverse = by_.correction(steps_ ? at->t : 1);
             __syncthreads();
             inverse_ = inverse;
         }
     }
+    /// False if nothing is updated.
+    [[nodiscard]] __device__ bool steps() const noexcept { return steps_; }
     [[nodiscard]] __device__ float rate() const noexcept { return by_.rate; }
     /// Updates a value whose k-th state is state[k].
     __device__ void operator()(float& value, float* const (&state)[2], float gradient) const {
@@ -96,6 +100,7 @@ public:
 
 private:
     O by_;
+    bool steps_;
     adam::moments inverse_{};
 };
 
@@ -134,7 +139,7 @@ __global__ void __launch_bounds__(256) step_rows(O optimizer, const step_state* 
     constexpr int states = stepper<O>::states;
     const stepper<O> step(optimizer, at);
     const std::uint32_t i = grid_warp();
-    if (i >= __ldg(count)) return;
+    if (i >= __ldg(count) || !step.steps()) return;
     const std::uint32_t dim = gradients.columns,
                         row = (ids == nullptr ? i : __ldg(ids + i)) - (first_id == nullptr ? 0 : __ldg(first_id));
     float* const value = table[row];
@@ -192,7 +197,7 @@ __global__ void __launch_bounds__(256)
     constexpr int states = stepper<O>::states;
     const stepper<O> step(optimizer, at);
     const std::size_t i = std::size_t{blockIdx.x} * 256 + threadIdx.x;
-    if (i >= size || !(norm->value < __builtin_inf())) return;
+    if (i >= size || !step.steps() || !(norm->value < __builtin_inf())) return;
     float g = reread(gradients + i), x = reread(values + i);
     if (clip_norm > 0 && norm->value > clip_norm) g *= static_cast<float>(clip_norm / norm->value);
     if (weight_decay != 0 && __ldg(decays + i / 16) != 0) {

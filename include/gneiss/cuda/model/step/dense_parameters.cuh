@@ -80,8 +80,8 @@ public:
     /// Copies values and state to the host, in `in`; wait for the stream before reading them.
     void download(dense_parameters<float>& to, cudaStream_t in) const {
         check_sizes(to);
-        copy_async(to.values(), std::span<const float>(values_, size_), in);
-        copy_async(to.state(), std::span<const float>(state_, state_size_), in);
+        copy_to_host_async(to.values(), std::span<const float>(values_, size_), in);
+        copy_to_host_async(to.state(), std::span<const float>(state_, state_size_), in);
     }
 
     /// Takes one step by the gradients, then zeroes them, as `dense_optimizer::step`: *norm is their norm before

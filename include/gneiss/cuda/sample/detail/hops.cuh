@@ -121,6 +121,15 @@ public:
     [[nodiscard]] const NodeId* nodes() const noexcept { return nodes_.data(); }
     [[nodiscard]] const hop_state* states() const noexcept { return hops_.data(); }
     [[nodiscard]] const batch_state* state() const noexcept { return state_.data(); }
+    /// Returns the first failure since the last synchronize(), in device memory.
+    [[nodiscard]] const failed_batch* failure() const noexcept { return &state_.data()->failed; }
+    /// Throws `sample_error` for such a failure.
+    void check(const failed_batch& failed) const {
+        if (failed.what != sample_failure::none)
+            throw sample_error(failed.what, failed.batch, failed.hop, failed.needed, room_for(failed));
+    }
+    /// Precondition: the host has waited for work that came after the last batch.
+    void passed() noexcept { asked_.passed(); }
 
     /// The arrays of a hop, filled up to its counts. [targets + 1], [edges] …
     struct hop_lists_of {
@@ -192,14 +201,12 @@ public:
 
     /// Waits for the stream and returns the sizes of the last batch.
     [[nodiscard]] sample_sizes synchronize(stream& in) {
-        copy_async(looked_at_.span(), std::span<const hop_state>(hops_.data(), hops_.size()), in);
-        copy_async(failed_.span(), std::span<const failed_batch>(&state_.data()->failed, 1), in);
+        copy_to_host_async(looked_at_.span(), std::span<const hop_state>(hops_.data(), hops_.size()), in);
+        copy_to_host_async(failed_.span(), std::span<const failed_batch>(&state_.data()->failed, 1), in);
         fill_bytes_async(std::span(&state_.data()->failed, 1), 0, in);
         in.synchronize();
         asked_.passed();
-        const failed_batch& failed = failed_.data()[0];
-        if (failed.what != sample_failure::none)
-            throw sample_error(failed.what, failed.batch, failed.hop, failed.needed, room_for(failed));
+        check(failed_.data()[0]);
         sample_sizes sizes;
         for (const hop_state& hop : looked_at_.span()) {
             sizes.nodes.push_back(hop.known);
