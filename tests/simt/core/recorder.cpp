@@ -68,7 +68,9 @@ TEST_CASE("simt.core.recorder: launches, copies, fills, allocations and waits ar
     CHECK(std::memcmp(launched.arguments.data(), &address, sizeof(address)) == 0);
     CHECK(made[3].bytes == 4);
     const cuda::device_calls sum = cuda::calls_so_far() - before;
-    CHECK(sum == cuda::device_calls{.launches = 2, .copies = 1, .copied_bytes = 4, .allocations = 1, .waits = 2});
+    CHECK(sum ==
+        cuda::device_calls{
+            .launches = 2, .copies = 1, .copied_bytes = 4, .allocations = 1, .waits = 2, .recordings = 1});
     CHECK(calls.take().empty());
 }
 

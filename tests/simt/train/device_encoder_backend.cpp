@@ -252,6 +252,61 @@ TEST_CASE(
     check(random, with);
 }
 
+TEST_CASE(
+    "simt.train.device_encoder_backend: learning rates that change with each epoch are read by the steps that are "
+    "recorded already, with the bits of steps that are not") {
+    const graph_data planted = graph_data::planted(150, 3), random = graph_data::random(90, 3, 3, 150, 5);
+    const auto check = [](const graph_data& data, set_up with, bool keep = false) {
+        CAPTURE(with.links);
+        CAPTURE(with.optimizer);
+        with.epochs = 5;
+        const auto run = [&](bool recorded, double decay) {
+            memory_budget budget;
+            gnn_harness all(data, with);
+            all.compute = on_device(budget, keep, false, nullptr, recorded);
+            std::vector<training_statistics> epochs;
+            const cuda::device_calls before = cuda::calls_so_far();
+            all.run([&](mariusgnn_trainer& training, const auto& states) {
+                resume_position at{};
+                for (double factor = 1; at.epoch < with.epochs; factor *= decay) {
+                    training.set_optimizers({make_row_optimizer(with.optimizer, static_cast<float>(with.rate * factor)),
+                        make_dense_optimizer(with.optimizer, static_cast<float>(with.dense_rate * factor),
+                            {.weight_decay = .01, .decoupled = true})});
+                    const training_epoch epoch = training.run(states(at.epoch), at);
+                    epochs.push_back(epoch.model);
+                    at = epoch.position;
+                }
+            });
+            return std::pair(all.end(std::move(epochs)), cuda::calls_so_far() - before);
+        };
+        const auto [want, eager] = run(false, .7);
+        const auto [got, calls] = run(true, .7);
+        const auto [constant, of_constant] = run(true, 1);
+        CHECK(got == want);
+        CHECK_FALSE(got == constant);
+        CHECK(eager.recordings == 0);
+        CHECK(calls.recordings == of_constant.recordings);
+        CHECK(calls.recorded_steps == of_constant.recorded_steps);
+        CHECK(calls.recorded_steps > 0);
+    };
+    set_up with = small();
+    with.training.batch = 50; // one of each state: all fit into the same capacities
+    with.optimizer = "adam";
+    with.rows = false;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 3;
+    check(planted, with);
+    with.rows = true;
+    with.optimizer = "adagrad";
+    check(planted, with, true); // rows on the device, too
+    with.links = true;
+    with.layers = "sage:6";
+    with.features.reset();
+    with.training.neighbors.fanout = parse_fanout("3", neighbor_direction::both);
+    with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
+    check(random, with);
+}
+
 TEST_CASE("simt.train.device_encoder_backend: an epoch of recorded steps and samples launches three graphs a step, "
           "allocates nothing, and waits no more than others") {
     const graph_data data = graph_data::planted(150, 3);

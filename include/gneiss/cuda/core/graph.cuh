@@ -35,6 +35,7 @@ public:
         static_cast<void>(cudaGraphDestroy(recorded));
         check(counted, "counting a graph");
         check(result, "instantiating a graph");
+        detail::note_recording();
         return created;
     }
     graph(graph&& other) noexcept : graph_(std::exchange(other.graph_, nullptr)), nodes_(other.nodes_) {}

@@ -52,6 +52,7 @@ struct device_calls {
     std::uint64_t bus_bytes = 0;      ///< their bytes
     std::uint64_t recorded_steps = 0; ///< training steps that replayed recorded ones
     std::uint64_t eager_steps = 0;    ///< other training steps, where steps are recorded
+    std::uint64_t recordings = 0;     ///< of graphs
 
     friend bool operator==(const device_calls&, const device_calls&) = default;
 };
@@ -60,7 +61,7 @@ struct device_calls {
     return {now.launches - before.launches, now.copies - before.copies, now.copied_bytes - before.copied_bytes,
         now.host_bytes - before.host_bytes, now.allocations - before.allocations, now.waits - before.waits,
         now.bus_rows - before.bus_rows, now.bus_bytes - before.bus_bytes, now.recorded_steps - before.recorded_steps,
-        now.eager_steps - before.eager_steps};
+        now.eager_steps - before.eager_steps, now.recordings - before.recordings};
 }
 
 /// Keeps the calls that all threads make from its construction on.
@@ -99,6 +100,7 @@ struct call_counter {
     std::atomic<std::uint64_t> bus_bytes{0};          ///< of these rows
     std::atomic<std::uint64_t> recorded_steps{0};     ///< of training
     std::atomic<std::uint64_t> eager_steps{0};        ///< the others, if steps are recorded
+    std::atomic<std::uint64_t> recordings{0};         ///< of graphs
     std::atomic<bool> records{false};                 ///< a recorder is there
     std::mutex lock{};                                ///< of the rest
     recorder* by = nullptr;                           ///< the recorder
@@ -122,7 +124,7 @@ struct call_counter {
             copied.load(std::memory_order_relaxed), to_host.load(std::memory_order_relaxed),
             count(device_call::allocation), count(device_call::wait), bus_rows.load(std::memory_order_relaxed),
             bus_bytes.load(std::memory_order_relaxed), recorded_steps.load(std::memory_order_relaxed),
-            eager_steps.load(std::memory_order_relaxed)};
+            eager_steps.load(std::memory_order_relaxed), recordings.load(std::memory_order_relaxed)};
     }
     /// Counts a call. A recorder gets describe(), a `recorded_call`; without one, it is not called.
     template <class Describe>
@@ -178,6 +180,9 @@ inline void note_over_bus(std::uint64_t rows, std::uint64_t bytes) noexcept {
     all.bus_rows.fetch_add(rows, std::memory_order_relaxed);
     all.bus_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
+
+/// Counts a recording of a graph.
+inline void note_recording() noexcept { call_counter::of_process().recordings.fetch_add(1, std::memory_order_relaxed); }
 
 /// Counts a training step where steps are recorded.
 /// \param replayed  a recording was replayed

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,9 +47,10 @@ namespace detail {
 /// If steps are recorded (`network_setup::recorded`), the batches of the first epoch run eagerly and set the capacities
 /// of the run (`run_room`). Later ones are padded to these: the arrays of a slot keep their addresses, and all counts
 /// are read from them. In each slot, a first batch runs eagerly, so that all scratch is there; then the forward pass
-/// with its loss, and the backward pass with the update, are two graphs, which later batches launch. They are recorded
-/// again for another learning rate, and after scratch or a slot grew. Batches that exceed the capacities run eagerly,
-/// as do those that share a step. The bits are those of eager steps, since results depend on counts alone.
+/// with its loss, and the backward pass with the update, are two graphs, which later batches launch. They read the
+/// step's number and learning rates in device memory, and are recorded again after scratch or a slot grew. Batches that
+/// exceed the capacities run eagerly, as do those that share a step. The bits are those of eager steps, since results
+/// depend on counts alone.
 ///
 /// If the device keeps its samples (`device_sampling::keeps`), the host learns the sizes of a batch with its loss. The
 /// step itself asks whether they fit (`sample_admission`). If they do not, this and all later steps change nothing
@@ -66,13 +68,12 @@ public:
     }
     void upload(const training_optimizers& by) {
         if (rows_) check_steps_on_device(by.rows);
-        const bool steps_rows = rows_ || Task::steps_relations;
-        if (!step_alike(optimizers_.dense, by.dense) || (steps_rows && !step_alike(optimizers_.rows, by.rows)))
-            ++rates_;
-        optimizers_.dense = by.dense;
-        if (steps_rows) optimizers_.rows = by.rows;
-        network_.begin(by.dense, lanes_.computing());
-        task_.begin(by.rows, lanes_.computing());
+        const training_optimizers before = optimizers_;
+        std::tie(optimizers_.dense, rates_[0]) = apart_from_rate(by.dense);
+        if (rows_ || Task::steps_relations) std::tie(optimizers_.rows, rates_[1]) = apart_from_rate(by.rows);
+        if (!step_alike(before.dense, optimizers_.dense) || !step_alike(before.rows, optimizers_.rows)) ++settings_;
+        network_.begin(optimizers_.dense, lanes_.computing());
+        task_.begin(optimizers_.rows, lanes_.computing());
         lanes_.computing().synchronize();
     }
     void download() {
@@ -134,9 +135,10 @@ public:
     void to_device(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         if (b.absent) {
-            const step_state at{.t = b.step, .factor = 1};
-            here.network.at =
-                lanes_.stage_in(b.slot, transfer_slot::array_bytes(1, sizeof(at))).put(std::span(&at, 1)).device;
+            const device_network::step_states at = step_of(b);
+            here.network.at = lanes_.stage_in(b.slot, transfer_slot::array_bytes(1, sizeof(at)))
+                                  .put(std::span<const step_state>(at))
+                                  .device;
             return lanes_.copy_in(b.slot, false);
         }
         const bool gradient = rows_.has_value() || !b.gradients.empty();
@@ -159,8 +161,8 @@ public:
         transfer_slot& slot = lanes_.stage_in(b.slot,
             network_.bytes_of(of.network, gradient, !drawn.empty()) + Task::bytes_of(b, of.task) +
                 transfer_slot::array_bytes(layers, sizeof(layer_counts)) +
-                transfer_slot::array_bytes(here.kept ? 1 : 0, sizeof(step_state)));
-        network_.put(b, slot, here.network, of.network, gradient, here.rows, drawn,
+                transfer_slot::array_bytes(here.kept ? 1 : 0, sizeof(device_network::step_states)));
+        network_.put(b, slot, here.network, of.network, gradient, step_of(b), here.rows, drawn,
             sampling_ ? sampling_->names(b.slot) : nullptr);
         Task::put(b, slot, here.task, of.task);
         if (here.kept) ask_for_admission(slot, here, b.slot);
@@ -269,9 +271,9 @@ private:
     /// The graphs of a step.
     struct recorded_step {
         step_arguments of;
-        std::uint64_t rates; ///< `rates_` then
-        graph forward;       ///< with the loss
-        graph backward;      ///< with the update
+        std::uint64_t settings; ///< `settings_` then
+        graph forward;          ///< with the loss
+        graph backward;         ///< with the update
     };
     struct on_device {
         device_network::batch network{};
@@ -319,7 +321,7 @@ private:
     /// Launches the forward pass of a padded batch, recorded now or before; false if it must run eagerly first.
     bool replay_forward(stream& in, on_device& here) {
         const step_arguments now = given(here);
-        if (here.recorded && here.recorded->rates == rates_ && here.recorded->of == now) {
+        if (here.recorded && here.recorded->settings == settings_ && here.recorded->of == now) {
             here.recorded->forward.launch(in);
             return true;
         }
@@ -331,7 +333,7 @@ private:
             backward(in, here, out);
             update(in, here);
         });
-        here.recorded = recorded_step{now, rates_, std::move(first), std::move(second)};
+        here.recorded = recorded_step{now, settings_, std::move(first), std::move(second)};
         here.recorded->forward.launch(in);
         return true;
     }
@@ -359,7 +361,7 @@ private:
         ask.given = here.at = here.network.at;
         ask.refused = refused_.data();
         ask.counts = slot.room<layer_counts>(0, ask.layers).device;
-        ask.steps = slot.room<step_state>(0, 1).device;
+        ask.steps = slot.room<step_state>(0, ask.step_count).device;
         for (std::uint32_t i = 0; i < ask.layers; ++i) here.network.views[i].counts = ask.counts + i;
         here.network.at = ask.steps;
     }
@@ -429,12 +431,16 @@ private:
         network_.backward(in, out.gradients, to_rows);
         if (rows_)
             rows_->step(
-                in, optimizers_.rows, input.at, input.inputs(), input.input_count(), input.names, learned(to_rows));
+                in, optimizers_.rows, input.at + 1, input.inputs(), input.input_count(), input.names, learned(to_rows));
     }
     /// Steps the parameters that every batch uses.
     void update(stream& in, const on_device& here) {
-        task_.step(in, here.network.at);
+        task_.step(in, here.network.at + 1);
         network_.step(in, here.network.at, here.norm_on_device);
+    }
+    /// Returns the number of a batch's step with the rates of this epoch.
+    [[nodiscard]] device_network::step_states step_of(const training_batch& b) const noexcept {
+        return {step_state{.t = b.step, .factor = rates_[0]}, step_state{.t = b.step, .factor = rates_[1]}};
     }
     /// True if the batch brings dense columns that are not on the device.
     [[nodiscard]] bool brings_rows() const noexcept {
@@ -475,8 +481,9 @@ private:
     device_buffer<std::uint32_t> refused_; ///< 0, or 1 from the first refused step on until the host has computed it
     std::mutex computing_;                 ///< of the stream of kernels, and of the next:
     std::uint64_t turns_ = 0;              ///< batches so far
-    training_optimizers optimizers_{};
-    std::uint64_t rates_ = 0; ///< how often the optimizers' settings have changed
+    training_optimizers optimizers_{};     ///< of rate 1
+    std::array<double, 2> rates_{};        ///< of weights and of rows, in this epoch
+    std::uint64_t settings_ = 0;           ///< how often other settings of the optimizers have changed
     std::optional<device_rows> rows_;
     std::optional<device_feature_table> features_;
     std::shared_ptr<device_sampling> sampling_;        ///< null: layers come with the batch

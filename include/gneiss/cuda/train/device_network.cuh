@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -72,7 +73,7 @@ public:
         rows_view<float> dense{};        ///< [nodes, dense columns] from the host
         const random_key* key = nullptr; ///< key of dropout; null: none
         const node_id* names = nullptr;  ///< ids of the input rows, for dropout and tables by id
-        const step_state* at = nullptr;  ///< number of the step and rate
+        const step_state* at = nullptr;  ///< [2] number of the step and factor of the rate, of weights and of rows
 
         friend bool operator==(const arguments&, const arguments&) = default;
 
@@ -85,6 +86,8 @@ public:
         /// Returns the maximum number of targets.
         [[nodiscard]] std::uint32_t output_count() const noexcept { return views.back().target_capacity; }
     };
+    /// Numbers of a step and factors of rates, of weights and of rows.
+    using step_states = std::array<step_state, 2>;
     /// A batch in a transfer slot.
     struct batch : arguments {
         layer_stack words{}; ///< entries of a sparse input by row and by column
@@ -146,8 +149,8 @@ public:
         const auto list = [](std::size_t size, std::size_t bytes = sizeof(std::uint32_t)) {
             return transfer_slot::array_bytes(size, bytes);
         };
-        std::uint64_t sum =
-            list(1, sizeof(random_key)) + list(1, sizeof(step_state)) + list(room.rows, sizeof(node_id));
+        std::uint64_t sum = list(1, sizeof(random_key)) + transfer_slot::array_bytes(1, sizeof(step_states)) +
+            list(room.rows, sizeof(node_id));
         const auto lists = [&](std::size_t targets, std::size_t sources, std::size_t edges, bool by_source) {
             return list(1, sizeof(layer_counts)) + list(targets + 1) + list(edges) +
                 (by_source ? list(sources + 1) + 2 * list(edges) : 0);
@@ -165,14 +168,14 @@ public:
     /// Puts a batch into a slot after its begin().
     /// \param room  at least its sizes: batches with the same room have the same addresses and capacities
     /// \param gradient  whether its input gets one
+    /// \param at     of the batch's step
     /// \param rows   [nodes, dense columns] on the device; without data if they are gathered there
     /// \param drawn  views of layers sampled on the device, and their nodes' ids there; none: the batch has layers
     void put(const training_batch& b, transfer_slot& to, batch& result, const network_room& room, bool gradient,
-        rows_view<float> rows, std::span<const layer_view> drawn, const node_id* names) const {
+        const step_states& at, rows_view<float> rows, std::span<const layer_view> drawn, const node_id* names) const {
         const random_key key = dropout_key(setup_.seed, b.key);
-        const step_state at{.t = b.step, .factor = 1};
         result.key = to.put(std::span(&key, 1)).device;
-        result.at = to.put(std::span(&at, 1)).device;
+        result.at = to.put(std::span<const step_state>(at)).device;
         result.names = drawn.empty() ? to.put(b.nodes, room.rows).device : names;
         result.views.assign(drawn.begin(), drawn.end());
         for (std::size_t i = 0; i < drawn.size(); ++i) {

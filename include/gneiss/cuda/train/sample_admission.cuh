@@ -39,7 +39,7 @@ struct sample_admission {
     layer_counts* reported = nullptr;             ///< [layers] sizes of the sample, for the host
     sample_report* report = nullptr;              ///< for the host
     std::uint32_t layers = 0;                     ///< number of layers
-    std::uint32_t step_count = 1;                 ///< number of step states
+    std::uint32_t step_count = 2;                 ///< number of step states
     std::uint32_t targets[most_layers] = {};      ///< room of each layer
     std::uint32_t sources[most_layers] = {};      ///< room of each layer
     std::uint32_t edges[most_layers] = {};        ///< room of each layer

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <type_traits>
+#include <utility>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
@@ -51,12 +53,28 @@ template <class Erased>
     return alike;
 }
 
+/// Returns the optimizer at a rate of 1, and its rate. A step that gets this rate as its factor has the bits of a step
+/// by the optimizer, but a kernel's arguments no longer depend on the rate. Throws as `with_device_optimizer`.
+template <class Erased>
+[[nodiscard]] std::pair<Erased, double> apart_from_rate(const Erased& optimizer) {
+    std::optional<std::pair<Erased, double>> result;
+    with_device_optimizer(optimizer, [&](auto rule) {
+        const double rate = rule.rate;
+        rule.rate = 1;
+        if constexpr (requires { optimizer.options(); })
+            result.emplace(Erased(rule, optimizer.options()), rate);
+        else
+            result.emplace(Erased(rule), rate);
+    });
+    return *std::move(result);
+}
+
 /// Values that change per step, in device memory.
 struct step_state {
     static constexpr std::uint64_t none = 0; ///< number of no step
 
     std::uint64_t t = 1; ///< number of the step, from 1; `none`: nothing is updated
-    double factor = 1;   ///< schedule's factor of the rate
+    double factor = 1;   ///< factor of the optimizer's rate, such as a schedule's
 };
 
 /// Norm of the gradients before clipping, in device memory. If it is not finite, nothing was updated.
