@@ -22,15 +22,14 @@
 #include <gneiss/cuda/core/recorder.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/core/transfer.cuh>
-#include <gneiss/cuda/model/device/classify.cuh>
 #include <gneiss/cuda/model/device/optimizer.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/train/device_feature_table.cuh>
 #include <gneiss/cuda/train/device_lanes.cuh>
-#include <gneiss/cuda/train/device_links.cuh>
 #include <gneiss/cuda/train/device_network.cuh>
 #include <gneiss/cuda/train/device_rows.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
+#include <gneiss/cuda/train/device_tasks.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/cuda/train/run_room.cuh>
 #include <gneiss/cuda/train/sample_admission.cuh>
@@ -112,8 +111,7 @@ public:
             transfer_slot::array_bytes(most * row, sizeof(float)) +
                 transfer_slot::array_bytes(1, sizeof(typename Task::outcome)) +
                 transfer_slot::array_bytes(1, sizeof(gradient_norm)) +
-                transfer_slot::array_bytes(kept ? 1 : 0, sizeof(sample_report)) +
-                transfer_slot::array_bytes(layers, sizeof(layer_counts)));
+                (kept ? sample_admission::answer_bytes(layers) : 0));
         const auto gradients_back = back.room<float>(nodes * row, most * row);
         if (gradients != 0) to.gradients = {gradients_back.host.data(), nodes, gradients, network_.stride()};
         here.gradients = gradients_back.device;
@@ -122,50 +120,40 @@ public:
         here.made_on_device = made.device;
         put_norm(here, back);
         here.admission = {};
-        if (kept) {
-            const auto report = back.room<sample_report>(1);
-            const auto sizes = back.room<layer_counts>(layers);
-            here.report = report.host;
-            here.sizes = sizes.host;
-            here.admission.report = report.device;
-            here.admission.reported = sizes.device;
-        }
+        if (kept) here.answer = here.admission.answer_in(back, layers);
         return to;
     }
     void to_device(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         if (b.absent) {
             const device_network::step_states at = step_of(b);
-            here.network.at = lanes_.stage_in(b.slot, transfer_slot::array_bytes(1, sizeof(at)))
-                                  .put(std::span<const step_state>(at))
-                                  .device;
+            transfer_slot& slot = lanes_.stage_in(b.slot, transfer_slot::array_bytes(1, sizeof(at)));
+            here.network.at = slot.put(std::span<const step_state>(at)).device;
             return lanes_.copy_in(b.slot, false);
         }
         const bool gradient = rows_.has_value() || !b.gradients.empty();
         here.kept = sampling_ && sampling_->keeps(b.slot);
         room sizes{{}, Task::sizes_of(b)};
         if (here.kept && rooms_.room()) sizes.network = rooms_.room()->network; // the device knows the sample's
-        bool fits = rooms_.room() && (!here.kept || holds(*rooms_.room(), sizes));
-        if (here.kept && !fits) b.nodes = sampling_->see(b.slot).nodes;
+        here.padded = rooms_.room() && (!here.kept || holds(*rooms_.room(), sizes));
+        if (here.kept && !here.padded) b.nodes = sampling_->see(b.slot).nodes;
         const std::span<const layer_view> drawn = sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{};
-        if (!here.kept || !fits) {
+        if (!here.kept || !here.padded) {
             sizes.network = network_.sizes_of(b, drawn);
-            fits = fits && holds(*rooms_.room(), sizes);
+            here.padded = here.padded && holds(*rooms_.room(), sizes);
         }
-        here.padded = fits;
         here.examples = sizes.task;
         if (records() && !here.kept) add_sizes(sizes);
         if (records() && sampling_) sampling_->warmed(b.key.epoch);
         const room& of = here.padded ? *rooms_.room() : sizes;
-        const std::size_t layers = here.kept ? drawn.size() : 0;
         transfer_slot& slot = lanes_.stage_in(b.slot,
             network_.bytes_of(of.network, gradient, !drawn.empty()) + Task::bytes_of(b, of.task) +
-                transfer_slot::array_bytes(layers, sizeof(layer_counts)) +
-                transfer_slot::array_bytes(here.kept ? 1 : 0, sizeof(device_network::step_states)));
+                (here.kept ? sample_admission::bytes_of(drawn.size()) : 0));
         network_.put(b, slot, here.network, of.network, gradient, step_of(b), here.rows, drawn,
             sampling_ ? sampling_->names(b.slot) : nullptr);
         Task::put(b, slot, here.task, of.task);
-        if (here.kept) ask_for_admission(slot, here, b.slot);
+        if (here.kept)
+            here.admission.take(slot, here.network.views, here.network.at, sampling_->failure(b.slot), refused_.data());
         if (features_) features_->note(b.nodes);
         lanes_.copy_in(b.slot, here.rows.data != nullptr);
     }
@@ -286,10 +274,8 @@ private:
         device_network::arguments input{};       ///< those of `network`, with its rows
         bool kept = false;                       ///< the device keeps its sample, and admits its step or refuses it:
         sample_admission admission{};            ///< what it is asked
-        const step_state* at = nullptr;          ///< the number that an admitted step gets
+        sample_answer answer{};                  ///< and answers
         typename Task::room examples{};          ///< sizes of the task's part
-        std::span<const sample_report> report{}; ///< the answer
-        std::span<const layer_counts> sizes{};   ///< sizes of the sample
         std::uint64_t turn = 0;                  ///< number of its first computation, in the order of batches
         bool stepped = false;                    ///< its update was launched, too
         std::optional<step_arguments> ran{};     ///< of the last padded batch that ran eagerly in this slot
@@ -352,46 +338,26 @@ private:
             update(in, here);
         here.stepped = true;
     }
-    /// Makes the kernels of a batch read sizes and number of its step from what the device admits.
-    void ask_for_admission(transfer_slot& slot, on_device& here, std::size_t number) {
-        sample_admission& ask = here.admission;
-        ask.fit(here.network.views);
-        ask.drawn = here.network.views.front().counts;
-        ask.failed = sampling_->failure(number);
-        ask.given = here.at = here.network.at;
-        ask.refused = refused_.data();
-        ask.counts = slot.room<layer_counts>(0, ask.layers).device;
-        ask.steps = slot.room<step_state>(0, ask.step_count).device;
-        for (std::uint32_t i = 0; i < ask.layers; ++i) here.network.views[i].counts = ask.counts + i;
-        here.network.at = ask.steps;
-    }
     /// Takes the sizes of a batch whose sample the device kept; computes it eagerly if its step was refused.
     void see_sizes(training_batch& b, on_device& here) {
-        sampling_->end(b.slot, here.report.front().failed);
-        network_room sizes{.rows = here.sizes.front().sources, .hops = {}};
-        for (const layer_counts& of : here.sizes) sizes.hops.push_back({of.targets, of.sources, of.edges});
+        const sample_report& report = here.answer.report.front();
+        sampling_->end(b.slot, report.failed);
+        network_room sizes{.rows = here.answer.sizes.front().sources, .hops = {}};
+        for (const layer_counts& of : here.answer.sizes) sizes.hops.push_back({of.targets, of.sources, of.edges});
         b.statistics.input_nodes = sizes.rows;
-        b.statistics.sampled_edges = sampling_->edges(here.sizes);
-        if (records()) add_sizes({sizes, here.examples});
-        const bool refused = here.report.front().admitted == 0;
-        if (setup_records_) detail::note_step(here.replays && !refused);
+        b.statistics.sampled_edges = sampling_->edges(here.answer.sizes);
+        add_sizes({sizes, here.examples});
+        const bool refused = report.admitted == 0;
+        detail::note_step(here.replays && !refused);
         if (!refused) return;
-        compute_refused(b.slot, here, sizes);
+        compute_refused(b.slot, here);
         lanes_.copy_out(b.slot);
     }
     /// Computes a batch whose step was refused, then the steps that were launched after it, which were refused, too.
-    void compute_refused(std::size_t slot, on_device& here, const network_room& sizes) {
+    void compute_refused(std::size_t slot, on_device& here) {
         const std::scoped_lock alone(computing_);
         stream& in = lanes_.begin(slot);
-        for (std::uint32_t i = 0; i < here.admission.layers; ++i) {
-            layer_view& view = here.network.views[i];
-            view.counts = here.admission.drawn + i;
-            view.target_capacity = sizes.hops[i].targets;
-            view.source_capacity = sizes.hops[i].sources;
-            view.edge_capacity = sizes.hops[i].edges;
-        }
-        here.network.at = here.at;
-        here.admission = {};
+        here.admission.leave(here.network.views, here.network.at, here.answer.sizes);
         backward(in, here, forward(in, here));
         update(in, here);
         lanes_.end(slot);
@@ -490,110 +456,6 @@ private:
     reusable_device_buffer<float> values_, gradients_; ///< for the current batch, if its rows are there
     std::vector<on_device> batches_;
     device_lanes lanes_; // last: waits for users of the rest
-};
-
-/// Node classification: the outputs are class scores.
-class node_task_on_device {
-public:
-    using outcome = classification_outcome;
-    static constexpr bool steps_relations = false;
-    struct batch {
-        const class_id* labels = nullptr;
-
-        friend bool operator==(const batch&, const batch&) = default;
-    };
-    struct room {
-        std::uint32_t labels = 0;
-
-        template <class A, class B, class F>
-        static void for_each(A& a, B& b, F&& f) {
-            f(a.labels, b.labels);
-        }
-        [[nodiscard]] room roomier() const { return {with_spare(labels)}; }
-    };
-
-    explicit node_task_on_device(memory_budget& budget) : losses_(budget, "losses"), correct_(budget, "losses") {}
-
-    void begin(const any_row_optimizer&, stream&) {}
-    void end(stream&) {}
-    void share(bool) {}
-    void add_to_sums(stream&) {}
-    [[nodiscard]] static std::span<float> sums() noexcept { return {}; }
-    void step(stream&, const step_state*) {}
-    [[nodiscard]] std::uint64_t growths() const noexcept { return losses_.growths() + correct_.growths(); }
-    [[nodiscard]] static room sizes_of(const training_batch& b) {
-        return {static_cast<std::uint32_t>(b.labels.size())};
-    }
-    [[nodiscard]] static std::uint64_t bytes_of(const training_batch&, const room& most) {
-        return transfer_slot::array_bytes(most.labels, sizeof(class_id));
-    }
-    static void put(const training_batch& b, transfer_slot& to, batch& made, const room& most) {
-        made.labels = to.put(std::span<const class_id>(b.labels), most.labels).device;
-    }
-    void differentiate(stream& in, const device_network::arguments& network, const batch& here,
-        const device_network::outputs& out, outcome* made) {
-        const std::uint32_t seeds = network.output_count();
-        const std::size_t floats = std::size_t{out.rows.stride} * seeds; // may exceed 32 bits
-        copy_async(std::span(out.gradients.data, floats), std::span<const float>(out.rows.data, floats), in);
-        fill_bytes_async(std::span(made, 1), 0, in);
-        softmax_cross_entropy(in, network.outputs(), seeds, out.gradients, here.labels, losses_.at_least(seeds, in),
-            correct_.at_least(seeds, in), made);
-    }
-    static double add(const outcome& made, training_statistics& to) {
-        to.add(made.statistics);
-        return made.statistics.loss;
-    }
-
-private:
-    reusable_device_buffer<float> losses_;
-    reusable_device_buffer<std::uint8_t> correct_;
-};
-
-/// Link prediction: a decoder compares the outputs.
-class link_task_on_device {
-public:
-    using outcome = link_statistics;
-    using batch = link_batch_view;
-    using room = link_room;
-    static constexpr bool steps_relations = true;
-
-    link_task_on_device(memory_budget& budget, const decoder_setup& with) : links_(budget, with) {}
-
-    [[nodiscard]] link_path path() const noexcept { return links_.path(); }
-    void begin(const any_row_optimizer& rows, stream& in) { links_.begin(rows, in); }
-    void end(stream& in) { links_.end(in); }
-    void share(bool shared) {
-        shared_ = shared;
-        links_.share(shared);
-    }
-    void add_to_sums(stream& in) { links_.add_to_sums(in); }
-    [[nodiscard]] std::span<float> sums() noexcept { return links_.sums(); }
-    void step(stream& in, const step_state* at) {
-        if (shared_)
-            links_.step_sums(in, at);
-        else
-            links_.step(in, at);
-    }
-    [[nodiscard]] std::uint64_t growths() const noexcept { return links_.growths(); }
-    [[nodiscard]] static room sizes_of(const training_batch& b) { return device_links::sizes_of(*b.links); }
-    [[nodiscard]] static std::uint64_t bytes_of(const training_batch& b, const room& most) {
-        return device_links::bytes_of(*b.links, most);
-    }
-    static void put(const training_batch& b, transfer_slot& to, batch& made, const room& most) {
-        made = device_links::put(*b.links, to, most);
-    }
-    void differentiate(stream& in, const device_network::arguments& /*network*/, const batch& here,
-        const device_network::outputs& out, outcome* made) {
-        links_.differentiate(in, here, out.rows, out.gradients, made);
-    }
-    static double add(const outcome& made, training_statistics& to) {
-        to.add(made);
-        return made.loss;
-    }
-
-private:
-    device_links links_;
-    bool shared_ = false;
 };
 
 } // namespace detail
