@@ -92,6 +92,9 @@ struct device_sampling_setup {
     /// itself
     bool lists_of_inputs = true;
     bool recorded = false; ///< samples are recorded, and replayed by one launch each
+    /// weight of an edge by its id, at least 0 and finite, in proportion to which neighbors are drawn, as by
+    /// `weighted`; called while a graph is copied; empty: all are equal
+    std::function<float(edge_index)> weight{};
     /// the host gets the ids of each batch's nodes; false: only of the first epoch's, which set the capacities of
     /// recorded steps, as where all rows are on the device
     bool ids_on_host = true;

@@ -3,6 +3,9 @@
 #include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/core/recorder.cuh>
 
+#include <algorithm>
+#include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -120,6 +123,91 @@ TEST_CASE("simt.sample.neighbor: excluded edges are not drawn, as on the CPU") {
             both.compare(2, seeds, std::span(excluded).first(9));
             both.compare(3, seeds);
         }
+}
+
+TEST_CASE("simt.sample.neighbor: neighbors are drawn by weights as on the CPU, by both samplers") {
+    const auto edges = edges_with_star(60, 400, 300, 9);
+    const auto host = test::whole_graph<node_id>(60, edges);
+    const auto weight = [](edge_index e) { return e % 4 == 0 ? 0.0F : static_cast<float>(e % 7) / 3; };
+    std::vector<excluded_edge<>> excluded;
+    for (std::size_t e = 0; e < edges.size(); e += 5) excluded.push_back({edges[e].source, edges[e].destination, e});
+    const auto room = static_cast<std::uint32_t>(excluded.size());
+    mini_batch_arena arena;
+    memory_budget budget;
+    cuda::stream in;
+    const cuda::device_graph<> graph(budget, host, in, weight);
+    cuda::node_numbers numbers(budget, host.nodes());
+    std::uint64_t index = 0;
+    for (const char* fanout : {"3", "40,2", "all", "2+all", "1+2,3", "400"})
+        for (const auto d : {neighbor_direction::in, neighbor_direction::both}) {
+            CAPTURE(fanout);
+            const neighbor_options options{parse_fanout(fanout, d), false, false, true};
+            const cuda::sample_capacity most{.seeds = 20, .excluded = room};
+            cuda::neighbor_sampler<> sampler(budget, numbers, graph.view(), options, 9, most);
+            cuda::dense_sampler<> dense(budget, numbers, graph.view(), options, 9, most);
+            gneiss::neighbor_sampler<> oracle(options, 9);
+            gneiss::dense_sampler<> dense_oracle(options, 9);
+            for (const bool excludes : {false, true}) {
+                const batch_key key{0, {0, 0, ++index}};
+                auto seeds = test::some_nodes(60, 19, index);
+                if (std::ranges::find(seeds, node_id{1}) == seeds.end()) seeds.push_back(1); // the star
+                const std::span<const excluded_edge<>> without(excluded.data(), excludes ? room : 0);
+                sampler.sample(in, key, seeds, without);
+                check(in, sampler,
+                    oracle.sample(key, host, std::span<const node_id>(seeds), serial, arena, without, weight));
+                dense.sample(in, key, seeds, without);
+                check(in, dense,
+                    dense_oracle.sample(key, host, std::span<const node_id>(seeds), serial, arena, without, weight));
+            }
+        }
+    const auto made = [&](const neighbor_options& options, const cuda::graph_view<node_id>& of) {
+        cuda::neighbor_sampler<>(budget, numbers, of, options, 9, {.seeds = 2}).use(graph.view());
+    };
+    CHECK_THROWS_WITH_AS(made({parse_fanout("2"), true, false, false}, graph.view()),
+        doctest::Contains("by weights without replacement"), error);
+    const cuda::device_graph<> equal(budget, host, in);
+    CHECK_THROWS_WITH_AS(
+        made({parse_fanout("2"), false, false, false}, equal.view()), doctest::Contains("all of them or none"), error);
+    for (const float wrong : {-1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+        CHECK_THROWS_WITH_AS(cuda::device_graph<>(budget, host, in, [&](edge_index e) { return e == 7 ? wrong : 1; }),
+            doctest::Contains("negative or not finite"), error);
+}
+
+TEST_CASE("simt.sample.neighbor: draws by weights are in proportion to them, and to those left after the first") {
+    constexpr std::uint64_t seeds = 700;
+    std::vector<edge> edges; // each seed has the same four neighbors
+    for (node_id v = 0; v < seeds; ++v)
+        for (node_id n = 0; n < 4; ++n) edges.push_back({static_cast<node_id>(seeds + n), 0, v});
+    const auto host = test::whole_graph<node_id>(seeds + 4, edges);
+    const double weights[] = {1, 2, 4, 0};
+    memory_budget budget;
+    cuda::stream in;
+    const cuda::device_graph<> graph(
+        budget, host, in, [&](edge_index e) { return static_cast<float>(weights[e % 4]); });
+    cuda::node_numbers numbers(budget, host.nodes());
+    std::vector<node_id> all(seeds);
+    std::iota(all.begin(), all.end(), node_id{0});
+    for (const std::uint32_t draws : {1U, 2U}) {
+        cuda::neighbor_sampler<> sampler(
+            budget, numbers, graph.view(), {parse_fanout(std::to_string(draws))}, 3, {.seeds = seeds});
+        sampler.sample(in, {0, {0, 0, draws}}, all);
+        REQUIRE(sampler.synchronize(in).edges[0] == draws * seeds);
+        const auto nodes = fetched(in, sampler.nodes(), seeds + 3);
+        double seen[4] = {};
+        for (const std::uint32_t row : fetched(in, sampler.layer(0).neighbors, draws * seeds))
+            ++seen[nodes[row] - seeds];
+        CHECK(seen[3] == 0);
+        double chi_square = 0;
+        for (int i = 0; i < 3; ++i) {
+            double chance = weights[i] / 7;
+            if (draws == 2) // the complement: a set of two leaves one out
+                for (int j = 0; j < 3; ++j)
+                    if (j != i) chance += weights[j] / 7 * weights[i] / (7 - weights[j]);
+            const double expected = seeds * chance;
+            chi_square += (seen[i] - expected) * (seen[i] - expected) / expected;
+        }
+        CHECK(chi_square < 13.8); // 1 in 1000 with two degrees of freedom
+    }
 }
 
 TEST_CASE("simt.sample.neighbor: one recorded graph samples any batch") {

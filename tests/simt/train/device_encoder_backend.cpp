@@ -1,9 +1,11 @@
 #include <gneiss/cuda/core/recorder.cuh>
 #include <gneiss/cuda/train/device_encoder_backend.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
+#include <gneiss/sample/weighted.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -24,8 +26,9 @@ namespace {
 
 /// Trains on the emulated device.
 std::function<std::optional<any_backend>(gnn_harness&)> on_device(memory_budget& budget, bool keep = false,
-    bool sample = false, const device_features* features = nullptr, bool recorded = false, bool ids_on_host = true) {
-    return [&budget, keep, sample, features, recorded, ids_on_host](gnn_harness& of) {
+    bool sample = false, const device_features* features = nullptr, bool recorded = false, bool ids_on_host = true,
+    const std::function<float(edge_index)>& weight = {}) {
+    return [&budget, keep, sample, features, recorded, ids_on_host, weight](gnn_harness& of) {
         std::optional<device_embeddings> rows;
         if (keep) rows = device_embeddings{of.data.rows.nodes, of.rows->layout()};
         const network_setup network{.layers = of.with.encoder_layers(),
@@ -47,6 +50,7 @@ std::function<std::optional<any_backend>(gnn_harness&)> on_device(memory_budget&
                         of.with.training.exclude_target_edges ? static_cast<std::uint32_t>(of.with.training.batch) : 0,
                     .lists_of_inputs = cuda::device_network::needs_lists_of_inputs(network, of.with.rows),
                     .recorded = recorded,
+                    .weight = weight,
                     .ids_on_host = ids_on_host});
             of.with.training.device_sampler.emplace(sampler);
         }
@@ -290,7 +294,8 @@ TEST_CASE(
         CHECK(calls.recorded_steps > 0);
     };
     set_up with = small();
-    with.training.batch = 50; // one of each state: all fit into the same capacities
+    with.training.batch = 50;            // one of each epoch
+    with.training.batches_in_flight = 1; // in one slot, whatever the timing
     with.optimizer = "adam";
     with.rows = false;
     with.order = "memory";
@@ -348,6 +353,7 @@ TEST_CASE("simt.train.device_encoder_backend: where all rows are on the device, 
     with.training.batch = 10;
     with.order = "memory";
     with.order_slots = with.buffer_slots = 3;
+    with.training.batches_in_flight = 1; // in one slot, whatever the timing
     std::uint64_t kept_bytes = 0, seen_bytes = 0;
     for (const bool dense : {true, false}) {
         with.training.sampler = dense ? sampler_kind::dense : sampler_kind::neighbor;
@@ -664,6 +670,21 @@ TEST_CASE("simt.train.device_encoder_backend: neighborhoods drawn on the device 
         with.training.exclude_target_edges = false; // and they are excluded before
         CHECK_FALSE(train(data, with, 0, on_device(budget)) == want);
     }
+}
+
+TEST_CASE("simt.train.device_encoder_backend: neighborhoods drawn by weights on the device equal those of the host") {
+    const graph_data data = graph_data::planted(150, 4);
+    const auto weight = [](edge_index e) { return static_cast<float>(e % 5); };
+    set_up with = small(); // states of two partitions
+    with.training.sampler = sampler_kind::dense;
+    memory_budget budget;
+    const outcome equal = train(data, with, 0, on_device(budget));
+    const auto hops = with.training.neighbors;
+    with.training.own_sampler = [=] { return weighted(dense_sampler<>(hops, set_up{}.training.seed), weight); };
+    const outcome want = train(data, with, 0, on_device(budget));
+    CHECK_FALSE(want == equal);
+    with.training.own_sampler.reset();
+    CHECK(train(data, with, 0, on_device(budget, false, true, nullptr, false, true, weight)) == want);
 }
 
 TEST_CASE("simt.train.device_encoder_backend: the graph of each state is copied to the device, and samples equal the "

@@ -43,8 +43,8 @@ namespace gneiss::cuda {
 ///
 /// All arrays have room for the worst case that fan-outs, graph and `sample_capacity` allow; their counts are in device
 /// memory. A batch that does not fit, or with invalid seeds, yields empty layers and is reported by the next
-/// synchronize(). Weighted sampling: host only. One sampler serves one stream. Nothing is allocated after the
-/// constructor.
+/// synchronize(). If the graph has weights, neighbors are drawn in proportion to them, as by `weighted`; without
+/// replacement only. One sampler serves one stream. Nothing is allocated after the constructor.
 /// Memory: 8 bytes per edge of room, 4 or 8 more for its relation and its id, 8 for
 /// lists by source; for the largest hop another 4, or with lists by source 21. Kernels: 6, 2 for excluded edges, 8 or 9
 /// per hop, and 6 to 16 per layer for lists by source; time: see `detail::hop_kernels` and `layer_transposer`.
@@ -54,8 +54,8 @@ public:
     /// \param wanted  layers that get lists by source
     ///
     /// Copies no graph: it and `numbers` must outlive the sampler. Throws `over_budget`, `device_error`;
-    /// `invalid_argument` for invalid fan-outs, or for data that the graph or `numbers` do not have; `out_of_range` for
-    /// a hop that may draw 2³¹ edges.
+    /// `invalid_argument` for invalid fan-outs, for data that the graph or `numbers` do not have, or for weights with
+    /// replacement; `out_of_range` for a hop that may draw 2³¹ edges.
     neighbor_sampler(memory_budget& budget, node_numbers& numbers, const graph_view<NodeId>& graph,
         neighbor_options options, std::uint64_t seed, const sample_capacity& capacity,
         source_lists wanted = source_lists::all)

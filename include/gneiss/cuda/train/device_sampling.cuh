@@ -53,7 +53,8 @@ public:
           with_(with),
           lists_(with.lists_of_inputs ? source_lists::all : source_lists::between),
           numbers_(budget, with.nodes) {
-        memory_need most = device_graph<>::need(with.nodes, with.edges, keeps(), with.excluded != 0);
+        memory_need most =
+            device_graph<>::need(with.nodes, with.edges, keeps(), with.excluded != 0, with.weight != nullptr);
         most.bytes *= with.graphs;
         static_cast<void>(budget.charge(most)); // before training begins
     }
@@ -244,7 +245,8 @@ private:
         }
         const auto resident = graph.resident();
         graphs_.push_back({{resident.begin(), resident.end()},
-            {std::make_shared<const device_graph<>>(budget_, graph, keeps(), with_.excluded != 0, copies_),
+            {std::make_shared<const device_graph<>>(
+                 budget_, graph, keeps(), with_.excluded != 0, copies_, with_.weight),
                 ++copied_}});
         return graphs_.back().copy;
     }

@@ -102,9 +102,23 @@ struct hop_lists {
         }
         return at;
     }
+    /// Returns the weight of the k-th edge from `begin` on that is not excluded. Precondition: edges have weights.
+    [[nodiscard]] __device__ float weight(const of_node& of, std::uint32_t begin, std::uint32_t k) const {
+        const std::uint32_t position = place(of, begin, k);
+        return position < of.size ? __ldg(first.weights + of.begin + position)
+                                  : __ldg(second.weights + of.in_second(position));
+    }
+    /// Returns the number of edges drawn from a list: without those of weight 0, of which it may have too many. Reads
+    /// weights until enough are found.
+    [[nodiscard]] __device__ std::uint32_t drawn(const of_node& of, const drawn_list& from) const {
+        if (first.weights == nullptr) return from.count;
+        std::uint32_t found = 0;
+        for (std::uint32_t k = 0; k < from.size && found < from.count; ++k) found += weight(of, from.first, k) > 0;
+        return found;
+    }
     [[nodiscard]] __device__ std::uint64_t count(const of_node& of) const {
-        const std::uint64_t one = list(of, 0).count;
-        return split ? one + list(of, 1).count : one;
+        const std::uint64_t one = drawn(of, list(of, 0));
+        return split ? one + drawn(of, list(of, 1)) : one;
     }
 };
 
@@ -277,6 +291,86 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks)
             hop.take(to + j, target, of, list.first, (taken ? least + j : tried), stamp, known);
         }
         __syncthreads(); // before the next target reuses the table
+    }
+}
+
+/// Draws from all lists of each target by a block, in proportion to weights, each position once, as
+/// `gneiss::detail::draw_weighted`: each edge waits for an exponential time with its weight as rate, and the earliest
+/// win. The last of these times is found by a radix select of eight bits at a time, over times that are computed again
+/// in each of its eight passes.
+/// Source: Efraimidis and Spirakis, "Weighted random sampling with a reservoir", IPL 2006.
+template <class NodeId>
+__global__ void __launch_bounds__(draw_threads, draw_blocks) draw_weighted(hop_task<NodeId> hop) {
+    using time_bits = unsigned long long; // of a double that is not negative: in its order
+    constexpr time_bits never = ~time_bits{0};
+    constexpr unsigned warps = draw_threads / warp_lanes, digits = 256;
+    static_assert(draw_threads == digits);
+    __shared__ std::uint32_t counts[digits], chosen[2], of_warp[2][warps];
+    const unsigned lane = threadIdx.x % warp_lanes, warp = threadIdx.x / warp_lanes, before_me = (1U << lane) - 1;
+    const std::uint32_t targets = __ldg(&hop.state->targets), known = __ldg(&hop.state->known),
+                        stamp = hop.table.stamp();
+    for (std::uint32_t target = blockIdx.x; target < targets; target += gridDim.x) {
+        const NodeId node = hop.node(target);
+        const auto of = hop.lists[node];
+        const random_key key = hop.state->key.with(node);
+        std::uint32_t to = __ldg(hop.offsets + target);
+        for (unsigned which = 0; which < (hop.lists.split ? 2U : 1U); ++which) {
+            const auto list = hop.lists.list(of, which);
+            const std::uint64_t words = which * gneiss::detail::words_of_a_list;
+            const auto time_of = [&](std::uint32_t k) {
+                const float w = hop.lists.weight(of, list.first, k);
+                if (!(w > 0)) return never;
+                const double time = -log(to_unit(key[words + k]) + 0x1p-54) / static_cast<double>(w);
+                return __builtin_bit_cast(time_bits, time + 0.0); // -0 becomes 0
+            };
+            // The number of times is that of positive weights; those below `last`, and `ties` of those equal to it,
+            // win.
+            time_bits last = 0;
+            std::uint32_t ties = list.count;
+            for (int shift = 56; shift >= 0; shift -= 8) {
+                counts[threadIdx.x] = 0;
+                __syncthreads();
+                for (std::uint32_t k = threadIdx.x; k < list.size; k += draw_threads) {
+                    const time_bits time = time_of(k);
+                    if (time == never || (shift != 56 && time >> (shift + 8) != last)) continue;
+                    atomicAdd(counts + (time >> shift & (digits - 1)), 1U);
+                }
+                __syncthreads();
+                if (threadIdx.x == 0) {
+                    std::uint32_t digit = 0, left = ties;
+                    while (digit + 1 < digits && counts[digit] < left) left -= counts[digit++];
+                    chosen[0] = digit;
+                    chosen[1] = left;
+                }
+                __syncthreads();
+                last = last << 8 | chosen[0];
+                ties = chosen[1];
+            }
+            std::uint32_t earlier = 0, equal = 0; // winners so far, and times equal to the last
+            for (std::uint32_t first = 0; first < list.size; first += draw_threads) {
+                const std::uint32_t k = first + threadIdx.x;
+                const time_bits time = k < list.size ? time_of(k) : never;
+                const bool wins = time < last, ends = time == last && time != never;
+                const unsigned winners = __ballot_sync(whole_warp, wins), enders = __ballot_sync(whole_warp, ends);
+                if (lane == 0) {
+                    of_warp[0][warp] = static_cast<std::uint32_t>(__popc(winners));
+                    of_warp[1][warp] = static_cast<std::uint32_t>(__popc(enders));
+                }
+                __syncthreads();
+                std::uint32_t place = earlier + static_cast<std::uint32_t>(__popc(winners & before_me)),
+                              tie = equal + static_cast<std::uint32_t>(__popc(enders & before_me));
+                for (unsigned w = 0; w < warps; ++w) {
+                    if (w < warp) place += of_warp[0][w];
+                    if (w < warp) tie += of_warp[1][w];
+                    earlier += of_warp[0][w];
+                    equal += of_warp[1][w];
+                }
+                if (wins || (ends && tie < ties))
+                    hop.take(to + place + min(tie, ties), target, of, list.first, k, stamp, known);
+                __syncthreads(); // before the next edges reuse the memory
+            }
+            to += earlier + min(equal, ties);
+        }
     }
 }
 

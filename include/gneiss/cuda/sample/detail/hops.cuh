@@ -41,9 +41,10 @@ struct hop_room {
 /// Draws all hops of a batch and numbers its nodes, as `gneiss::neighbor_sampler`, `gneiss::dense_sampler` and
 /// `gneiss::layerwise_sampler` do: the common part of device samplers. Owns the arrays of hops and all scratch.
 ///
-/// Cost of a hop: per target 16 bytes of offsets, twice; per edge its draw, a random read of its neighbor, an atomic
-/// minimum and a random read of 8 bytes in the table, and some 40 bytes of sequential reads and writes. Nothing here
-/// grows with the graph.
+/// Cost of a hop by weights: per target nine reads of its lists' weights, with a logarithm each, and a read of at most
+/// all of them by one thread. Others: per target 16 bytes of offsets, twice; per edge its draw, a random read of its
+/// neighbor, an atomic minimum and a random read of 8 bytes in the table, and some 40 bytes of sequential reads and
+/// writes. Nothing here grows with the graph.
 template <node_id_type NodeId>
 class hop_kernels {
 public:
@@ -69,6 +70,10 @@ public:
                 "numbers of " + std::to_string(numbers.nodes()) + " nodes for a graph of " +
                     std::to_string(graph.nodes));
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
+        if (options_.replace && weighted(graph_))
+            throw error(errc::invalid_argument, "a device draws by weights without replacement");
+        if (settings_ == draws::together && weighted(graph_))
+            throw error(errc::invalid_argument, "a device draws layer by layer without weights");
         make_room(capacity);
         const auto array = [&]<class T>(device_buffer<T>& to, const char* name, std::size_t size) {
             to = device_buffer<T>(budget, name, size);
@@ -111,6 +116,8 @@ public:
                 "a graph of " + std::to_string(graph.nodes) + " nodes and " + std::to_string(graph.edges) +
                     " edges for a sampler of " + std::to_string(graph_.nodes) + " nodes and " +
                     std::to_string(graph_.edges) + " edges");
+        if (weighted(graph) != weighted(graph_))
+            throw error(errc::invalid_argument, "a sampler's graphs have weights, all of them or none");
         graph.edges = graph_.edges; // the bound
         graph_ = graph;
         excluded_.use(graph);
@@ -251,8 +258,8 @@ private:
 
     void require(const adjacency_view<NodeId>& lists) const {
         const bool known = lists.offsets != nullptr;
-        const bool complete =
-            (!options_.relations || lists.relations != nullptr) && (!options_.edge_ids || lists.edge_ids != nullptr);
+        const bool complete = (!options_.relations || lists.relations != nullptr) &&
+            (!options_.edge_ids || lists.edge_ids != nullptr) && (!weighted(graph_) || lists.weights != nullptr);
         if (!known || (graph_.edges != 0 && !complete))
             throw error(
                 errc::invalid_argument, "the graph does not store the requested direction, relations or edge ids");
@@ -307,11 +314,16 @@ private:
         if (known != 0) selection_.emplace(budget, edges, nodes, known);
     }
 
+    [[nodiscard]] static bool weighted(const graph_view<NodeId>& graph) noexcept {
+        return graph.in.weights != nullptr || graph.out.weights != nullptr;
+    }
     /// Draws the edges of a hop, for each target alone.
     void draw_lists(cudaStream_t in, const hop_task<NodeId>& task, std::uint32_t h, const then_edges& then) {
         hop_state* const hop = hops_.data() + h;
         prefix_sums(in, {&hop->targets}, room_[h].targets, drawn_count<NodeId>{task}, lists_[h].offsets.data(),
             sums_.data(), then);
+        if (weighted(graph_))
+            return launch(in, draw_weighted<NodeId>, strided_grid(room_[h].targets, 1), draw_threads, 0, task);
         unsigned copied = 0;
         for (unsigned which = 0; which < (task.lists.split ? 2U : 1U); ++which)
             if (fanout(h, which) == all_neighbors)
