@@ -403,7 +403,8 @@ TEST_CASE("simt.train.device_encoder_backend: steps that the device refuses, as 
         CAPTURE(keep);
         with.features_on_device = true;
         with.epochs = 4;
-        const device_features table = features_of(data);
+        device_features table = features_of(data);
+        table.fused = stop_every == 0;
         memory_budget budget;
         const outcome want = train(data, with, 0, on_device(budget, keep, true, &table));
         const cuda::device_calls before = cuda::calls_so_far();

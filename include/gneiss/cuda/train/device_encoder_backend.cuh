@@ -226,7 +226,7 @@ protected:
             throw error(errc::invalid_argument,
                 "features that a device reads by itself need embeddings there, too, if there are any");
         if (!sampling_ || !sampling_->keeps_ids()) return;
-        if (brings_rows() || network.in.sparse != 0 || (features_ && !features_->read_by_ids()))
+        if (brings_rows() || network.in.sparse != 0 || (features_ && !features_->all_near()))
             throw error(errc::invalid_argument, "a device that keeps the ids of a batch needs all rows in its memory");
         refused_ = device_buffer<std::uint32_t>(budget, "refused steps", 1);
         fill_bytes_async(refused_.span(), 0, lanes_.computing());

@@ -87,6 +87,8 @@ public:
 
     /// True if layers may read rows at the nodes' ids.
     [[nodiscard]] bool read_by_ids() const noexcept { return all_near_ && fused_; }
+    /// True if all rows are in the device's memory.
+    [[nodiscard]] bool all_near() const noexcept { return all_near_; }
     /// Returns the rows of all nodes. Precondition: `read_by_ids`.
     [[nodiscard]] dense_rows<float> rows() const {
         dense_rows<float> all;
