@@ -123,6 +123,12 @@ TEST_CASE("each trainer's loss on the device equals that on the CPU, epoch by ep
     compare("mariusgnn", drawn + "--inputs rows", " --sample-on gpu");
     compare("mariusgnn", drawn + "--inputs both --exclude-target-edges=false", " --store device --sample-on gpu");
     compare("mariusgnn", drawn + "--inputs rows --store disk --buffer 2 --reshuffle 0", " --sample-on gpu");
+    // Nodes get other numbers, and the device their graphs and features again.
+    const std::string parts = "--store disk --buffer 2 ";
+    compare("mariusgnn", drawn + parts + "--inputs rows --reshuffle 1", " --sample-on gpu");
+    compare("mariusgnn", drawn + parts + "--inputs features --reshuffle 1", " --feature-place device --sample-on gpu");
+    compare("mariusgnn", four + parts + "--task node --staleness 0 --training-first true --no-eval",
+        " --feature-place device");
 }
 
 TEST_CASE("a tier reads fewer rows over the bus than all in pinned memory, with the bits of the host's rows") {

@@ -145,9 +145,6 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.candidates != "all" && o.reshuffles() != 0)
         throw programs::usage_error(
             "--candidates " + o.candidates + " does not work with --reshuffle: candidates keep their ids");
-    if (o.sample_on == "gpu" && o.reshuffles() != 0)
-        throw programs::usage_error(
-            "--sample-on gpu does not work with --reshuffle: the device keeps the graphs of states");
     if (o.order && *o.order != "memory" && (*o.order == training_first) == o.links())
         throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *o.order, *o.task,
             o.links() ? "" : ": use training-first, or memory (all partitions at once)"));
@@ -187,8 +184,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     o.check_stop_metric(
         o.links() ? std::vector<std::string>{"mrr", "hits@1", "hits@3", "hits@10"} : trainers::metrics_of(graph));
     if (!o.links()) o.select_states_by(data);
-    if (!o.reshuffle && (!o.links() || o.candidates != "all" || o.sample_on == "gpu" || *o.epochs == 1))
-        o.reshuffle = 0;
+    if (!o.reshuffle && (!o.links() || o.candidates != "all" || *o.epochs == 1)) o.reshuffle = 0;
     o.resolve_staleness(
         o.uses_rows() ? gneiss::ceil_div(o.links() ? graph.train_edges : graph.node_attributes.train, *o.batch) : 0);
     o.resolve_sampling(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -78,6 +79,8 @@ public:
         const trainers::opened_run& run;
         const gneiss::engine_choice& engine;
         trainers::device_network_parts* device; ///< computes batches; null: the CPU does
+        /// makes it once more, for a graph whose nodes are in another order
+        std::function<void(const run_graph&)> renew_device;
         const trainers::run_negatives& negatives;
         trainers::run_reporter& live;
     };
@@ -201,7 +204,8 @@ public:
         return of_.how.learning_rate(epoch, plateau());
     }
     [[nodiscard]] double device_seconds() const override {
-        return of_.device == nullptr ? 0 : of_.device->backend.device_seconds();
+        const std::scoped_lock lock(assembling_);
+        return of_.device == nullptr ? 0 : device_before_ + of_.device->backend.device_seconds();
     }
     [[nodiscard]] gneiss::io_stats io() const override { return activity().io; }
 
@@ -357,6 +361,12 @@ private:
             }
             data_ = std::make_unique<run_graph>(of_.how, std::make_shared<const gneiss::dataset>(to));
             graph_name_ = name;
+            if (of_.device != nullptr) {
+                const std::scoped_lock lock(assembling_);
+                device_before_ += of_.device->backend.device_seconds();
+                of_.renew_device(*data_);
+                device_before_ -= of_.device->backend.device_seconds(); // those of a backend that stayed
+            }
             take_order(of_.how, plan_, *data_);
         }
         assemble();
@@ -465,6 +475,7 @@ private:
     std::uint64_t epoch_ = 0;
 
     mutable std::mutex assembling_; // another thread reads totals
+    double device_before_ = 0;      ///< seconds of the device's backends before this one
     totals before_;                 // totals of dismantled parts
     std::unique_ptr<gneiss::embedding_file> rows_file_;
     std::unique_ptr<gneiss::partition_buffer> rows_;
@@ -520,7 +531,7 @@ public:
         if (o.training_first.value_or(false))
             context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions",
                 trained_->leading(o, plan_.partitioning), plan_.partitioning.partitions));
-        device_ = backend_on(context_.device.get(), o, plan_, *trained_, net_, context_.engine.make);
+        make_device(*trained_);
         trainers::check_class_weights(o.class_weights, *context_.data);
         if (o.uses_rows()) (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
         if (o.warm_start && !o.resume) (void)open_warm_start(o, config_.command(), *context_.data);
@@ -557,15 +568,27 @@ public:
         trained_ = std::make_unique<run_graph>(asked_, reshuffled ? reshuffled : context_.data, sorted);
         plan_ = plan_again(asked_, {*trained_, net_, {}, negatives_.memory, drawing()}, plan_);
         config_.flags = trainers::chosen(config_.flags, plan_);
+        renew_device(*trained_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         return std::make_unique<training>(
             training::parts{config_.flags, config_.command(), *context_.data, plan_, opened, context_.engine,
-                device_ ? &*device_ : nullptr, negatives_, context_.live},
+                device_ ? &*device_ : nullptr, [this](const run_graph& graph) { renew_device(graph); }, negatives_,
+                context_.live},
             std::move(trained_), graph_, net_, context_.stop);
     }
 
 private:
+    void make_device(const run_graph& graph) {
+        device_ = backend_on(context_.device.get(), config_.flags, plan_, graph, net_, context_.engine.make);
+    }
+    /// Makes the backend on the device once more, for a graph whose nodes are in another order, if it has something of
+    /// the graph: features of all nodes, or room for the edges of a state.
+    void renew_device(const run_graph& graph) {
+        if (!device_ || (!config_.flags.places_features() && config_.flags.sample_on == "cpu")) return;
+        device_.reset(); // first: both do not fit
+        make_device(graph);
+    }
     [[nodiscard]] tuned_plan plan_now() {
         return plan_training(asked_,
             {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }, negatives_.memory, drawing()});
