@@ -257,7 +257,7 @@ void gnn_options::resolve_links(link_options& links, const gneiss::dataset_manif
     if (!row_lr) row_lr = rate;
     links.resolve_model(graph, "none");
     if (!layers) layers = fmt::format("sage:{}", *links.dim);
-    if (!dropout) dropout = 0;
+    if (!dropout) dropout = 0.3; // docs/results/defaults.md
     const std::size_t width = layer_options(*links.dim).back().outputs();
     if (*links.decoder == "complex" && width % 2 != 0)
         throw programs::usage_error(
