@@ -102,6 +102,7 @@ TEST_CASE("each trainer's loss on the device equals that on the CPU, epoch by ep
     compare("hanoi", four + "--partitions 3 --macro 2 --reuse 1 --memory 256MiB --no-eval");
     compare("mariusgnn", four + "--task node --staleness 0 --store disk --buffer 2 --no-eval", " --sample-on gpu");
     compare("ginex", four + "--sampler dense --memory 256MiB --no-eval", " --sample-on gpu");
+    compare("ginex", four + "--sampler layerwise --fanout 40,60 --memory 256MiB --no-eval", " --sample-on gpu");
     compare("hanoi", four + "--partitions 3 --macro 2 --reuse 1 --memory 256MiB --no-eval", " --sample-on gpu");
     compare("joestar", four + "--first-stage single --memory 256MiB --no-eval", " --sample-on gpu");
     for (const std::string place : {"device", "tier", "uva"}) {

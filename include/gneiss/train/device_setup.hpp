@@ -16,6 +16,7 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/model/link_model.hpp>
+#include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor_options.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
@@ -84,7 +85,7 @@ struct device_sampling_setup {
     edge_index edges = 0;         ///< most of a state
     std::uint32_t graphs = 1;     ///< copies of graphs in the device's memory at once; 2 if states have their own
     neighbor_options neighbors{}; ///< fan-outs and directions
-    bool dense = true;            ///< DENSE, else layer by layer
+    sampler_kind sampler = sampler_kind::dense;
     std::uint64_t seed = 0;
     std::uint64_t seeds = 0;    ///< most seed nodes of a batch
     std::uint32_t excluded = 0; ///< most edges that a batch's sample excludes; if any, graphs have the ids of edges

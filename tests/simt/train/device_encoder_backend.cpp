@@ -43,7 +43,7 @@ std::function<std::optional<any_backend>(gnn_harness&)> on_device(memory_budget&
                     .edges = of.data.store.edges(),
                     .graphs = 2,
                     .neighbors = of.with.training.neighbors,
-                    .dense = of.with.training.sampler == sampler_kind::dense,
+                    .sampler = of.with.training.sampler,
                     .seed = of.with.training.seed,
                     .seeds = 200,
                     .excluded =

@@ -24,7 +24,7 @@ std::optional<gneiss::device_sampling_setup> device_sampling_of(const gnn_option
         .edges = plan.keeps_all() ? buckets.edges() : gneiss::state_sizes(buckets).of(plan.slots).edges,
         .graphs = plan.keeps_all() ? 1U : 2U,
         .neighbors = how.neighbor_options(),
-        .dense = how.sampling() == gneiss::sampler_kind::dense,
+        .sampler = how.sampling(),
         .seed = how.seed,
         .seeds = seeds,
         .recorded = how.record,

@@ -127,8 +127,6 @@ void gnn_options::resolve_placement(const gneiss::dataset& data) {
         if (fusion == "off") throw programs::usage_error("--fusion off is for --device cuda");
         return;
     }
-    if (sample_on == "gpu" && sampler == "layerwise")
-        throw programs::usage_error("--sampler layerwise runs on the CPU: it does not go with --sample-on gpu");
     if (feature_place == "host" || !data.has("features.indptr")) return;
     if (feature_place != "auto")
         throw programs::usage_error(fmt::format("--feature-place {} needs rows of one size, but the features are "

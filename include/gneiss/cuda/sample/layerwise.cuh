@@ -27,8 +27,8 @@ namespace gneiss::cuda {
 template <node_id_type NodeId = node_id>
 class layerwise_sampler : public neighbor_sampler<NodeId> {
 public:
-    /// Parameters and errors: as `neighbor_sampler`; `invalid_argument` also for options that
-    /// `gneiss::layerwise_sampler` refuses.
+    /// Parameters and errors: as `neighbor_sampler`; `invalid_argument` also for a graph with weights, and for options
+    /// that `gneiss::layerwise_sampler` refuses.
     layerwise_sampler(memory_budget& budget, node_numbers& numbers, const graph_view<NodeId>& graph,
         neighbor_options options, std::uint64_t seed, const sample_capacity& capacity,
         source_lists wanted = source_lists::all)

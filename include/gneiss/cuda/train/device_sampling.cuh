@@ -24,6 +24,7 @@
 #include <gneiss/cuda/sample/dense.cuh>
 #include <gneiss/cuda/sample/graph.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/cuda/sample/layerwise.cuh>
 #include <gneiss/cuda/sample/neighbor.cuh>
 #include <gneiss/cuda/sample/node_numbers.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
@@ -122,7 +123,7 @@ public:
     /// Returns the number of edges of a sample, whose layers have these sizes.
     [[nodiscard]] std::uint64_t edges(std::span<const layer_counts> of) const noexcept {
         std::uint64_t sum = 0;
-        for (const layer_counts& layer : of.first(with_.dense ? 1 : of.size())) sum += layer.edges;
+        for (const layer_counts& layer : of.first(dense() ? 1 : of.size())) sum += layer.edges;
         return sum;
     }
     /// Ends a sample that the device kept: its step has passed. Throws `sample_error` if it failed.
@@ -141,7 +142,7 @@ public:
     [[nodiscard]] const node_id* names(std::size_t number) const { return slots_.at(number)->names; }
 
 private:
-    using any_sampler = std::variant<dense_sampler<>, neighbor_sampler<>>;
+    using any_sampler = std::variant<dense_sampler<>, neighbor_sampler<>, layerwise_sampler<>>;
     struct slot {
         stream in;
         std::optional<any_sampler> sampler; ///< since its first batch
@@ -193,7 +194,7 @@ private:
             view.target_capacity = sizes.nodes[hop];
             view.source_capacity = sizes.nodes[hop + 1];
             view.edge_capacity = sizes.edges[hop];
-            if (with_.dense)
+            if (dense())
                 for (std::size_t h = 0; h < hop; ++h) view.edge_capacity += sizes.edges[h];
         }
         if (s.ids.size() < count) {
@@ -217,6 +218,7 @@ private:
         s.recorded->launch(s.in);
     }
 
+    [[nodiscard]] bool dense() const noexcept { return with_.sampler == sampler_kind::dense; }
     /// Returns the directions that the fan-outs draw from.
     [[nodiscard]] neighbor_direction keeps() const noexcept {
         bool in = false, out = false;
@@ -258,7 +260,8 @@ private:
         const auto of = [&]<class Sampler>(std::in_place_type_t<Sampler> type) {
             return any_sampler(type, budget_, numbers_, graph, with_.neighbors, with_.seed, most, lists_);
         };
-        if (with_.dense) return of(std::in_place_type<dense_sampler<>>);
+        if (dense()) return of(std::in_place_type<dense_sampler<>>);
+        if (with_.sampler == sampler_kind::layerwise) return of(std::in_place_type<layerwise_sampler<>>);
         return of(std::in_place_type<neighbor_sampler<>>);
     }
 
