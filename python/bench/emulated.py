@@ -77,7 +77,10 @@ def main():
     a batch. Prints the times of steps and of workers, and the share of the quotas that was used."""
     flags = json.loads(sys.argv[1])
     if "core" in flags:
-        pin(os.getpid(), min(os.sched_getaffinity(0) - {flags["core"]})) # Ray's processes inherit it
+        others = os.sched_getaffinity(0) - {flags["core"]}
+        if not others:
+            raise SystemExit("error: a core apart for batch workers needs two cores")
+        pin(os.getpid(), min(others)) # Ray's processes inherit it
     quotas, seen, processes, used = Quotas(), {"steps": [], "up": []}, {}, {}
     BatchWorker.seconds, ComputeWorker.seconds = flags["make"], flags["compute"]
     armada.BatchWorker, armada.ComputeWorker = BatchWorker, ComputeWorker

@@ -8,6 +8,7 @@ are those of one process: a frame is a function of (dataset, flags, number), so 
 one dies.
 """
 import collections
+import concurrent.futures
 import contextlib
 import functools
 import importlib.metadata
@@ -224,9 +225,10 @@ class AggregatedWorker(ComputeWorker):
     computes. Their frames stay in the process."""
 
     def __init__(self):
-        self._making = threading.Lock()
-        self._made = {}    # group: frame of its rows, frames, seconds
-        self._used = set() # groups of the epoch that were made and are computed
+        self._making = threading.Lock() # of the maker
+        self._known = threading.Lock()  # of the next two
+        self._made = {}                 # group: future of the frame of its rows, frames, seconds
+        self._used = set()              # groups of the epoch that were made and are computed
 
     def _make(self, config, threads, owners, *memory):
         self._maker = _core.BatchActor(config, threads, *memory)
@@ -235,14 +237,16 @@ class AggregatedWorker(ComputeWorker):
     def begin(self, *parameters):
         """Continues as a compute worker."""
         super().begin(*parameters)
-        with self._making:
+        with self._known:
             self._made.clear()
             self._used.clear()
 
     def prepare(self, group):
         """Makes the frames of a group of batches, which are computed later."""
-        if group not in self._used:
-            self._frames(group)
+        with self._known:
+            if group in self._used:
+                return
+        self._frames(group)
 
     def differentiate(self, generation, step, number, group, place):
         """Returns what a compute worker does for a batch of a group, in the place of None after the last batch of the
@@ -251,18 +255,28 @@ class AggregatedWorker(ComputeWorker):
         gradients, (sums, made, sizes), *learned = super().differentiate(generation, step, number, frames[place], rows)
         if place + 1 == len(frames):
             made = self._maker.read_counts, seconds, rows.nbytes + sum(of.nbytes for of in frames)
-            with self._making:
+            with self._known:
                 self._used.add(group)
                 self._made.pop(group, None)
         return gradients, (sums, made, sizes), *learned
 
     def _frames(self, group):
-        with self._making:
-            if group not in self._made:
-                begin = time.monotonic()
-                rows, *frames = self._maker.make(group[:5])
-                self._made[group] = rows, frames, time.monotonic() - begin
-            return self._made[group]
+        with self._known:
+            made = self._made.get(group)
+            first = made is None
+            if first:
+                made = self._made[group] = concurrent.futures.Future()
+        if first:
+            try:
+                with self._making:
+                    begin = time.monotonic()
+                    rows, *frames = self._maker.make(group[:5])
+                    made.set_result((rows, frames, time.monotonic() - begin))
+            except BaseException as error: # of the other caller, too
+                with self._known:
+                    self._made.pop(group, None)
+                made.set_exception(error)
+        return made.result()
 
 
 class RowOwner(_Worker):

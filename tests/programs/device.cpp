@@ -320,6 +320,8 @@ TEST_CASE("device errors are reported: too little memory, no device, flags witho
     shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
     shop.refuses(2, "train data --task node --record" + to, {"--record is for --device cuda"});
     shop.refuses(2, "train data --task node --fusion off" + to, {"--fusion off is for --device cuda"});
+    shop.refuses(
+        2, "train data --task node --device cuda --no-fusion" + to, {"--fusion off is for --feature-place device"});
     for (const auto& [trainer, flags, what] : {std::tuple{"ginex", "", "--sample-on gpu is for --device cuda"},
              {"ginex", "--device cuda --topology disk", "--sample-on gpu copies the graph from memory"},
              {"ginex", "--device cuda --pipeline overlap", "--sample-on gpu draws each batch on demand"},

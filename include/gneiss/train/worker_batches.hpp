@@ -396,7 +396,7 @@ private:
         const round& all, const resident_features& features, frame_shape shape) {
         if (features.columns() == 0) return shape; // there are no features
         shape.rows = nodes.size();
-        if (!(shape.sparse = features.sparse())) shape.columns = features.columns();
+        if (shape.sparse = features.sparse(); !shape.sparse) shape.columns = features.columns();
         if (asks_for_features()) {
             const std::uint32_t self = all.numbers[id.key.number.index].worker;
             count(by.of_owners.gather(id, nodes, all.workers[self].owners, static_cast<std::uint32_t>(buffers_.size()),

@@ -398,7 +398,8 @@ TEST_CASE("simt.train.device_encoder_backend: where all rows are on the device, 
 TEST_CASE("simt.train.device_encoder_backend: steps that the device refuses, as their samples exceed the capacities, "
           "are computed eagerly before later ones, with the bits of a run that is not recorded") {
     const graph_data planted = graph_data::planted(150, 3), random = graph_data::random(90, 3, 3, 150, 5);
-    const auto check = [](const graph_data& data, set_up with, bool keep = false, std::uint64_t stop_every = 0) {
+    std::uint64_t refused = 0;
+    const auto check = [&](const graph_data& data, set_up with, bool keep = false, std::uint64_t stop_every = 0) {
         CAPTURE(with.links);
         CAPTURE(keep);
         with.features_on_device = true;
@@ -423,7 +424,9 @@ TEST_CASE("simt.train.device_encoder_backend: steps that the device refuses, as 
             batches += ceil_div(of.examples, std::uint64_t{with.training.batch});
         CHECK(calls.recorded_steps + calls.eager_steps >= batches); // states end by smaller ones
         CHECK(calls.recorded_steps > 0);
-        MESSAGE("recorded ", calls.recorded_steps, ", eager ", calls.eager_steps);
+        CHECK(calls.refused_steps <= calls.eager_steps);
+        refused += calls.refused_steps;
+        MESSAGE("recorded ", calls.recorded_steps, ", eager ", calls.eager_steps, ", refused ", calls.refused_steps);
     };
     set_up with = small();
     with.rows = false;
@@ -449,6 +452,7 @@ TEST_CASE("simt.train.device_encoder_backend: steps that the device refuses, as 
     with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
     with.training.exclude_target_edges = true;
     check(random, with);
+    CHECK(refused > 0);
 }
 
 TEST_CASE("simt.train.device_encoder_backend: a device keeps the ids of samples only where it has all rows") {

@@ -95,7 +95,7 @@ placed_features::placed_features(const gnn_options& how, const compute_device& d
           .columns = static_cast<std::size_t>(features.columns()),
           .type = how.placed_type(features.type()),
           .resident = resident_of(how, device, features, buckets),
-          .fused = how.fusion == "on",
+          .fused = how.fusion,
           .read = [this](std::uint64_t first, gneiss::matrix_view<std::byte> to) { read(first, to); }} {}
 
 void placed_features::read(std::uint64_t first, gneiss::matrix_view<std::byte> to) {

@@ -105,7 +105,6 @@ void gnn_options::add_placement(programs::command& to) {
         .neutral();
     to.option("fusion", fusion,
           "--feature-place device: the first layer reads features at the nodes' ids; off: a kernel gathers them first")
-        .choices({"on", "off"})
         .neutral();
     to.option("record", record,
           "--device cuda: from the second epoch on, launch each step as two recorded graphs, and a sample as one")
@@ -117,16 +116,18 @@ void gnn_options::resolve_placement(const gneiss::dataset& data) {
         if (resume) { // of a run on a device
             sample_on = "cpu";
             feature_place = "host";
-            fusion = "on";
+            fusion = true;
             record = false;
         }
         if (record) throw programs::usage_error("--record is for --device cuda");
         if (sample_on == "gpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
         if (feature_place != "host")
             throw programs::usage_error(fmt::format("--feature-place {} is for --device cuda", feature_place));
-        if (fusion == "off") throw programs::usage_error("--fusion off is for --device cuda");
+        if (!fusion) throw programs::usage_error("--fusion off is for --device cuda");
         return;
     }
+    if (!fusion && feature_place != "device" && feature_place != "auto")
+        throw programs::usage_error("--fusion off is for --feature-place device");
     if (feature_place == "host" || !data.has("features.indptr")) return;
     if (feature_place != "auto")
         throw programs::usage_error(fmt::format("--feature-place {} needs rows of one size, but the features are "

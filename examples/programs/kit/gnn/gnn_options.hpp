@@ -36,7 +36,7 @@ struct gnn_options : run_options, rate_options {
     double clip = 0;
     std::string sample_on = "cpu";      ///< cpu or gpu
     std::string feature_place = "host"; ///< host, device, tier, uva or auto
-    std::string fusion = "on";          ///< on or off
+    bool fusion = true;                 ///< layers read features on the device by id
     bool record = false;                ///< steps and samples on a device are recorded and replayed
     std::string hidden_rows = "f32";    ///< type of rows between layers on disk, in inference over the whole graph
     std::optional<std::string> task;    ///< link or node

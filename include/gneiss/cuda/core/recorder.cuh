@@ -53,6 +53,7 @@ struct device_calls {
     std::uint64_t recorded_steps = 0; ///< training steps that replayed recorded ones
     std::uint64_t eager_steps = 0;    ///< other training steps, where steps are recorded
     std::uint64_t recordings = 0;     ///< of graphs
+    std::uint64_t refused_steps = 0;  ///< eager ones whose samples the device had refused
 
     friend bool operator==(const device_calls&, const device_calls&) = default;
 };
@@ -61,7 +62,8 @@ struct device_calls {
     return {now.launches - before.launches, now.copies - before.copies, now.copied_bytes - before.copied_bytes,
         now.host_bytes - before.host_bytes, now.allocations - before.allocations, now.waits - before.waits,
         now.bus_rows - before.bus_rows, now.bus_bytes - before.bus_bytes, now.recorded_steps - before.recorded_steps,
-        now.eager_steps - before.eager_steps, now.recordings - before.recordings};
+        now.eager_steps - before.eager_steps, now.recordings - before.recordings,
+        now.refused_steps - before.refused_steps};
 }
 
 /// Keeps the calls that all threads make from its construction on.
@@ -101,6 +103,7 @@ struct call_counter {
     std::atomic<std::uint64_t> recorded_steps{0};     ///< of training
     std::atomic<std::uint64_t> eager_steps{0};        ///< the others, if steps are recorded
     std::atomic<std::uint64_t> recordings{0};         ///< of graphs
+    std::atomic<std::uint64_t> refused_steps{0};      ///< whose samples did not fit
     std::atomic<bool> records{false};                 ///< a recorder is there
     std::mutex lock{};                                ///< of the rest
     recorder* by = nullptr;                           ///< the recorder
@@ -124,7 +127,8 @@ struct call_counter {
             copied.load(std::memory_order_relaxed), to_host.load(std::memory_order_relaxed),
             count(device_call::allocation), count(device_call::wait), bus_rows.load(std::memory_order_relaxed),
             bus_bytes.load(std::memory_order_relaxed), recorded_steps.load(std::memory_order_relaxed),
-            eager_steps.load(std::memory_order_relaxed), recordings.load(std::memory_order_relaxed)};
+            eager_steps.load(std::memory_order_relaxed), recordings.load(std::memory_order_relaxed),
+            refused_steps.load(std::memory_order_relaxed)};
     }
     /// Counts a call. A recorder gets describe(), a `recorded_call`; without one, it is not called.
     template <class Describe>
@@ -183,6 +187,11 @@ inline void note_over_bus(std::uint64_t rows, std::uint64_t bytes) noexcept {
 
 /// Counts a recording of a graph.
 inline void note_recording() noexcept { call_counter::of_process().recordings.fetch_add(1, std::memory_order_relaxed); }
+
+/// Counts a step whose sample the device refused.
+inline void note_refused() noexcept {
+    call_counter::of_process().refused_steps.fetch_add(1, std::memory_order_relaxed);
+}
 
 /// Counts a training step where steps are recorded.
 /// \param replayed  a recording was replayed

@@ -41,7 +41,7 @@ struct dense_view {
 };
 
 /// `gneiss::dense_sampler` on a device: the same sample, bit for bit, for the same seed, batch key, seed nodes, graph
-/// and options, in device memory with the layers that read it.
+/// and options, in device memory with the layers that read it. With weights: as `neighbor_sampler`.
 ///
 ///     dense_sampler<> sampler(budget, numbers, graph.view(), options, seed, {.seeds = 1024});
 ///     sampler.sample(stream, key, seeds);                      // the host does not wait

@@ -183,10 +183,10 @@ private:
             for (std::size_t i = 0; i < count && !self_loops_; ++i)
                 self_loops_ = std::find(neighbors.begin() + offsets[i], neighbors.begin() + offsets[i + 1], ids[i]) !=
                     neighbors.begin() + offsets[i + 1];
+            std::vector<float> weights;
+            if (weight) weights = weights_of(edges, weight); // may throw, before the first copy
             copy_async(to.neighbors.span().subspan(copied), neighbors, in);
             if (edge_ids) copy_async(to.edge_ids.span().subspan(copied), edges, in);
-            std::vector<float> weights;
-            if (weight) weights = weights_of(edges, weight);
             if (weight) copy_async(to.weights.span().subspan(copied), weights, in);
             in.synchronize();
             copied += neighbors.size();

@@ -23,7 +23,8 @@
 namespace gneiss::cuda {
 
 /// `gneiss::neighbor_sampler` on a device: the same sample, bit for bit, for the same seed, batch key, seed nodes,
-/// graph and options, in device memory as the layers of a model.
+/// graph and options, in device memory as the layers of a model. Of a graph with weights it is the same up to the last
+/// bit of the device's logarithm, which can exchange two draws of nearly equal times.
 ///
 ///     device_graph<> graph(budget, host_graph, stream);
 ///     node_numbers numbers(budget, graph.view().nodes);
@@ -136,8 +137,8 @@ public:
 protected:
     neighbor_sampler(memory_budget& budget, node_numbers& numbers, const graph_view<NodeId>& graph,
         neighbor_options options, std::uint64_t seed, const sample_capacity& capacity, source_lists wanted,
-        detail::draws how)
-        : hops_(budget, numbers, graph, std::move(options), seed, capacity, how, wanted != source_lists::none),
+        detail::draws settings)
+        : hops_(budget, numbers, graph, std::move(options), seed, capacity, settings, wanted != source_lists::none),
           counts_(budget, "counts of layers", hops_.hops()) {
         const std::size_t listed = wanted == source_lists::none ? 0 : hops_.hops() - (wanted == source_lists::between);
         if (listed == 0) return;

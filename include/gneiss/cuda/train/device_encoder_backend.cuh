@@ -355,6 +355,7 @@ private:
     }
     /// Computes a batch whose step was refused, then the steps that were launched after it, which were refused, too.
     void compute_refused(std::size_t slot, on_device& here) {
+        detail::note_refused();
         const std::scoped_lock alone(computing_);
         stream& in = lanes_.begin(slot);
         here.admission.leave(here.network.views, here.network.at, here.answer.sizes);

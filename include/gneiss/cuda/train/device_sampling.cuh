@@ -37,9 +37,10 @@
 
 namespace gneiss::cuda {
 
-/// Samples of the batches in flight, each drawn into its slot on the device: bit-identical to the CPU's samples. The
-/// host gets the node ids, whose rows it may have to gather; or, where it needs none and capacities are known from an
-/// epoch before, neither ids nor sizes, and waits for nothing (`device_sampling_setup::ids_on_host`).
+/// Samples of the batches in flight, each drawn into its slot on the device: bit-identical to the CPU's samples, by
+/// weights up to the device's logarithm. The host gets the node ids, whose rows it may have to gather; or, where it
+/// needs none and capacities are known from an epoch before, neither ids nor sizes, and waits for nothing
+/// (`device_sampling_setup::ids_on_host`).
 ///
 /// The graph of a state is copied when its first batch is drawn, while batches of the state before may still be drawn
 /// from theirs (`device_sampling_setup::graphs`); a graph of the same partitions is not copied again. If samples are

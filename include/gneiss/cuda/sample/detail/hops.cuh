@@ -304,14 +304,16 @@ private:
     }
     /// Makes the scratch of hops that select.
     void make_selection(memory_budget& budget) {
-        std::uint32_t edges = 0, nodes = 0, known = 0;
+        std::uint32_t edges = 0, known = 0;
+        bool any = false;
         for (std::size_t h = 0; h < lists_.size(); ++h) {
             if (!selects(h)) continue;
+            any = true;
             edges = std::max(edges, room_[h].edges);
             known = std::max(known, room_[h].known);
         }
-        nodes = static_cast<std::uint32_t>(std::min<std::uint64_t>(edges, graph_.nodes));
-        if (known != 0) selection_.emplace(budget, edges, nodes, known);
+        const auto nodes = static_cast<std::uint32_t>(std::min<std::uint64_t>(edges, graph_.nodes));
+        if (any) selection_.emplace(budget, edges, nodes, known);
     }
 
     [[nodiscard]] static bool weighted(const graph_view<NodeId>& graph) noexcept {

@@ -177,13 +177,14 @@ struct from_drawn {
     }
 };
 
-/// Computes the offsets of the targets' drawn edges: `place` counts those before each listed edge.
+/// Computes the offsets of the targets' drawn edges: `place` counts those before each listed edge. Of a hop that lists
+/// none, or too many, listed offsets are not those of edges.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) place_lists(
-    const hop_state* hop, const std::uint32_t* listed_offsets, const std::uint32_t* place, std::uint32_t* offsets) {
-    const std::uint32_t targets = __ldg(&hop->targets);
+__global__ void __launch_bounds__(Threads) place_lists(const hop_state* hop, const selection* of,
+    const std::uint32_t* listed_offsets, const std::uint32_t* place, std::uint32_t* offsets) {
+    const std::uint32_t targets = __ldg(&hop->targets), listed = __ldg(&of->listed);
     for (std::uint32_t t = blockIdx.x * Threads + threadIdx.x; t <= targets; t += gridDim.x * Threads)
-        __stwb(offsets + t, __ldg(place + __ldg(listed_offsets + t)));
+        __stwb(offsets + t, listed == 0 ? 0 : __ldg(place + __ldg(listed_offsets + t)));
 }
 /// Writes the edges from drawn nodes to their places, and forgets the numbers of nodes that are not drawn.
 template <class NodeId>
@@ -223,7 +224,7 @@ public:
           state_(budget, "selection of nodes", 1) {}
 
     /// Draws the edges of a hop into the arrays of `task`, whose lists are whole, and their offsets.
-    /// \param then      records the number of edges
+    /// \param then      records the number of edges, listed and then drawn
     /// \param places    [edges + 1] scratch
     void operator()(cudaStream_t in, const hop_task<NodeId>& task, hop_state* hop, std::uint32_t fanout,
         std::uint32_t* offsets, std::uint32_t* places, std::uint64_t* sums, const then_edges& then) {
@@ -233,9 +234,7 @@ public:
         hop_task<NodeId> whole = task;
         whole.offsets = offsets_.data();
         whole.to = {.ids = ids_.data()};
-        then_edges listed = then;
-        listed.room = edges_;
-        prefix_sums(in, {&hop->targets}, known_, drawn_count<NodeId>{whole}, offsets_.data(), sums, listed);
+        prefix_sums(in, {&hop->targets}, known_, drawn_count<NodeId>{whole}, offsets_.data(), sums, then);
         launch(in, copy_lists<NodeId>, edge_grid, draw_threads, 0, whole, 1U);
         launch(in, begin_selection<threads>, node_grid, threads, 0, hop, of, seen_.data());
         launch(in, see_known<threads, NodeId>, edge_grid, threads, 0, ids_.data(), task.table, hop, of, seen_.data());
@@ -253,7 +252,7 @@ public:
         for (unsigned i = 5; i-- > 0;) select({i * rank_digit::bits}); // 53 bits
         for (unsigned i = id_digits; i-- > 0;) select({i * rank_digit::bits, true, i + 1 == id_digits});
         prefix_sums(in, all, edges_, from_drawn<NodeId>{ids_.data(), hop, of}, places, sums, then);
-        launch(in, place_lists<threads>, strided_grid(known_ + std::size_t{1}, threads), threads, 0, hop,
+        launch(in, place_lists<threads>, strided_grid(known_ + std::size_t{1}, threads), threads, 0, hop, of,
             offsets_.data(), places, offsets);
         launch(in, copy_drawn<NodeId>, edge_grid, draw_threads, 0, task, of, ids_.data(), offsets_.data(), places);
     }
