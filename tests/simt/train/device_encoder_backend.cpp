@@ -452,7 +452,19 @@ TEST_CASE("simt.train.device_encoder_backend: steps that the device refuses, as 
     with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
     with.training.exclude_target_edges = true;
     check(random, with);
-    CHECK(refused > 0);
+    with = small(); // batches of two nodes, of which few are as large as the largest
+    with.rows = false;
+    with.optimizer = "adam";
+    with.training.batch = 2;
+    with.training.neighbors.fanout = parse_fanout("4,all", neighbor_direction::both);
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 3;
+    for (const std::uint64_t staleness : {0, 3}) {
+        with.training.pipeline = {.staleness = staleness, .deterministic = true, .sample_workers = 2};
+        refused = 0;
+        check(random, with);
+        CHECK(refused > 0);
+    }
 }
 
 TEST_CASE("simt.train.device_encoder_backend: a device keeps the ids of samples only where it has all rows") {
