@@ -385,7 +385,7 @@ void add_model(programs::command_line& to) {
         .range(1, 1024);
     command.option("in-flight", flags->in_flight, "most batches made or waiting for their step")
         .range(1, 1'000'000)
-        .default_text("2 a worker and replica");
+        .default_text("4 a batch worker, 2 a replica");
     command.option("batch-link", flags->batch_link, "Gbit/s of a batch worker's link, each way");
     command.option("compute-link", flags->compute_link, "Gbit/s of a compute machine's link, each way");
     command.option("batch-price", flags->batch_price, "dollars an hour of a batch worker's machine")

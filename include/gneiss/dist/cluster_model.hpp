@@ -38,10 +38,11 @@ struct cluster_shape {
     }
     /// Returns the number of batches that share a step.
     [[nodiscard]] std::uint32_t batches_per_step() const noexcept { return replicas == 0 ? compute_workers : replicas; }
-    /// Returns the most batches in flight: `credits`, or by default two for each maker and replica.
+    /// Returns the most batches in flight: `credits`, or by default four for each maker and two for each replica, as
+    /// the driver of gneiss-armada.
     [[nodiscard]] std::uint64_t in_flight() const noexcept {
         const std::uint64_t makers = batch_workers == 0 ? machines() : batch_workers;
-        return credits != 0 ? credits : 2 * (makers + batches_per_step());
+        return credits != 0 ? credits : 4 * makers + 2 * batches_per_step();
     }
 };
 
