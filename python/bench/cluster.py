@@ -552,13 +552,17 @@ TABLE_1 = {1: 0, 2: 1, 4: 2, 8: 4} # batch workers by compute workers
 SECONDS_OF_PAPER = {"Small": (54.9, 33.3, 14.2, 7.35), "Large": (98.7, 50.2, 26.1, 12.0)}
 
 
-def graph_of_scale(out, programs):
-    graph = out / "planted"
+def planted(graph, programs, nodes, edges, communities, train):
+    """Returns a folder with a planted graph of undirected edges in 12 partitions, made there if it does not exist."""
     if not graph.exists():
-        run(programs / "gneiss-data", "generate", "planted", "--nodes", 40000, "--edges", 400000, "--classes", 8,
-            "--communities", 64, "--mixing", ".2", "--undirected", "--seed", 5, "--task", "node", "--num-features", 64,
-            "--train-fraction", ".8", "--partitions", 12, "--out", graph, "--quiet")
+        run(programs / "gneiss-data", "generate", "planted", "--nodes", nodes, "--edges", edges, "--classes", 8,
+            "--communities", communities, "--mixing", ".2", "--undirected", "--seed", 5, "--task", "node",
+            "--num-features", 64, "--train-fraction", train, "--partitions", 12, "--out", graph, "--quiet")
     return graph
+
+
+def graph_of_scale(out, programs):
+    return planted(out / "planted", programs, 40000, 400000, 64, ".8")
 
 
 def flags_of_scale(graph, out, **more):
@@ -628,12 +632,7 @@ QUARTER = {"batch": .25, "compute": 1} # cores
 
 
 def graph_of_work(out, programs):
-    graph = out / "large"
-    if not graph.exists():
-        run(programs / "gneiss-data", "generate", "planted", "--nodes", 1000000, "--edges", 20000000, "--classes", 8,
-            "--communities", 256, "--mixing", ".2", "--undirected", "--seed", 5, "--task", "node", "--num-features", 64,
-            "--train-fraction", ".1", "--partitions", 12, "--out", graph, "--quiet")
-    return graph
+    return planted(out / "large", programs, 1000000, 20000000, 256, ".1")
 
 
 def worked(graph, count, out):

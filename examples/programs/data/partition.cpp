@@ -164,9 +164,8 @@ void add_partition(programs::command_line& to) {
         .value_name("FILE");
     command
         .option("hubs", flags->hubs,
-            "integers, .npy or one per line: nodes whose edges do not count, as for those that reorder --hubs moves to "
-            "a "
-            "partition of their own")
+            "integers, .npy or one per line: nodes whose edges do not count, as for those that reorder --hubs moves "
+            "to a partition of their own")
         .value_name("FILE");
     command
         .option(

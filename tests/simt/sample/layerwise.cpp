@@ -18,36 +18,8 @@ using namespace simt_sample;
 
 namespace {
 
-/// A sampler and its oracle on a graph.
 template <node_id_type NodeId>
-struct pair_of_samplers {
-    const csr_graph<NodeId>& host;
-    memory_budget budget{};
-    cuda::stream in{};
-    cuda::device_graph<NodeId> graph;
-    cuda::node_numbers numbers;
-    cuda::layerwise_sampler<NodeId> sampler;
-    gneiss::layerwise_sampler<NodeId> oracle;
-    mini_batch_arena arena{};
-
-    pair_of_samplers(const csr_graph<NodeId>& of, const neighbor_options& options, const cuda::sample_capacity& room)
-        : host(of),
-          graph(budget, of, in),
-          numbers(budget, of.nodes()),
-          sampler(budget, numbers, graph.view(), options, 9, room),
-          oracle(options, 9) {}
-
-    neighbor_sample<NodeId> expected(
-        const batch_key& key, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
-        return oracle.sample(key, host, seeds, serial, arena, excluded);
-    }
-    void compare(
-        std::uint64_t index, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
-        const batch_key key{0, {0, 0, index}};
-        sampler.sample(in, key, seeds, excluded);
-        check(in, sampler, expected(key, seeds, excluded));
-    }
-};
+using pair_of_samplers = compared_samplers<cuda::layerwise_sampler<NodeId>, gneiss::layerwise_sampler<NodeId>, NodeId>;
 
 } // namespace
 
@@ -98,13 +70,7 @@ TEST_CASE("simt.sample.layerwise: one recorded graph samples any batch, and one 
     pair_of_samplers<node_id> both(host, {parse_fanout("8,20"), false, true, true}, {.seeds = 12});
     const cuda::graph step = cuda::graph::record(both.in, [&] { both.sampler.run(both.in); });
     CHECK(step.nodes() == 5 + 2 * (31 + 4) + 1 + 2 * 6); // documented for `neighbor_sampler` and `node_selection`
-    for (std::uint64_t index = 0; index < 5; ++index) {
-        const batch_key key{index % 2, {1, 0, index}};
-        const auto seeds = test::some_nodes(150, 1 + 5 * index % 12, index);
-        both.sampler.set(both.in, key, seeds);
-        step.launch(both.in);
-        check(both.in, both.sampler, both.expected(key, seeds));
-    }
+    both.compare_replays(step);
     pair_of_samplers<node_id> narrow(host, {parse_fanout("8"), false, true, true}, {.seeds = 12, .edges = {40}});
     narrow.sampler.sample(narrow.in, {0, {0, 0, 1}}, std::vector<node_id>{1, 2, 3}); // the first has more neighbors
     CHECK_THROWS_AS((void)narrow.sampler.synchronize(narrow.in), cuda::sample_error);

@@ -52,35 +52,7 @@ TEST_CASE_TEMPLATE("simt.sample.neighbor: samples equal the CPU's for any fan-ou
 
 namespace {
 
-/// A sampler and its oracle on a graph.
-struct pair_of_samplers {
-    const csr_graph<>& host;
-    memory_budget budget{};
-    cuda::stream in{};
-    cuda::device_graph<> graph;
-    cuda::node_numbers numbers;
-    cuda::neighbor_sampler<> sampler;
-    gneiss::neighbor_sampler<> oracle;
-    mini_batch_arena arena{};
-
-    pair_of_samplers(const csr_graph<>& of, const neighbor_options& options, const cuda::sample_capacity& room,
-        cuda::source_lists wanted = cuda::source_lists::all, std::uint32_t stamps = ~std::uint32_t{0} - 1)
-        : host(of),
-          graph(budget, of, in),
-          numbers(budget, of.nodes(), stamps),
-          sampler(budget, numbers, graph.view(), options, 9, room, wanted),
-          oracle(options, 9) {}
-
-    neighbor_sample<> expected(
-        const batch_key& key, std::span<const node_id> seeds, std::span<const excluded_edge<>> excluded = {}) {
-        return oracle.sample(key, host, seeds, serial, arena, excluded);
-    }
-    void compare(std::uint64_t index, std::span<const node_id> seeds, std::span<const excluded_edge<>> excluded = {}) {
-        const batch_key key{0, {0, 0, index}};
-        sampler.sample(in, key, seeds, excluded);
-        check(in, sampler, expected(key, seeds, excluded));
-    }
-};
+using pair_of_samplers = compared_samplers<cuda::neighbor_sampler<>, gneiss::neighbor_sampler<>>;
 
 } // namespace
 
@@ -220,13 +192,7 @@ TEST_CASE("simt.sample.neighbor: one recorded graph samples any batch") {
     CHECK(fewer.sampler.layer(0).by_source_offsets == nullptr);
     CHECK(fewer.sampler.layer(1).by_source_offsets != nullptr);
     fewer.compare(1, test::some_nodes(150, 9, 1));
-    for (std::uint64_t index = 0; index < 5; ++index) {
-        const batch_key key{index % 2, {1, 0, index}};
-        const auto seeds = test::some_nodes(150, 1 + 5 * index % 12, index);
-        both.sampler.set(both.in, key, seeds);
-        step.launch(both.in);
-        check(both.in, both.sampler, both.expected(key, seeds));
-    }
+    both.compare_replays(step);
     // Launched one by one, batches of other sizes make the same calls.
     cuda::recorder calls;
     std::vector<cuda::recorded_call> first;

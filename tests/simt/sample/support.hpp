@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gneiss/core/executor/serial.hpp>
+#include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/sample/dense.cuh>
@@ -116,5 +117,47 @@ void check(cuda::stream& in, cuda::dense_sampler<NodeId>& got, const dense_sampl
         check_layer(in, got.layer(i), layers[i]);
     }
 }
+
+/// A sampler and its oracle on a graph.
+template <class Sampler, class Oracle, node_id_type NodeId = node_id>
+struct compared_samplers {
+    const csr_graph<NodeId>& host;
+    memory_budget budget{};
+    cuda::stream in{};
+    cuda::device_graph<NodeId> graph;
+    cuda::node_numbers numbers;
+    Sampler sampler;
+    Oracle oracle;
+    mini_batch_arena arena{};
+
+    compared_samplers(const csr_graph<NodeId>& of, const neighbor_options& options, const cuda::sample_capacity& room,
+        cuda::source_lists wanted = cuda::source_lists::all, std::uint32_t stamps = ~std::uint32_t{0} - 1)
+        : host(of),
+          graph(budget, of, in),
+          numbers(budget, of.nodes(), stamps),
+          sampler(budget, numbers, graph.view(), options, 9, room, wanted),
+          oracle(options, 9) {}
+
+    auto expected(
+        const batch_key& key, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
+        return oracle.sample(key, host, seeds, serial, arena, excluded);
+    }
+    void compare(
+        std::uint64_t index, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
+        const batch_key key{0, {0, 0, index}};
+        sampler.sample(in, key, seeds, excluded);
+        check(in, sampler, expected(key, seeds, excluded));
+    }
+    /// Compares five batches of up to 12 of 150 nodes, drawn by a recorded sample.
+    void compare_replays(const cuda::graph& sample) {
+        for (std::uint64_t index = 0; index < 5; ++index) {
+            const batch_key key{index % 2, {1, 0, index}};
+            const auto seeds = test::some_nodes<NodeId>(150, 1 + 5 * index % 12, index);
+            sampler.set(in, key, seeds);
+            sample.launch(in);
+            check(in, sampler, expected(key, seeds));
+        }
+    }
+};
 
 } // namespace simt_sample
