@@ -5,10 +5,32 @@
 #include <cmath>
 #include <string>
 
-// Custom message passing layers, as a user would write them.
+// Custom message passing layers, as a user would write them; all but `gated` also run on a device.
 namespace own_layers {
 
 using namespace gneiss;
+
+/// to = factor · a + b, value by value; without b if it is empty.
+template <class T>
+struct scaled_sum {
+    T factor;
+    matrix_view<const T> a, b;
+    matrix_view<T> to;
+
+    GNEISS_HD void operator()(std::size_t i, std::size_t k) const {
+        to(i, k) = factor * a(i, k) + (b.empty() ? T{0} : b(i, k));
+    }
+};
+template <class T>
+void scale_and_add(auto& c, double factor, matrix_view<const T> a, std::type_identity_t<matrix_view<const T>> b,
+    std::type_identity_t<matrix_view<T>> to) {
+    c.apply_values(to.rows(), to.columns(), scaled_sum<T>{static_cast<T>(factor), a, b, to});
+}
+
+template <class T>
+[[nodiscard]] matrix_view<const T> const_rows(matrix_view<T> rows) {
+    return rows;
+}
 
 /// out = relu(((1 + ε) x + Σ neighbors) W₁ + b) W₂. Source: Xu et al., ICLR 2019 (GIN).
 struct gin {
@@ -28,11 +50,7 @@ struct gin {
     }
     void update(auto& c, auto own, auto reduced, auto out) const {
         const auto sum = c.keep(0, own.rows(), own.columns()), hidden = c.keep(1, own.rows(), width);
-        c.apply_nodes(own.rows(), [&](std::size_t i) {
-            for (std::size_t k = 0; k < own.columns(); ++k)
-                sum(i, k) =
-                    static_cast<std::remove_cvref_t<decltype(sum(i, k))>>(1 + epsilon) * own(i, k) + reduced(i, k);
-        });
+        scale_and_add(c, 1 + epsilon, own, reduced, sum);
         c.multiply(sum, c.value(first), hidden, {.bias = c.list(bias), .then = activation::relu});
         c.multiply(hidden, c.value(second), out);
     }
@@ -46,11 +64,7 @@ struct gin {
         c.add_column_sums(back, c.gradient_list(bias));
         if (grad_reduced.empty()) return;
         c.multiply_nt(back, c.value(first), grad_reduced);
-        c.apply_nodes(own.rows(), [&](std::size_t i) {
-            for (std::size_t k = 0; k < own.columns(); ++k)
-                grad_own(i, k) =
-                    static_cast<std::remove_cvref_t<decltype(sum(i, k))>>(1 + epsilon) * grad_reduced(i, k);
-        });
+        scale_and_add(c, 1 + epsilon, const_rows(grad_reduced), {}, grad_own);
     }
 };
 
@@ -73,19 +87,19 @@ struct pool {
     }
     void message_backward(auto& c, auto rows, auto messages, auto g, auto grad_rows) const {
         const auto back = c.keep(0, g.rows(), width);
-        c.apply_nodes(g.rows(), [&](std::size_t i) { std::ranges::copy(g[i], back[i].begin()); });
+        scale_and_add(c, 1, g, {}, back);
         c.activate_backward(activation::tanh, messages, back);
         c.add_tn(rows, back, c.gradient(pooling));
         if (!grad_rows.empty()) c.multiply_nt(back, c.value(pooling), grad_rows);
     }
     void update(auto& c, auto own, auto reduced, auto out) const {
         c.multiply(own, c.value(own_weight), out);
-        c.kernels().add_rows(reduced, out, c.executor());
+        scale_and_add(c, 1, const_rows(out), reduced, out);
     }
     void update_backward(auto& c, auto own, auto, auto g, auto grad_own, auto grad_reduced) const {
         c.add_tn(own, g, c.gradient(own_weight));
         if (!grad_own.empty()) c.multiply_nt(g, c.value(own_weight), grad_own);
-        c.apply_nodes(g.rows(), [&](std::size_t i) { std::ranges::copy(g[i], grad_reduced[i].begin()); });
+        scale_and_add(c, 1, g, {}, grad_reduced);
     }
 };
 

@@ -111,6 +111,7 @@ struct set_up {
     std::optional<test::feature_form> features{};
     bool features_on_device = false; ///< the backend reads them by itself
     std::string layers = "sage:8,sage:8";
+    std::vector<cpu_layer> own{}; ///< layers instead of those, if any
     std::string decoder = "distmult";
     std::string optimizer = "adagrad";
     std::uint32_t dim = 8;
@@ -199,7 +200,10 @@ struct gnn_harness {
             rows->commit();
             columns.dense += with.dim;
         }
-        encode.emplace(weights, with.encoder_layers(), columns);
+        if (with.own.empty())
+            encode.emplace(weights, with.encoder_layers(), columns);
+        else
+            encode.emplace(weights, with.own, columns);
         weights.allocate(3);
         dense.allocate_state(weights);
         if (with.links) {

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
 
 namespace gneiss {
 
@@ -35,14 +36,14 @@ public:
     constexpr matrix_view(matrix_view<U> other) noexcept // NOLINT(google-explicit-constructor): as span does
         : matrix_view(other.data(), other.rows(), other.columns(), other.stride()) {}
 
-    [[nodiscard]] constexpr T* data() const noexcept { return data_; }
+    [[nodiscard]] GNEISS_HD constexpr T* data() const noexcept { return data_; }
     /// Returns the number of rows.
-    [[nodiscard]] constexpr std::size_t rows() const noexcept { return rows_; }
+    [[nodiscard]] GNEISS_HD constexpr std::size_t rows() const noexcept { return rows_; }
     /// Returns the number of columns.
-    [[nodiscard]] constexpr std::size_t columns() const noexcept { return columns_; }
+    [[nodiscard]] GNEISS_HD constexpr std::size_t columns() const noexcept { return columns_; }
     /// Returns the distance of consecutive rows [elements].
-    [[nodiscard]] constexpr std::size_t stride() const noexcept { return stride_; }
-    [[nodiscard]] constexpr bool empty() const noexcept { return rows_ == 0 || columns_ == 0; }
+    [[nodiscard]] GNEISS_HD constexpr std::size_t stride() const noexcept { return stride_; }
+    [[nodiscard]] GNEISS_HD constexpr bool empty() const noexcept { return rows_ == 0 || columns_ == 0; }
 
     /// Returns a row.
     [[nodiscard]] constexpr std::span<T> operator[](std::size_t row) const noexcept {
@@ -50,7 +51,7 @@ public:
         return {data_ + row * stride_, columns_};
     }
     /// Returns an element.
-    [[nodiscard]] constexpr T& operator()(std::size_t row, std::size_t column) const noexcept {
+    [[nodiscard]] GNEISS_HD constexpr T& operator()(std::size_t row, std::size_t column) const noexcept {
         GNEISS_ASSERT(row < rows_ && column < columns_);
         return data_[row * stride_ + column];
     }

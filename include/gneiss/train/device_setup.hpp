@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,10 @@
 #include <gneiss/sample/neighbor_options.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
 
+namespace gneiss::cuda {
+struct layer_list;
+} // namespace gneiss::cuda
+
 namespace gneiss {
 
 /// A GNN to train on a device.
@@ -30,6 +35,8 @@ struct network_setup {
     dense_parameters<>& weights;       ///< on the host; the device's copy returns with the parameters
     std::uint64_t seed = 0;            ///< seeds dropout
     bool recorded = false;             ///< steps are recorded, and replayed by two launches each
+    /// instead of `layers`, if some are custom (`cuda/model/layer/any_layer.cuh`)
+    std::shared_ptr<const cuda::layer_list> own{};
 };
 
 /// A decoder to train on a device, by name, and its relations.

@@ -21,6 +21,7 @@
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/core/transfer.cuh>
 #include <gneiss/cuda/model/device/optimizer.cuh>
+#include <gneiss/cuda/model/layer/any_layer.cuh>
 #include <gneiss/cuda/model/step/dense_parameters.cuh>
 #include <gneiss/cuda/model/step/encoder.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
@@ -28,7 +29,6 @@
 #include <gneiss/cuda/train/run_room.cuh>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
-#include <gneiss/model/layer_options.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/train/device_setup.hpp>
 #include <gneiss/train/training_batch.hpp>
@@ -105,11 +105,12 @@ public:
     /// True if batches whose input gets a gradient, or not, need lists by source in the layer of their first hop, where
     /// most edges are.
     [[nodiscard]] static bool needs_lists_of_inputs(const network_setup& of, bool gradient) {
+        const std::vector<any_layer<float>> layers = layers_of(of);
         encoder_capacity least{.rows = 1, .hops = {}};
-        for (const layer_options& layer : of.layers)
+        for (const any_layer<float>& layer : layers)
             if (layer.takes_hop()) least.hops.push_back({1, 1, 1});
         device_arena counting;
-        return encoder<float>(counting, of.weights, of.layers, of.in, least).needs_lists_of_inputs(gradient);
+        return encoder<float>(counting, of.weights, layers, of.in, least).needs_lists_of_inputs(gradient);
     }
 
     /// Returns the number of dense input columns.
@@ -224,6 +225,9 @@ public:
     void step(stream& in, const step_state* at, gradient_norm* norm) { parameters_.step(in, optimizer_, at, norm); }
 
 private:
+    [[nodiscard]] static std::vector<any_layer<float>> layers_of(const network_setup& of) {
+        return of.own ? of.own->layers : std::vector<any_layer<float>>(of.layers.begin(), of.layers.end());
+    }
     [[nodiscard]] std::size_t states() const noexcept {
         return setup_.weights.size() == 0 ? 0 : setup_.weights.state().size() / setup_.weights.size();
     }
@@ -303,7 +307,7 @@ private:
         ++growths_;
     }
     void make(device_arena& arena) {
-        encode_.emplace(arena, setup_.weights, setup_.layers, setup_.in, most_);
+        encode_.emplace(arena, setup_.weights, layers_of(setup_), setup_.in, most_);
         gradients_ =
             arena.take<float>(std::size_t{most_.hops.back().targets} * round_up<std::size_t>(encode_->outputs(), 4));
     }

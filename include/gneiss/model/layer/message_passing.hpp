@@ -81,6 +81,13 @@ public:
     void apply_nodes(std::size_t rows, F&& f) const {
         gneiss::apply_nodes(rows, *executor_, f);
     }
+    /// Calls f(row, column) for each value, in parallel.
+    template <class F>
+    void apply_values(std::size_t rows, std::size_t columns, F&& f) const {
+        apply_nodes(rows, [&](std::size_t i) {
+            for (std::size_t k = 0; k < columns; ++k) f(i, k);
+        });
+    }
 
     /// Context with the kernels of a backend.
     explicit layer_context(const Backend& by) : by_(by) {}
@@ -135,6 +142,9 @@ private:
 ///                                       the message along one edge, from the messages of its source and its target,
 ///                                       row by row and many at a time; backward *adds* to both
 ///     l.kept_floats(sizes)              maximum floats of `c.keep`, from `layer_sizes`; default 0
+///
+/// The same layer runs on a GPU (`cuda/model/layer/any_layer.cuh`) if it has no functions of edges, and gives
+/// `apply_nodes` and `apply_values` function objects whose call is GNEISS_HD, which hold views and numbers.
 ///
 /// Cost: message and update are called once per batch, for all rows; edge once per edge, and twice in backward.
 /// The same operands give the same bits.

@@ -2,6 +2,12 @@
 
 #include <gneiss/cuda/core/graph.cuh>
 
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <model/own_layers.hpp>
 #include <simt/model/batch.hpp>
 
 namespace test_simt_model_step_encoder {
@@ -19,13 +25,32 @@ struct options {
     double relative = 0; ///< tolerance of norms; 0: 2 · 10⁻⁵, or 0.05 for bfloat16
 };
 
+/// Layers of the host in double and in float, and of the device.
+template <class T>
+struct alike {
+    std::vector<any_layer_factory<double, gnn::naive_backend>> exact;
+    std::vector<cpu_layer> host;
+    std::vector<cuda::any_layer<T>> device;
+
+    template <class Layer>
+    void add(const Layer& layer, const layer_surround& around) {
+        exact.emplace_back(layer, around);
+        host.emplace_back(layer, around);
+        device.emplace_back(layer, around);
+    }
+    void add(const layer_options& layer) {
+        exact.emplace_back(layer);
+        host.emplace_back(layer);
+        device.emplace_back(layer);
+    }
+};
+
 /// Runs one batch on the host in double and on the device, and compares rows and all gradients.
 template <class T>
-void check_encoder(const std::string& text, const options& with) {
+void check_layers(const std::string& text, const alike<T>& layers, const options& with) {
     CAPTURE(text);
-    const auto layers = parse_layers(text);
     std::vector<std::size_t> sizes{45, 21, 13, 6};
-    sizes.resize(hops_of(layers) + 1);
+    sizes.resize(static_cast<std::size_t>(std::ranges::count_if(layers.device, &cuda::any_layer<T>::takes_hop)) + 1);
     const std::size_t count = sizes[0];
     const gnn::sample views(sizes, with.last, 11);
     const gnn::words<double> words(count, with.sparse, 12);
@@ -44,7 +69,7 @@ void check_encoder(const std::string& text, const options& with) {
             input.view(i, c) = static_cast<double>(cuda::detail::widen(table[ids[i] * stride + c]));
 
     dense_parameters<double> host_weights;
-    gnn::double_encoder host(host_weights, layers, {with.dense, with.sparse});
+    gnn::double_encoder host(host_weights, layers.exact, {with.dense, with.sparse});
     gnn::randomize(host_weights, 14);
     const random_key key{15, random_domain::dropout};
     encoder_pass<double> pass;
@@ -52,7 +77,7 @@ void check_encoder(const std::string& text, const options& with) {
     const input_rows<double> host_input{with.dense == 0 ? matrix_view<const double>{} : input.view,
         with.sparse == 0 ? sparse_rows<double>{} : words.view()};
     dense_parameters<float> weights;
-    const encoder<float, eigen_backend> same_arrays(weights, layers, {with.dense, with.sparse});
+    const encoder<float, eigen_backend> same_arrays(weights, layers.host, {with.dense, with.sparse});
     weights.allocate(1);
     for (std::size_t i = 0; i < weights.arrays().size(); ++i) // with other offsets than those of doubles
         for (std::size_t k = 0; k < weights.arrays()[i].size(); ++k) {
@@ -75,9 +100,9 @@ void check_encoder(const std::string& text, const options& with) {
         device_views.push_back(lists.back().view);
     }
     cuda::device_arena counting;
-    const cuda::encoder<T> needs(counting, weights, layers, {with.dense, with.sparse}, most);
+    const cuda::encoder<T> needs(counting, weights, layers.device, {with.dense, with.sparse}, most);
     const std::uint64_t before = memory.arena().used();
-    cuda::encoder<T> device(memory.arena(), weights, layers, {with.dense, with.sparse}, most);
+    cuda::encoder<T> device(memory.arena(), weights, layers.device, {with.dense, with.sparse}, most);
     CHECK(memory.arena().used() - before == counting.used());
     if (!with.inputs && !device.needs_lists_of_inputs(false)) { // reading them would be an error
         device_views[0].by_source_offsets = nullptr;
@@ -179,6 +204,13 @@ void check_encoder(const std::string& text, const options& with) {
     }
 }
 
+template <class T>
+void check_encoder(const std::string& text, const options& with) {
+    alike<T> layers;
+    for (const layer_options& layer : parse_layers(text)) layers.add(layer);
+    check_layers(text, layers, with);
+}
+
 } // namespace
 
 TEST_CASE_TEMPLATE(
@@ -264,6 +296,76 @@ TEST_CASE_TEMPLATE(
             check_encoder<T>(layer + ":residual",
                 {.dense = dense, .sparse = 9, .by_ids = dense != 0, .inputs = dense != 0, .relative = relative});
         }
+}
+
+TEST_CASE("simt.model.encoder: layers of your own give the rows and gradients of the host") {
+    using own_layers::gin;
+    using own_layers::mean;
+    using own_layers::pool;
+    const auto check = [](const std::string& name, const auto& layer, const layer_surround& around, options with,
+                           const std::string& then = "") {
+        alike<float> layers;
+        layers.add(layer, around);
+        if (!then.empty())
+            for (const layer_options& more : parse_layers(then)) layers.add(more);
+        with.relative = 1e-4; // through exponentials
+        check_layers(name, layers, with);
+    };
+    for (const bool by_ids : {false, true}) {
+        check("gin", gin{.width = 9}, {}, {.by_ids = by_ids});
+        check("mean", mean{.width = 7}, {.then = activation::relu}, {.last = by_ids, .by_ids = by_ids});
+        check("gin, no gradient of the input", gin{.width = 4}, {}, {.by_ids = by_ids, .inputs = false});
+        check("pool, no gradient of the input", pool{.width = 4}, {}, {.by_ids = by_ids, .inputs = false});
+        check("gin, dropped", gin{.width = 8}, {.then = activation::tanh, .dropout = .4, .norm = true},
+            {.by_ids = by_ids}, "sage:5:dropout=.3");
+    }
+    for (const message_reduction reduce : {message_reduction::sum, message_reduction::mean, message_reduction::max})
+        for (const bool last : {false, true})
+            check("pool", pool{.reduce = reduce, .width = 5}, {}, {.last = last, .by_ids = last});
+    check("gin, residual", gin{.width = 6}, {.then = activation::elu, .residual = true}, {}, "gcn:4,linear:3");
+
+    alike<float> behind;
+    for (const layer_options& one : parse_layers("linear:8,sage:7")) behind.add(one);
+    behind.add(pool{.width = 6}, {.then = activation::relu, .dropout = .25});
+    behind.add(gin{.width = 3}, {});
+    check_layers("behind layers of the library", behind, {.sparse = 9, .relative = 1e-4});
+}
+
+TEST_CASE("simt.model.encoder: wrong layers of your own are refused before a kernel reads them") {
+    struct greedy : own_layers::gin { // says that it keeps less than it does
+        [[nodiscard]] std::uint64_t kept_floats(const layer_sizes& of) const { return of.targets; }
+    };
+    static_assert(cuda::message_passing_layer<own_layers::gin> && cuda::message_passing_layer<own_layers::pool>);
+    static_assert(!cuda::message_passing_layer<own_layers::gated>); // functions of edges
+    const cuda::encoder_capacity most{.rows = 9, .hops = {{3, 9, 20}}};
+    dense_parameters<float> weights;
+    const encoder<float, eigen_backend> host(weights, {cpu_layer(own_layers::gin{.width = 4})}, {.dense = 5});
+    weights.allocate(1);
+    const auto made = [&](const auto& layer, const input_columns& in, cuda::device_arena& memory) {
+        return std::make_unique<cuda::encoder<float>>(
+            memory, weights, std::vector<cuda::any_layer<float>>{layer}, in, most);
+    };
+    const auto refused = [](const auto& f, const std::string& what) {
+        CHECK_THROWS_WITH_AS(f(), doctest::Contains(what.c_str()), gneiss::error);
+    };
+    cuda::device_arena counting;
+    refused(
+        [&] { made(own_layers::gin{.width = 6}, {.dense = 5}, counting); }, "no parameters \"layer0.first\" [5, 6]");
+    refused([&] { made(own_layers::gin{.width = 4}, {.dense = 5, .sparse = 2}, counting); }, "no sparse rows");
+    device_memory memory(1U << 20);
+    const auto encode = made(greedy{{.width = 4}}, {.dense = 5}, memory.arena());
+    const gnn::sample views({9, 3}, true, 1);
+    device_layer lists(memory, most.hops[0]);
+    lists.assign(memory, views[0]);
+    const cuda::dense_weights on_device{
+        memory.put(std::vector<float>(weights.values().begin(), weights.values().end())), nullptr};
+    const std::vector<float> table(9 * 8);
+    refused(
+        [&] {
+            (void)encode->forward(memory.stream(), on_device, std::vector{lists.view},
+                {.dense = cuda::rows_view<const float>(memory.put(table), 5, 8)}, {});
+        },
+        "a layer keeps 15 floats where its kept_floats says 3");
 }
 
 } // namespace test_simt_model_step_encoder

@@ -14,10 +14,7 @@
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/device/layer_norm.cuh>
 #include <gneiss/cuda/model/device/row_maps.cuh>
-#include <gneiss/cuda/model/layer/gat.cuh>
-#include <gneiss/cuda/model/layer/gcn.cuh>
-#include <gneiss/cuda/model/layer/linear.cuh>
-#include <gneiss/cuda/model/layer/sage.cuh>
+#include <gneiss/cuda/model/layer/any_layer.cuh>
 #include <gneiss/cuda/model/step/encoder_batch.cuh>
 
 namespace gneiss::cuda {
@@ -43,15 +40,20 @@ class encoder {
 public:
     /// Finds its arrays in `weights`, where a host encoder of the same layers and columns added them. Throws
     /// `invalid_argument` for inconsistent arguments, `over_budget` if the memory is too small.
-    encoder(device_arena& memory, const dense_parameters<float>& weights, std::vector<layer_options> layers,
+    encoder(device_arena& memory, const dense_parameters<float>& weights, const std::vector<layer_options>& layers,
+        input_columns in, encoder_capacity most)
+        : encoder(memory, weights, std::vector<any_layer<T>>(layers.begin(), layers.end()), in, std::move(most)) {}
+    /// The same, with layers of your own.
+    encoder(device_arena& memory, const dense_parameters<float>& weights, const std::vector<any_layer<T>>& layers,
         input_columns in, encoder_capacity most)
         : in_(in),
           most_(std::move(most)) {
         if (layers.empty() || layers.size() > detail::most_stages || in.total() == 0)
             throw error(errc::invalid_argument, "an encoder needs layers, and columns of input");
-        if (hops_of(layers) != most_.hops.size())
+        if (const auto hops = std::ranges::count_if(layers, &any_layer<T>::takes_hop);
+            static_cast<std::size_t>(hops) != most_.hops.size())
             throw error(errc::invalid_argument,
-                "capacities of " + std::to_string(most_.hops.size()) + " hops for " + std::to_string(hops_of(layers)) +
+                "capacities of " + std::to_string(most_.hops.size()) + " hops for " + std::to_string(hops) +
                     " layers with neighbors");
         std::size_t gradients[2] = {0, 0};
         for (std::size_t i = 0, hop = 0, rows = most_.rows; i < layers.size(); ++i) {
@@ -76,7 +78,7 @@ public:
 
     /// Returns the number of hops.
     [[nodiscard]] std::size_t hops() const noexcept { return most_.hops.size(); }
-    [[nodiscard]] std::size_t outputs() const noexcept { return stages_.back().options.outputs(); }
+    [[nodiscard]] std::size_t outputs() const noexcept { return stages_.back().outputs; }
     /// Returns the maximum sizes of batches.
     [[nodiscard]] const encoder_capacity& capacity() const noexcept { return most_; }
     /// Returns the maximum number of output rows.
@@ -87,7 +89,7 @@ public:
     [[nodiscard]] row_range targets() const noexcept { return stages_.back().input.targets(); }
     /// True if `backward` reads the rows that `forward` returned: then their gradient must not overwrite them.
     [[nodiscard]] bool keeps_output() const noexcept {
-        const layer_options& last = stages_.back().options;
+        const layer_surround& last = stages_.back().around;
         return last.then != activation::none && !last.residual;
     }
 
@@ -95,7 +97,7 @@ public:
     /// needs those of the others.
     [[nodiscard]] bool needs_lists_of_inputs(bool gradient) const noexcept {
         const stage& first = stages_.front();
-        return gradient || !first.options.takes_hop() || first.layer->needs_lists_by_source();
+        return gradient || !first.takes_hop || first.layer->needs_lists_by_source();
     }
 
     /// Returns rows of the last layer's targets, [targets, outputs], valid until the next call. `views` has hops()
@@ -110,7 +112,7 @@ public:
         for (std::size_t i = 0, hop = 0, rows = most_.rows; i < stages_.size(); ++i) {
             stage& s = stages_[i];
             s.input = {.stream = stream, .weights = weights};
-            if (s.options.takes_hop()) {
+            if (s.takes_hop) {
                 s.input.view = views[hop++];
                 counts.of[i] = s.input.view.counts;
             } else {
@@ -118,7 +120,7 @@ public:
                 s.input.view.target_capacity = s.input.view.source_capacity = static_cast<std::uint32_t>(rows);
             }
             rows = s.input.view.target_capacity;
-            s.input.attention = mask(i + 1, &state_[i].targets, s.options.gat.dropout);
+            s.input.attention = mask(i + 1, &state_[i].targets, s.attention_dropout);
         }
         launch(stream, detail::begin_stages<1>, 1, 1, 0, counts, stages_.size(), count, pass.training, state_);
         enter(stream, input, count);
@@ -139,9 +141,7 @@ public:
             s.input.stream = stream;
             s.input.weights = weights;
             rows_view<T> to = grad_in;
-            if (i != 0)
-                to = {
-                    gradients_[i % 2], stages_[i - 1].options.outputs(), row_stride(stages_[i - 1].options.outputs())};
+            if (i != 0) to = {gradients_[i % 2], stages_[i - 1].outputs, row_stride(stages_[i - 1].outputs)};
             run_backward(i, g, to);
             g = to;
         }
@@ -149,7 +149,10 @@ public:
 
 private:
     struct stage {
-        layer_options options{};
+        layer_surround around{};
+        std::size_t outputs = 0;
+        bool takes_hop = true;
+        double attention_dropout = 0;
         std::unique_ptr<graph_layer<T>> layer{};
         weight_array gain{}, shift{};
         std::optional<layer_weight<T>> residual{};
@@ -166,30 +169,27 @@ private:
         return round_up(columns, 16 / sizeof(T));
     }
 
-    void make(stage& s, const layer_setup& with, const layer_options& o) {
-        s.options = o;
-        switch (o.kind) {
-        case layer_kind::sage: s.layer = std::make_unique<sage_layer<T>>(with, o.width, o.sage); break;
-        case layer_kind::gcn: s.layer = std::make_unique<gcn_layer<T>>(with, o.width, o.gcn); break;
-        case layer_kind::gat: s.layer = std::make_unique<gat_layer<T>>(with, o.width, o.gat); break;
-        case layer_kind::linear: s.layer = std::make_unique<linear_layer<T>>(with, o.width, o.bias); break;
-        }
-        const std::size_t width = o.outputs();
+    void make(stage& s, const layer_setup& with, const any_layer<T>& of) {
+        const layer_surround& around = s.around = of.around();
+        const std::size_t width = s.outputs = of.outputs();
+        s.takes_hop = of.takes_hop();
+        s.attention_dropout = of.attention_dropout();
+        s.layer = of.make(with);
         const auto target_rows = [&] { return with.rows<T>(with.capacity.targets, width); };
         s.out = target_rows();
-        if (o.norm) {
+        if (around.norm) {
             s.gain = with.array("gain", 1, width);
             s.shift = with.array("shift", 1, width);
             s.plain = target_rows();
             s.moments = with.rows<float>(with.capacity.targets, 2);
             with.scratch.need(with.capacity.targets, width);
         }
-        if (o.residual) {
+        if (around.residual) {
             s.activated = target_rows();
             s.gradient = target_rows();
             if (with.in.sparse != 0 || with.in.dense != width) s.residual.emplace(with, true, "residual", width);
         }
-        if (&s == &stages_.front() && with.in.dense != 0 && o.dropout > 0)
+        if (&s == &stages_.front() && with.in.dense != 0 && around.dropout > 0)
             s.dropped = with.rows<T>(with.capacity.sources, with.in.dense);
     }
 
@@ -219,7 +219,7 @@ private:
     /// Returns the mask of the output rows of a stage, which are the input of the next.
     [[nodiscard]] dropout_mask behind(std::size_t i) const {
         return i + 1 == stages_.size() ? dropout_mask{}
-                                       : mask(i + 1, &state_[i + 1].rows, stages_[i + 1].options.dropout);
+                                       : mask(i + 1, &state_[i + 1].rows, stages_[i + 1].around.dropout);
     }
     [[nodiscard]] static const std::uint32_t* own_first(const stage& s) noexcept {
         return &s.input.view.counts->first_target;
@@ -230,8 +230,8 @@ private:
         stage& s = stages_.front();
         input_rows<T>& rows = s.input.rows;
         rows = {.dense = input.dense, .ids = input.ids, .own_first = own_first(s), .sparse = input.sparse};
-        if (rows.has_sparse()) rows.sparse.dropout = mask(0, &state_[0].words, s.options.dropout);
-        const dropout_mask dropout = mask(0, &state_[0].rows, s.options.dropout);
+        if (rows.has_sparse()) rows.sparse.dropout = mask(0, &state_[0].words, s.around.dropout);
+        const dropout_mask dropout = mask(0, &state_[0].rows, s.around.dropout);
         if (in_.dense == 0 || !dropout.drops()) return;
         std::visit(
             [&]<class In>(rows_view<const In> from) {
@@ -248,17 +248,17 @@ private:
         const layer_input<T>& in = s.input;
         const std::uint32_t* const count = in.targets().count;
         const std::uint32_t capacity = in.view.target_capacity;
-        const bool residual = s.options.residual;
+        const bool residual = s.around.residual;
         const dropout_mask dropout = behind(i), first = residual ? dropout_mask{} : dropout;
         const rows_view<T> to = residual ? s.activated : s.out;
-        if (s.options.norm) {
+        if (s.around.norm) {
             s.layer->forward(in, activation::none, {}, s.plain);
             layer_norm<T>(in.stream, count, capacity, s.plain, s.gain.value(in.weights).data,
                 s.shift.value(in.weights).data, epsilon, to, s.moments);
-            if (s.options.then != activation::none || first.drops())
-                bias_activate<T>(in.stream, count, capacity, nullptr, s.options.then, to, to, first);
+            if (s.around.then != activation::none || first.drops())
+                bias_activate<T>(in.stream, count, capacity, nullptr, s.around.then, to, to, first);
         } else {
-            s.layer->forward(in, s.options.then, first, to);
+            s.layer->forward(in, s.around.then, first, to);
         }
         if (s.residual) {
             s.residual->multiply(in, s.out);
@@ -279,23 +279,23 @@ private:
         const std::uint32_t capacity = in.view.target_capacity;
         const dropout_mask dropout = behind(i);
         rows_view<T> inner = g; // gradient of the activation's input
-        if (s.options.residual) {
+        if (s.around.residual) {
             if (dropout.drops()) cuda::dropout<T>(in.stream, count, capacity, dropout, g, g);
             inner = s.gradient;
-            activate_backward<T>(in.stream, count, capacity, s.options.then, s.activated, g, inner);
-        } else if (dropout.drops() || s.options.then != activation::none) {
-            activate_backward<T>(in.stream, count, capacity, s.options.then, s.out, g, inner, dropout);
+            activate_backward<T>(in.stream, count, capacity, s.around.then, s.activated, g, inner);
+        } else if (dropout.drops() || s.around.then != activation::none) {
+            activate_backward<T>(in.stream, count, capacity, s.around.then, s.out, g, inner, dropout);
         }
-        if (s.options.norm)
+        if (s.around.norm)
             layer_norm_backward<T>(in.stream, count, capacity, s.plain, s.moments, s.gain.value(in.weights).data, inner,
                 s.gain.gradient(in.weights).data, s.shift.gradient(in.weights).data, scratch_.data());
         s.layer->backward(in, inner, grad_in);
         if (s.residual)
             s.residual->backward(in, g, grad_in, true);
-        else if (s.options.residual && grad_in.data != nullptr)
+        else if (s.around.residual && grad_in.data != nullptr)
             add_rows_backward<T>(in.stream, in.own_sources(), g, grad_in);
         if (i != 0 || grad_in.data == nullptr) return; // for later layers, the previous layer drops them
-        const dropout_mask of_input = mask(0, &state_[0].rows, s.options.dropout);
+        const dropout_mask of_input = mask(0, &state_[0].rows, s.around.dropout);
         if (of_input.drops())
             cuda::dropout<T>(in.stream, &in.view.counts->sources, in.view.source_capacity, of_input, grad_in, grad_in);
     }
