@@ -40,7 +40,8 @@ public:
             const value& key = *what.entries[i];
             const value& item = *what.entries[i + 1];
             if (key.kind != value::data || item.kind != value::call) continue; // lists of names, numbers
-            torch_file::array one{{}, key.text};
+            torch_file::array one;
+            one.name = key.text;
             if (item.calls("torch._utils _rebuild_tensor_v2"))
                 fill_tensor(one, item);
             else if (item.calls("numpy.core.multiarray _reconstruct") ||
