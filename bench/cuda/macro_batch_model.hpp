@@ -127,12 +127,13 @@ struct macro_batch_traffic {
     std::string text = R"(
 ## Macro-batches
 
-`gneiss-joestar` with the graphs and settings of the thesis (Tables 5.4 to 5.6) on the GPUs of its machines, with
-buses of 12 and 25 GB/s: GraphSAGE, batches of 1000 nodes. The degrees follow a power law, whose exponent was chosen so
-that large batches of the papers-like graph save the 2.2 times that the thesis counts (§5.4.3), and a neighbor depends
-on degrees only. Real graphs have communities, too, and share more neighbors: the thesis counts 3.3 on MAG240M, more
-than exponents from 2 to 4 give. It measured 7.8 seconds by partitions on MAG240M (A10G), half of the time here, where
-products count as three of halves.
+`gneiss-joestar` with the graphs and settings of the thesis (Tables 5.4 to 5.6, the last of which has the headings of
+its columns exchanged: shares are of LBS, partitions of PBS) on the GPUs of its machines, with buses of 12 and 25 GB/s:
+GraphSAGE, batches of 1000 nodes. The degrees follow a power law, whose exponent was chosen so that large batches of the
+papers-like graph save the 2.2 times that the thesis counts (§5.4.3), and a neighbor depends on degrees only. Real
+graphs have communities, too, and share more neighbors: the thesis counts 3.3 on MAG240M, more than exponents from 2 to
+4 give. It measured 7.8 seconds by partitions on MAG240M (A10G), half of the time here, where products count as three of
+halves.
 
 - *one stage*: the host samples and gathers each batch
 - *large batches*: the host samples and gathers a large batch, and the device samples batches from it

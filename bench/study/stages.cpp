@@ -204,6 +204,10 @@ programs::exit_code stages(const stages_flags& flags) {
         c.name += ", delta";
         c.of.held = of.held_fresh;
         add(c, of.fresh, of.fresh);
+        c.of = counter.large(training, most, 1, true);
+        c.name += ", later epochs";
+        c.of.held = c.of.held_fresh;
+        add(c, c.of.fresh, c.of.fresh);
         cached(of.held_fresh);
     }
 

@@ -77,17 +77,25 @@ public:
     }
 
     /// Counts the macro-batches of an epoch of large-batch sampling: each hop's lists, as `second_stage::hops`.
-    [[nodiscard]] traffic large(const std::vector<gneiss::node_id>& training, std::uint64_t most, std::uint64_t epoch) {
+    /// \param follows  the last macro-batch of the epoch before is still held
+    [[nodiscard]] traffic large(
+        const std::vector<gneiss::node_id>& training, std::uint64_t most, std::uint64_t epoch, bool follows = false) {
         begin();
         gneiss::neighbor_sampler<> sampler({.fanout = fanout_}, seed_);
-        const gneiss::large_batches cut(training, most, seed_, epoch);
         std::vector<gneiss::node_id> nodes;
-        for (std::uint64_t m = 0; m < cut.size(); ++m) {
+        const auto load = [&](const gneiss::large_batches& cut, std::uint64_t of, std::uint64_t m) {
             cut.choose(m, nodes);
             const auto drawn = sampler.sample(
-                {epoch, {static_cast<std::uint32_t>(m), 0, ~std::uint64_t{0}}}, graph_, nodes, executor_, arena_);
+                {of, {static_cast<std::uint32_t>(m), 0, ~std::uint64_t{0}}}, graph_, nodes, executor_, arena_);
             add(drawn.nodes, drawn.edges());
+        };
+        if (follows) {
+            const gneiss::large_batches before(training, most, seed_, epoch - 1);
+            load(before, epoch - 1, before.size() - 1);
+            sum_ = {};
         }
+        const gneiss::large_batches cut(training, most, seed_, epoch);
+        for (std::uint64_t m = 0; m < cut.size(); ++m) load(cut, epoch, m);
         return std::exchange(sum_, {});
     }
 
@@ -131,6 +139,7 @@ public:
 private:
     void begin() {
         std::ranges::fill(loaded_, 0);
+        load_ = 1;
         before_ = 0;
         sum_ = {};
     }
@@ -154,11 +163,12 @@ private:
 
     /// Adds a load with these rows of features, and `others` nodes with histories alone.
     void add(std::span<const gneiss::node_id> rows, std::uint64_t edges, std::uint64_t others = 0) {
-        const auto load = static_cast<std::uint32_t>(++sum_.loads);
+        ++sum_.loads;
+        ++load_;
         std::uint64_t fresh = 0;
         for (const gneiss::node_id v : rows) {
-            fresh += load == 1 || loaded_[v] != load - 1;
-            loaded_[v] = load;
+            fresh += loaded_[v] != load_ - 1;
+            loaded_[v] = load_;
         }
         sum_.rows += rows.size() + others;
         sum_.features += rows.size();
@@ -237,7 +247,8 @@ private:
     std::uint64_t batch_, seed_;
     gneiss::executor_ref executor_;
     gneiss::mini_batch_arena arena_;
-    std::vector<std::uint32_t> loaded_; // load that has the row, from 1
+    std::vector<std::uint32_t> loaded_; // load that has the row, from 2
+    std::uint32_t load_ = 1;
     std::vector<std::uint32_t> marks_;
     std::vector<gneiss::node_id> rows_;
     std::uint64_t before_ = 0; // rows of the load before

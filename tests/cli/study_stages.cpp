@@ -127,6 +127,22 @@ TEST_CASE(
     CHECK(expected.loads == 3);
     CHECK(counter.large(training(), 20, 2) == expected);
     CHECK(expected.fresh < expected.rows);
+    // an epoch after another finds the rows of that one's last macro-batch
+    const large_batches epoch_before(trains, 20, seed, 1);
+    epoch_before.choose(epoch_before.size() - 1, chosen);
+    const traffic alone = expected;
+    traffic last;
+    load held;
+    add(last, held, {walk(all, chosen, everywhere).known.back()}, 0);
+    expected = {};
+    for (std::uint64_t m = 0; m < cut.size(); ++m) {
+        cut.choose(m, chosen);
+        const walk w(all, chosen, everywhere);
+        add(expected, held, {w.known.back()}, w.edges);
+    }
+    CHECK(counter.large(training(), 20, 2, true) == expected);
+    CHECK(expected.fresh < alone.fresh);
+    CHECK(expected.rows == alone.rows);
     CHECK(expected.rows < single);
 }
 

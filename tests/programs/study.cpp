@@ -480,25 +480,27 @@ TEST_CASE("stages: large batches move fewer rows than batches, delta fewer still
     const auto report = nlohmann::json::parse(got.out);
     CHECK(report["row_bytes"] == 16);
     const auto& settings = report["settings"];
-    REQUIRE(settings.size() == 1 + 2 * 3 + 6);
+    REQUIRE(settings.size() == 1 + 2 * 4 + 6);
     const auto rows = [&](std::size_t i) { return settings[i]["rows"].get<std::uint64_t>(); };
     CHECK(settings[0]["name"] == "single");
     CHECK(settings[1]["name"] == "lbs 1/2");
-    CHECK(rows(1) < rows(4)); // of 1/5
-    CHECK(rows(4) < rows(0));
+    CHECK(rows(1) < rows(5)); // of 1/5
+    CHECK(rows(5) < rows(0));
     CHECK(rows(2) < rows(1));
-    CHECK(settings[3]["beta"].get<double>() * static_cast<double>(rows(0)) ==
-        doctest::Approx(static_cast<double>(rows(3))));
+    CHECK(settings[3]["name"] == "lbs 1/2, delta, later epochs");
+    CHECK(rows(3) < rows(2)); // those of the epoch before stay
+    CHECK(settings[4]["beta"].get<double>() * static_cast<double>(rows(0)) ==
+        doctest::Approx(static_cast<double>(rows(4))));
     CHECK(settings[1]["k"].get<double>() * 20 == settings[1]["training"].get<double>());
-    for (std::size_t i = 7; i < settings.size(); ++i) {
+    for (std::size_t i = 9; i < settings.size(); ++i) {
         CAPTURE(settings[i]["name"]);
         CHECK(settings[i]["loads"] == 4);
         CHECK(settings[i]["histories"] > 0);
         CHECK(settings[i]["bytes_back"] == settings[i]["pushes"].get<std::uint64_t>() * 1024);
-        CHECK(settings[i]["cut"] == settings[7]["cut"]);
+        CHECK(settings[i]["cut"] == settings[9]["cut"]);
     }
     const auto halves = nlohmann::json::parse(shop.run(command + " --history f16 --json").out);
-    CHECK(halves["settings"][7]["bytes_back"].get<std::uint64_t>() * 2 == settings[7]["bytes_back"]);
+    CHECK(halves["settings"][9]["bytes_back"].get<std::uint64_t>() * 2 == settings[9]["bytes_back"]);
     CHECK(nlohmann::json::parse(shop.run(command + " --threads 1 --json").out)["settings"] == settings);
     CHECK(shop.run(command).out.find("least bytes: ") != std::string::npos);
 
