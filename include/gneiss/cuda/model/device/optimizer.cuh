@@ -53,6 +53,19 @@ template <class Erased>
     return alike;
 }
 
+namespace detail {
+
+/// Returns an optimizer with that rule and the other's options.
+template <class Erased, class Rule>
+[[nodiscard]] Erased with_rule(const Erased& like, const Rule& rule) {
+    if constexpr (requires { like.options(); })
+        return Erased(rule, like.options());
+    else
+        return Erased(rule);
+}
+
+} // namespace detail
+
 /// Returns the optimizer at a rate of 1, and its rate. A step that gets this rate as its factor has the bits of a step
 /// by the optimizer, but a kernel's arguments no longer depend on the rate. Throws as `with_device_optimizer`.
 template <class Erased>
@@ -61,10 +74,7 @@ template <class Erased>
     with_device_optimizer(optimizer, [&](auto rule) {
         const double rate = rule.rate;
         rule.rate = 1;
-        if constexpr (requires { optimizer.options(); })
-            result.emplace(Erased(rule, optimizer.options()), rate);
-        else
-            result.emplace(Erased(rule), rate);
+        result.emplace(detail::with_rule(optimizer, rule), rate);
     });
     return *std::move(result);
 }
