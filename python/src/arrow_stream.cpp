@@ -127,7 +127,7 @@ void append_number(std::string& to, T value) {
 /// Appends a float by the digits of its own type.
 void append_float(std::string& to, const ArrowArray& array, char format, std::int64_t at) {
     if (format == 'e')
-        append_number(to, gneiss::to_float(element<gneiss::half>(array, 1, at)));
+        append_number(to, gneiss::to_float(element<gneiss::float16>(array, 1, at)));
     else if (format == 'f')
         append_number(to, element<float>(array, 1, at));
     else
@@ -135,7 +135,7 @@ void append_float(std::string& to, const ArrowArray& array, char format, std::in
 }
 
 double float_at(const ArrowArray& array, char format, std::int64_t at) {
-    return format == 'e' ? double{gneiss::to_float(element<gneiss::half>(array, 1, at))}
+    return format == 'e' ? double{gneiss::to_float(element<gneiss::float16>(array, 1, at))}
         : format == 'f'  ? double{element<float>(array, 1, at)}
                          : element<double>(array, 1, at);
 }

@@ -11,10 +11,10 @@ namespace test_core_float16 {
 
 using namespace gneiss;
 
-TEST_CASE("every half is the float that its sign, exponent and fraction say") {
+TEST_CASE("every float16 is the float that its sign, exponent and fraction say") {
     for (std::uint32_t bits = 0; bits < 65536; ++bits) {
         const std::uint32_t exponent = (bits >> 10) & 31U, fraction = bits & 1023U;
-        const float value = to_float(static_cast<half>(bits));
+        const float value = to_float(static_cast<float16>(bits));
         const float sign = (bits >> 15) != 0 ? -1.0F : 1.0F;
         if (exponent == 31) {
             CHECK(std::bit_cast<std::uint32_t>(value) == (((bits >> 15) << 31) | 0x7f800000U | (fraction << 13)));

@@ -523,7 +523,7 @@ void write_features(
     dataset_writer writer(at);
     const auto append = [&](npy_writer& out, float value) {
         if (type == npy_dtype::f32) return out.append(value);
-        const half small = to_half(value);
+        const float16 small = to_float16(value);
         out.append(std::span(&small, 1));
     };
     if (sparse) {

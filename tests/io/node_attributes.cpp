@@ -43,7 +43,7 @@ node_sample draw_sample(std::uint64_t nodes, std::uint64_t columns) {
 
 void append_real(npy_writer& out, npy_dtype type, float value) {
     if (type == npy_dtype::f32) return out.append(value);
-    const half small = to_half(value);
+    const float16 small = to_float16(value);
     out.append(std::span(&small, 1));
 }
 

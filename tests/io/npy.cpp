@@ -288,27 +288,27 @@ TEST_CASE("conversions keep values or are refused with the element's index") {
 
 TEST_CASE("f16 converts exactly to f32 and rounds to nearest from it") {
     for (std::uint32_t bits = 0; bits < 65536; ++bits) {
-        const auto h = static_cast<gneiss::half>(bits);
+        const auto h = static_cast<gneiss::float16>(bits);
         const float f = gneiss::to_float(h);
         if (std::isnan(f))
-            CHECK(std::isnan(gneiss::to_float(gneiss::to_half(f))));
+            CHECK(std::isnan(gneiss::to_float(gneiss::to_float16(f))));
         else
-            CHECK(gneiss::to_half(f) == h);
+            CHECK(gneiss::to_float16(f) == h);
     }
     // Oracle: the nearest of two neighbors, ties to even.
     gneiss::random_stream draw(gneiss::random_key{3, gneiss::random_domain::user});
     for (int i = 0; i < 20000; ++i) {
         const auto low = static_cast<std::uint32_t>(draw.below(0x7bff));
-        const float a = gneiss::to_float(static_cast<gneiss::half>(low)),
-                    b = gneiss::to_float(static_cast<gneiss::half>(low + 1));
+        const float a = gneiss::to_float(static_cast<gneiss::float16>(low)),
+                    b = gneiss::to_float(static_cast<gneiss::float16>(low + 1));
         const float value = a + (b - a) * static_cast<float>(draw.below(9)) / 8;
         const std::uint32_t nearest = value - a < b - value ? low : value - a > b - value ? low + 1 : low + (low & 1);
-        CHECK(gneiss::to_half(value) == static_cast<gneiss::half>(nearest));
-        CHECK(gneiss::to_half(-value) == static_cast<gneiss::half>(nearest | 0x8000));
+        CHECK(gneiss::to_float16(value) == static_cast<gneiss::float16>(nearest));
+        CHECK(gneiss::to_float16(-value) == static_cast<gneiss::float16>(nearest | 0x8000));
     }
-    CHECK(gneiss::to_half(65519.9F) == static_cast<gneiss::half>(0x7bff));
-    CHECK(gneiss::to_half(65520.0F) == static_cast<gneiss::half>(0x7c00));
-    CHECK(gneiss::to_half(std::numeric_limits<float>::infinity()) == static_cast<gneiss::half>(0x7c00));
+    CHECK(gneiss::to_float16(65519.9F) == static_cast<gneiss::float16>(0x7bff));
+    CHECK(gneiss::to_float16(65520.0F) == static_cast<gneiss::float16>(0x7c00));
+    CHECK(gneiss::to_float16(std::numeric_limits<float>::infinity()) == static_cast<gneiss::float16>(0x7c00));
 }
 
 TEST_CASE_TEMPLATE("integers of any type are read as 64 bits", Stored, std::int8_t, std::int16_t, std::int32_t,

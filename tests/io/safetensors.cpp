@@ -63,7 +63,7 @@ TEST_CASE("tensors of all types are written and read to the same bits") {
     const std::vector<double> wide{1.5, -2.5};
     const std::vector<std::int64_t> ids{1, -2, 3};
     const std::vector<float> rows{0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F};
-    const std::vector<gneiss::half> halves{gneiss::to_half(1.5F)};
+    const std::vector<gneiss::float16> halves{gneiss::to_float16(1.5F)};
     const std::vector<gneiss::bfloat16> brains{gneiss::to_bfloat16(-3.0F)};
     const std::vector<std::uint8_t> bytes{7, 8, 9};
     {

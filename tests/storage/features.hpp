@@ -58,7 +58,7 @@ public:
         array numbers(*this, "numbers"), offsets(*this, "offsets"), indices(*this, "indices");
         const auto number = [&](float x) {
             if (options_.f16)
-                numbers.append(to_half(x));
+                numbers.append(to_float16(x));
             else if (options_.bf16)
                 numbers.append(to_bfloat16(x));
             else

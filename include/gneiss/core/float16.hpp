@@ -9,11 +9,11 @@
 namespace gneiss {
 
 /// IEEE 754 binary16 storage type; no arithmetic.
-enum class half : std::uint16_t {};
+enum class float16 : std::uint16_t {};
 
 /// Exact, including subnormals, infinities and NaN (payload kept). Without branches, so that loops over it are
 /// vectorized: a multiplication corrects the exponent, also of subnormals.
-[[nodiscard]] GNEISS_HD constexpr float to_float(half value) noexcept {
+[[nodiscard]] GNEISS_HD constexpr float to_float(float16 value) noexcept {
     const auto bits = static_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = (bits & 0x7fffU) << 13;
     const auto finite = __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, magnitude) * 0x1p112F);
@@ -22,10 +22,10 @@ enum class half : std::uint16_t {};
 }
 
 /// Rounds to nearest, ties to even. Values too large become infinity; NaN becomes a quiet NaN.
-[[nodiscard]] constexpr half to_half(float value) noexcept {
+[[nodiscard]] constexpr float16 to_float16(float value) noexcept {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (bits >> 16) & 0x8000U, magnitude = bits & 0x7fffffffU;
-    const auto make = [sign](std::uint32_t rest) { return static_cast<half>(sign | rest); };
+    const auto make = [sign](std::uint32_t rest) { return static_cast<float16>(sign | rest); };
     if (magnitude > 0x7f800000U) return make(0x7e00U | ((magnitude >> 13) & 0x3ffU));
     if (magnitude >= 0x47800000U) return make(0x7c00U); // 65536 and beyond
     if (magnitude < 0x38800000U) {                      // below 2⁻¹⁴: subnormal, in units of 2⁻²⁴

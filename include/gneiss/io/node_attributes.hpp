@@ -317,8 +317,8 @@ private:
         if (array.header.dtype == npy_dtype::f32) return array.read(first, out);
         // Values of 16 bits are read into the back of `out` and widened from the front: each is read before it is
         // overwritten.
-        const auto halves = std::as_writable_bytes(out).subspan(out.size() * sizeof(half));
-        array.checksums.read(array.file, first * sizeof(half), halves);
+        const auto halves = std::as_writable_bytes(out).subspan(out.size() * sizeof(float16));
+        array.checksums.read(array.file, first * sizeof(float16), halves);
         decode_row(feature_type_of(array.header.dtype), halves.data(), out);
     }
     /// Reads dense rows of int8, with up to 1 MiB, or a row.

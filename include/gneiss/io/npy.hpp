@@ -232,7 +232,7 @@ private:
             for (std::size_t i = 0; i < out.size(); ++i) {
                 S value;
                 std::memcpy(&value, from + i * sizeof(S), sizeof(S));
-                if constexpr (std::same_as<S, half>) {
+                if constexpr (std::same_as<S, float16>) {
                     if constexpr (std::floating_point<T>)
                         out[i] = static_cast<T>(to_float(value));
                     else
@@ -248,7 +248,7 @@ private:
             }
         };
         switch (header_.dtype) {
-        case npy_dtype::f16: return each(half{});
+        case npy_dtype::f16: return each(float16{});
         case npy_dtype::f32: return each(float{});
         case npy_dtype::f64: return each(double{});
         case npy_dtype::i8: return each(std::int8_t{});

@@ -68,10 +68,10 @@ inline constexpr std::array<npy_dtype_row, 12> npy_dtypes{{
     return std::nullopt;
 }
 
-/// Returns the dtype of a C++ type; `half` is f16.
+/// Returns the dtype of a C++ type; `float16` is f16.
 template <class T>
 [[nodiscard]] consteval npy_dtype npy_dtype_of() {
-    if constexpr (std::same_as<T, half>)
+    if constexpr (std::same_as<T, float16>)
         return npy_dtype::f16;
     else if constexpr (std::same_as<T, float>)
         return npy_dtype::f32;

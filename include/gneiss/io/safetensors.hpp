@@ -72,7 +72,7 @@ template <class T>
 [[nodiscard]] consteval tensor_dtype tensor_dtype_of() {
     if constexpr (std::same_as<T, bool>)
         return tensor_dtype::boolean;
-    else if constexpr (std::same_as<T, half>)
+    else if constexpr (std::same_as<T, float16>)
         return tensor_dtype::f16;
     else if constexpr (std::same_as<T, bfloat16>)
         return tensor_dtype::bf16;

@@ -626,8 +626,8 @@ struct small_matrix {
                 }
             offsets.push_back(static_cast<std::int32_t>(minor.size()));
         }
-        std::vector<half> halves;
-        for (const float x : data) halves.push_back(to_half(x));
+        std::vector<float16> halves;
+        for (const float x : data) halves.push_back(to_float16(x));
         std::map<std::string, std::string> all{{"format.npy", npy_bytes(format, rows % 2 == 0)},
             {"shape.npy",
                 npy_bytes(scratch, npy_dtype::i64,

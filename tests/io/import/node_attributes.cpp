@@ -39,7 +39,7 @@ void save(const std::filesystem::path& path, npy_dtype type, const std::vector<T
     npy_writer out = columns == 0 ? npy_writer(path, type) : npy_writer(path, type, {columns});
     if (type == npy_dtype::f16)
         for (const T value : values) {
-            const half small = to_half(static_cast<float>(value));
+            const float16 small = to_float16(static_cast<float>(value));
             out.append(std::span(&small, 1));
         }
     else

@@ -73,8 +73,8 @@ public:
     [[nodiscard]] static T stored(float x) {
         if constexpr (std::is_same_v<T, bfloat16>)
             return to_bfloat16(x);
-        else if constexpr (std::is_same_v<T, half>)
-            return to_half(x);
+        else if constexpr (std::is_same_v<T, float16>)
+            return to_float16(x);
         else
             return static_cast<T>(x);
     }

@@ -79,7 +79,7 @@ TEST_CASE("the first value that f16 cannot hold is reported") {
 
 TEST_CASE("all halves, all of bf16 and all bytes are decoded") {
     for (std::uint32_t bits = 0; bits < 65536; ++bits) {
-        const auto value = static_cast<half>(bits);
+        const auto value = static_cast<float16>(bits);
         float result = 0;
         decode_row(feature_type::f16, reinterpret_cast<const std::byte*>(&value), {&result, 1});
         if (std::bit_cast<std::uint32_t>(result) != std::bit_cast<std::uint32_t>(to_float(value))) FAIL("half ", bits);

@@ -19,7 +19,7 @@ concept storage = std::is_same_v<std::remove_const_t<T>, float> || std::is_same_
 
 /// Type of the rows of a table: that of other rows, or half its size, which kernels widen to floats as they read.
 template <class T>
-concept table_value = storage<T> || std::is_same_v<std::remove_const_t<T>, half>;
+concept table_value = storage<T> || std::is_same_v<std::remove_const_t<T>, float16>;
 
 /// A `matrix_view` of device memory as a kernel argument. Memory holds rows · stride values, including those after the
 /// columns of the last row: if a stride is a multiple of 16 bytes, kernels read them, and ignore their values.
@@ -58,7 +58,7 @@ namespace detail {
 
 [[nodiscard]] GNEISS_HD inline float widen(float x) noexcept { return x; }
 [[nodiscard]] GNEISS_HD inline float widen(bfloat16 x) noexcept { return to_float(x); }
-[[nodiscard]] GNEISS_HD inline float widen(half x) noexcept { return to_float(x); }
+[[nodiscard]] GNEISS_HD inline float widen(float16 x) noexcept { return to_float(x); }
 template <storage T>
 [[nodiscard]] GNEISS_HD inline T narrow(float x) noexcept {
     if constexpr (std::is_same_v<T, float>)

@@ -121,7 +121,7 @@ private:
     template <class F>
     void with_type(F&& f) const {
         switch (type_) {
-        case feature_type::f16: return f(half{});
+        case feature_type::f16: return f(float16{});
         case feature_type::bf16: return f(bfloat16{});
         default: return f(float{});
         }

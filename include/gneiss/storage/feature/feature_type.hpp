@@ -38,7 +38,7 @@ inline constexpr std::size_t feature_scale_bytes = sizeof(float);
 
 /// Returns the bytes of a stored value.
 [[nodiscard]] constexpr std::size_t value_bytes(feature_type type) noexcept {
-    return type == feature_type::f32 ? sizeof(float) : type == feature_type::int8 ? 1 : sizeof(half);
+    return type == feature_type::f32 ? sizeof(float) : type == feature_type::int8 ? 1 : sizeof(float16);
 }
 /// Returns the bytes of a stored dense row.
 [[nodiscard]] constexpr std::size_t row_bytes(feature_type type, std::uint64_t columns) noexcept {
@@ -63,7 +63,7 @@ inline std::size_t encode_row(std::span<const float> row, feature_type type, std
         }
         return row.size();
     };
-    if (type == feature_type::f16) return narrow([](float x) { return to_half(x); });
+    if (type == feature_type::f16) return narrow([](float x) { return to_float16(x); });
     if (type == feature_type::bf16) return narrow([](float x) { return to_bfloat16(x); });
     float most = 0;
     for (const float x : row) most = std::max(most, std::abs(x));
@@ -89,7 +89,7 @@ inline void decode_row(feature_type type, const std::byte* from, std::span<float
     if (type == feature_type::f32) {
         std::memcpy(to.data(), from, to.size_bytes());
     } else if (type == feature_type::f16) {
-        widen(half{});
+        widen(float16{});
     } else if (type == feature_type::bf16) {
         widen(bfloat16{});
     } else {

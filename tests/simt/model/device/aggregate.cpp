@@ -69,7 +69,7 @@ TEST_CASE_TEMPLATE("simt.model.aggregate: any number of columns works, aligned o
 
 TEST_CASE_TEMPLATE("simt.model.aggregate: rows gathered from a table, of floats or of half the size, equal those of a "
                    "copy in floats, bit for bit",
-    In, float, half, bfloat16) {
+    In, float, float16, bfloat16) {
     const random_layer layer(23, 41, 700, 1);
     std::vector<std::uint32_t> ids(layer.sources());
     for (std::uint32_t i = 0; i < ids.size(); ++i) ids[i] = (i * 77 + 13) % 30; // some are repeated
@@ -168,10 +168,11 @@ TEST_CASE("simt.model.aggregate: warps read whole sectors, each row once per edg
         CHECK(counter.stores().requests == layer.targets());
     }
     { // a table of halves
-        const rows<half> in(layer.sources(), 128, layout::aligned, 1);
+        const rows<float16> in(layer.sources(), 128, layout::aligned, 1);
         rows<float> out(layer.targets() + random_layer::spare, 128, layout::aligned);
         simt::traffic_counter counter;
-        cuda::aggregate<float, half>(nullptr, cuda::incoming(layer.device()), edge_weight::one, in.view(), out.view());
+        cuda::aggregate<float, float16>(
+            nullptr, cuda::incoming(layer.device()), edge_weight::one, in.view(), out.view());
         CHECK(static_cast<double>(counter.loads().sectors) <= 8 * edges + lists); // 256 bytes per row
     }
     { // 100 bfloat16: 200 bytes, read as 13 packets of 16; in rows 208 bytes apart they may share a sector with others

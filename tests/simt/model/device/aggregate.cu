@@ -8,8 +8,8 @@
 namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
-[[maybe_unused]] constexpr std::tuple gated(&aggregate<float>, &aggregate<bfloat16>, &aggregate<float, half>,
-    &aggregate<float, bfloat16>, &aggregate_max<float, half>, &aggregate_max<float, bfloat16>, &aggregate_max<float>,
+[[maybe_unused]] constexpr std::tuple gated(&aggregate<float>, &aggregate<bfloat16>, &aggregate<float, float16>,
+    &aggregate<float, bfloat16>, &aggregate_max<float, float16>, &aggregate_max<float, bfloat16>, &aggregate_max<float>,
     &aggregate_max<bfloat16>, &aggregate_max_backward<float>, &aggregate_max_backward<bfloat16>);
 
 } // namespace gneiss::cuda

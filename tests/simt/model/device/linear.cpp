@@ -171,7 +171,7 @@ TEST_CASE("simt.model.linear: an infinity among floats gives infinities, as on t
 TEST_CASE_TEMPLATE(
     "simt.model.linear: rows of a table at ids, of floats or of half the size, give the bits of the same "
     "rows in order, in floats",
-    In, float, half, bfloat16) {
+    In, float, float16, bfloat16) {
     constexpr std::uint32_t count = 150, table_rows = 40, first = 3;
     for (const layout how : {layout::aligned, layout::odd}) {
         const std::size_t k = 37, n = 21;

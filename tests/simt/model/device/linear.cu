@@ -9,8 +9,8 @@
 namespace gneiss::cuda {
 
 // Instantiations that the gate checks.
-[[maybe_unused]] constexpr std::tuple gated(&linear<float>, &linear<bfloat16>, &linear<float, half>,
-    &linear<float, bfloat16>, &linear_weight_gradient<float, half>, &linear_weight_gradient<float, bfloat16>,
+[[maybe_unused]] constexpr std::tuple gated(&linear<float>, &linear<bfloat16>, &linear<float, float16>,
+    &linear<float, bfloat16>, &linear_weight_gradient<float, float16>, &linear_weight_gradient<float, bfloat16>,
     &linear_input_gradient<float>, &linear_input_gradient<bfloat16>, &linear_weight_gradient<float>,
     &linear_weight_gradient<bfloat16>);
 

@@ -205,7 +205,7 @@ TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows fr
 TEST_CASE_TEMPLATE(
     "simt.model.rows: rows of a table of floats, or of half the size, in one tier or two, are gathered and "
     "added as floats",
-    In, float, half, bfloat16) {
+    In, float, float16, bfloat16) {
     const std::uint32_t first = 3;
     for (const shape& of : shapes) {
         const std::uint32_t count = of.rows, most = count + spare;

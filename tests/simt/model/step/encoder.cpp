@@ -199,7 +199,7 @@ void check_layers(const std::string& text, const alike<T>& layers, const options
     };
     check_table(T{}, true);
     if constexpr (std::is_same_v<T, float>) {
-        check_table(half{}, false);
+        check_table(float16{}, false);
         check_table(bfloat16{}, false);
     }
 }

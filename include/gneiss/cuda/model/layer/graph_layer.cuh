@@ -64,7 +64,7 @@ struct layer_setup {
 /// Dense rows of a layer's input: of its own type, or, for floats, of a table of a type of half the size.
 template <storage T>
 using dense_rows = std::conditional_t<std::is_same_v<T, float>,
-    std::variant<rows_view<const float>, rows_view<const half>, rows_view<const bfloat16>>,
+    std::variant<rows_view<const float>, rows_view<const float16>, rows_view<const bfloat16>>,
     std::variant<rows_view<const T>>>;
 
 /// Returns the number of dense columns.

@@ -94,7 +94,7 @@ struct sparse_matrix_converter {
                 for (; row < one.row; ++row) indptr.append(done);
                 indices.append(one.column);
                 if (small)
-                    numbers->append_bytes(bytes_of(to_half(one.value))); // exact: it was f16
+                    numbers->append_bytes(bytes_of(to_float16(one.value))); // exact: it was f16
                 else if (numbers)
                     numbers->append(one.value);
                 ++done;
