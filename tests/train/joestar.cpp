@@ -21,7 +21,7 @@ namespace test_train_joestar {
 using namespace gneiss;
 using namespace gneiss::test::stored_graph;
 
-static_assert(std::same_as<joestar_trainer::loop::batches_type, joestar_batches>);
+static_assert(std::same_as<joestar_trainer::loop::batches_type, any_batches>);
 
 namespace {
 

@@ -7,6 +7,7 @@
 
 #include <gneiss/cuda/train/device_embedding_backend.cuh>
 #include <gneiss/cuda/train/device_encoder_backend.cuh>
+#include <gneiss/cuda/train/device_macro_batch.cuh>
 #include <gneiss/cuda/train/device_network.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
 
@@ -16,14 +17,15 @@ namespace {
 
 /// Returns the sampler that backends on the device read; null without `sampling`.
 std::shared_ptr<gneiss::cuda::device_sampling> sampler_of(gneiss::memory_budget& budget,
-    const gneiss::network_setup& network, const gneiss::device_sampling_setup* sampling) {
+    const gneiss::network_setup& network, const gneiss::device_sampling_setup* sampling,
+    std::shared_ptr<const gneiss::cuda::device_macro_batches> macros = {}) {
     if (sampling == nullptr) return nullptr;
     gneiss::device_sampling_setup with = *sampling;
     with.lists_of_inputs = gneiss::cuda::device_network::needs_lists_of_inputs(network, with.lists_of_inputs);
-    return std::make_shared<gneiss::cuda::device_sampling>(budget, with);
+    return std::make_shared<gneiss::cuda::device_sampling>(budget, with, std::move(macros));
 }
 device_network_parts with(gneiss::any_backend backend, std::shared_ptr<gneiss::cuda::device_sampling> sampler) {
-    device_network_parts result{.backend = std::move(backend), .sampler = {}};
+    device_network_parts result{.backend = std::move(backend), .sampler = {}, .macros = {}};
     if (sampler) result.sampler.emplace(std::move(sampler));
     return result;
 }
@@ -32,10 +34,15 @@ device_network_parts with(gneiss::any_backend backend, std::shared_ptr<gneiss::c
 
 device_network_parts classify_on_cuda(
     gneiss::memory_budget& budget, const gneiss::network_setup& network, const device_inputs& inputs) {
-    const auto sampler = sampler_of(budget, network, inputs.sampling);
-    return with(gneiss::any_backend(std::in_place_type<gneiss::cuda::device_node_backend>, budget, network, inputs.keep,
-                    sampler, inputs.features),
+    const auto macros = inputs.macros == nullptr
+        ? nullptr
+        : std::make_shared<gneiss::cuda::device_macro_batches>(budget, *inputs.macros);
+    const auto sampler = sampler_of(budget, network, inputs.sampling, macros);
+    device_network_parts result = with(gneiss::any_backend(std::in_place_type<gneiss::cuda::device_node_backend>,
+                                           budget, network, inputs.keep, sampler, inputs.features, macros),
         sampler);
+    result.macros = macros;
+    return result;
 }
 
 on_cuda<device_network_parts> predict_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network,

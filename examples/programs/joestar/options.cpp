@@ -201,17 +201,16 @@ options resolve(const options& given, const gneiss::dataset& data) {
         resolve_partitions(o, data);
     else
         resolve_large_batches(o, graph);
-    if (o.feature_place != "host" && !o.single())
-        throw programs::usage_error(
-            fmt::format("--feature-place {} is for --first-stage single: a macro-batch has the features of its nodes",
-                o.feature_place));
-    o.refuse_cache_beside_place(o.feature_cache);
-    if (o.sample_on == "gpu" && !o.single())
-        throw programs::usage_error(
-            "--sample-on gpu is for --first-stage single: batches draw from a macro-batch on the CPU");
-    if (o.sample_on == "gpu" && o.topology && *o.topology != "memory")
+    o.stages_features = !o.single();
+    if (o.stages_features && o.feature_place != "host" && o.feature_place != "device")
+        throw programs::usage_error(fmt::format(
+            "--feature-place {} is for --first-stage single: the features of a macro-batch are on the host, "
+            "or with --feature-place device on the device",
+            o.feature_place));
+    if (!o.stages_features) o.refuse_cache_beside_place(o.feature_cache);
+    if (o.single() && o.sample_on == "gpu" && o.topology && *o.topology != "memory")
         throw programs::usage_error("--sample-on gpu copies the graph from memory: use --topology memory");
-    if (o.sample_on == "gpu") o.topology = "memory";
+    if (o.single() && o.sample_on == "gpu") o.topology = "memory";
     if (data.has("features.indptr") && o.feature_cache && *o.feature_cache != "memory")
         throw programs::usage_error(
             "--feature-cache none needs rows of one size, but the features are sparse: use memory, or import them with "

@@ -62,6 +62,10 @@ struct options : trainers::node_classification_options {
     [[nodiscard]] gneiss::neighbor_options first_hops() const;
     /// Returns what batches draw from the only list of a node: all of it, unless --macro-fanout drew more.
     [[nodiscard]] gneiss::neighbor_options second_hops() const;
+    /// True if the device keeps macro-batches: it samples them, or reads their features.
+    [[nodiscard]] bool stages_on_device() const {
+        return !single() && (sample_on == "gpu" || feature_place == "device");
+    }
     [[nodiscard]] gneiss::sampled_ahead sampled() const {
         return ahead == "off"  ? gneiss::sampled_ahead::off
             : ahead == "reach" ? gneiss::sampled_ahead::reach

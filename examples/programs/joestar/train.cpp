@@ -197,11 +197,13 @@ private:
                     executor_));
             return;
         }
+        gneiss::macro_batch_options macro_batches = plan_.macro_batches;
+        if (of_.device != nullptr) macro_batches.device = of_.device->macros;
         staged_.emplace(gneiss::make_joestar({.batch = common.border ? *how.batch : std::min(*how.batch, plan_.large),
                                                  .large_batch = plan_.large,
                                                  .second = how.second_hops(),
                                                  .ahead = how.sampled(),
-                                                 .macro_batches = plan_.macro_batches,
+                                                 .macro_batches = macro_batches,
                                                  .seed = how.seed,
                                                  .rows_in_flight = static_cast<std::size_t>(how.in_flight),
                                                  .sample_workers = workers,
@@ -218,7 +220,8 @@ private:
                 .optimizer = how.dense_optimizer(0),
                 .backend = backend,
                 .border = common.border,
-                .past = past},
+                .past = past,
+                .second_on_device = of_.device == nullptr ? std::nullopt : of_.device->sampler},
             executor_, of_.budget));
     }
 
@@ -299,9 +302,9 @@ public:
                 : o.by_partitions() ? fmt::format("partitions (halo: {}, ahead: {})", *o.halo, *o.ahead)
                                     : fmt::format("two stages ({})", *o.second_stage),
             *o.topology == "disk" ? "a file" : "memory",
-            o.places_features()              ? "on the device"
-                : *o.feature_cache == "none" ? "in a file"
-                                             : "in memory"));
+            o.feature_place == "device" || o.places_features() ? "on the device"
+                : *o.feature_cache == "none"                   ? "in a file"
+                                                               : "in memory"));
         if (chosen && !fits)
             live.say(fmt::format("neighbors and features in memory need {}, more than the budget: they stay on disk",
                 gneiss::format_bytes(bytes_in_memory(o, *data_, net_))));
@@ -316,8 +319,10 @@ public:
             border_ = std::make_shared<gneiss::macro_batch_border>(parts_.of, parts_.count);
         }
         plan_ = plan_training({o, *data_, features_, net_, *lists_, classes_->train, border_.get(), executor,
-            budget_.used(), context_.stop});
-        open_backend(plan_.common);
+            context_.device.get(), budget_.used(), context_.stop});
+        const trainers::staged_inputs staged{
+            plan_.on_device, gneiss::bounded_fanout(o.form(), o.first_hops().fanout, o.second_hops().fanout)};
+        open_backend(plan_.common, o.stages_on_device() ? &staged : nullptr);
         if (o.single()) return;
         o.macro = std::to_string(plan_.large);
         if (border_) o.history_store = plan_.histories_on_disk ? "disk" : "memory";

@@ -230,11 +230,20 @@ private:
     }
 
     [[nodiscard]] bool fits(const training_plan& plan) const {
-        return plan.common.fits() && (!on_cpu_tier() || plan.macro_bytes <= how_.device_memory->bytes);
+        return plan.common.fits() && (!on_cpu_tier() || plan.macro_bytes <= how_.device_memory->bytes) &&
+            (!chosen_for_device() || plan.on_device.need().bytes <= run_.device->free_memory() / 2);
+    }
+    /// True if macro-batches on the device have the size that fits in half of its memory.
+    [[nodiscard]] bool chosen_for_device() const {
+        return run_.device != nullptr && how_.stages_on_device() && how_.macro == "auto";
     }
     [[nodiscard]] bool on_cpu_tier() const { return how_.device == "cpu" && how_.device_memory.has_value(); }
     /// Throws what the plan lacks: memory, or memory of the second tier.
     [[noreturn]] void refuse(const training_plan& plan, const std::string& help) const {
+        if (plan.common.fits() && chosen_for_device())
+            throw trainers::refused_plan(run_.device->free_memory() / 2,
+                std::vector<gneiss::memory_need>{plan.on_device.need()},
+                "half of the device's memory holds two macro-batches; " + help);
         if (plan.common.fits())
             throw trainers::refused_plan(how_.device_memory->bytes,
                 std::vector<gneiss::memory_need>{{"macro-batches", plan.macro_bytes}},
@@ -290,7 +299,9 @@ private:
                 .rows = how_.delta ? std::min(2 * rows_held, graph_.nodes) : 2 * rows_held,
                 .bytes = trainers::some_more(seen.bytes) + seen.bytes / 8 + 4 * trainers::some_more(seen.nodes) +
                     (store_.sparse() ? sparse : 0) + 65536,
-                .delta = how_.delta};
+                .delta = how_.delta,
+                .rows_on_device = how_.stages_on_device() && how_.feature_place == "device"};
+            if (how_.stages_on_device()) result.on_device = staged(seen, nodes, result.macro_batches);
             const gneiss::memory_need need = gneiss::macro_batch_buffer::need(result.macro_batches, row);
             result.macro_bytes = need.bytes;
             plan.memory.add(need);
@@ -312,6 +323,21 @@ private:
         plan.disk_bytes = saved + 4 * run_.net.weights.size_bytes() + (std::uint64_t{1} << 20) +
             trainers::evaluation_files(how_, run_.net, run_.features, buckets_, plan.evaluation_bytes);
         return result;
+    }
+    /// Returns what the device keeps of macro-batches of at most `nodes`.
+    [[nodiscard]] gneiss::device_macro_batches_setup staged(
+        const profile& seen, std::uint64_t nodes, const gneiss::macro_batch_options& macro_batches) const {
+        const std::size_t hops = how_.first_hops().fanout.size();
+        return {.nodes = nodes,
+            .edges = trainers::some_more(seen.edges),
+            .lists = how_.sample_on == "cpu"                       ? 0U
+                : macro_batches.form == gneiss::second_stage::hops ? static_cast<std::uint32_t>(hops)
+                                                                   : 1U,
+            .rows = macro_batches.rows_on_device ? macro_batches.rows : 0,
+            .columns = run_.net.encode.inputs().dense,
+            .type =
+                *how_.feature_cache == "memory" ? gneiss::feature_type::f32 : how_.placed_type(run_.features.type()),
+            .fused = how_.fusion};
     }
     [[nodiscard]] gneiss::memory_need histories(const profile& seen) const {
         const std::vector<gneiss::hidden_rows> layers = gneiss::hidden_rows_of(run_.net.encode);

@@ -8,10 +8,12 @@
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/train/device_setup.hpp>
 #include <gneiss/train/two_stage_batches.hpp>
 
 #include "kit/gnn/neighbor_store.hpp"
 #include "kit/gnn/node_classification_training.hpp"
+#include "kit/run/device.hpp"
 #include "kit/run/plan.hpp"
 #include "options.hpp"
 
@@ -44,6 +46,7 @@ struct training_plan {
     std::uint64_t macro_bytes = 0;                ///< of macro-batches, which an evaluation uses meanwhile
     std::uint64_t staging_bytes = 0, room_nodes = 0, encoder_bytes = 0, spare_bytes = 0; ///< as of gneiss-ginex
     std::string traffic{};                                                               ///< modeled, for display
+    gneiss::device_macro_batches_setup on_device{}; ///< macro-batches there; of no nodes: there are none
 };
 
 /// Parts that a plan is made for.
@@ -56,7 +59,8 @@ struct planned_run {
     std::span<const gneiss::node_id> train;
     const gneiss::macro_batch_border* border = nullptr; ///< partitions; null: macro-batches are of large batches
     const gneiss::tbb_executor& executor;
-    std::uint64_t charged = 0; ///< bytes of the process that are in a part of their own
+    const trainers::compute_device* device = nullptr; ///< null: the CPU computes batches
+    std::uint64_t charged = 0;                        ///< bytes of the process that are in a part of their own
     std::stop_token stop{};
 };
 

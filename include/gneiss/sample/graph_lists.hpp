@@ -11,11 +11,14 @@
 
 namespace gneiss {
 
+class macro_batch;
+
 /// A `neighbor_source` without its type: a reference to a graph whose lists a device copies.
 ///
 ///     const graph_lists lists(graph);   // a csr_graph, the graph of a state, a mapped file
 ///
-/// Precondition: the graph outlives this, and its ids are those of random keys. Cost: an indirect call per request.
+/// Precondition: the graph outlives this, and its ids are those of random keys, unless it is a macro-batch. Cost: an
+/// indirect call per request.
 class graph_lists {
 public:
     using id_type = node_id;
@@ -34,6 +37,7 @@ public:
               static_cast<const G*>(of)->neighbors_at(request, answer);
           }) {
         if constexpr (requires { std::span<const partition_id>(graph.resident()); }) resident_ = graph.resident();
+        if constexpr (std::same_as<G, macro_batch>) macro_ = &graph;
     }
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return nodes_; }
@@ -41,6 +45,8 @@ public:
     /// Returns the partitions whose nodes have lists, ascending; empty: all nodes have lists. Graphs of a run with
     /// equal partitions are equal.
     [[nodiscard]] std::span<const partition_id> resident() const noexcept { return resident_; }
+    /// Returns the graph if it is a macro-batch, whose nodes have numbers of its own; else null.
+    [[nodiscard]] const macro_batch* macro() const noexcept { return macro_; }
     void degrees(std::span<const node_id> ids, neighbor_direction d, std::span<std::uint32_t> to) const {
         degrees_(graph_, ids, d, to);
     }
@@ -54,6 +60,7 @@ private:
     void (*degrees_)(const void*, std::span<const node_id>, neighbor_direction, std::span<std::uint32_t>);
     void (*neighbors_at_)(const void*, const neighbor_request<>&, const neighbor_answer<>&);
     std::span<const partition_id> resident_{};
+    const macro_batch* macro_ = nullptr;
 };
 static_assert(neighbor_source<graph_lists>);
 

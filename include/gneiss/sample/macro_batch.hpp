@@ -136,6 +136,16 @@ public:
         const std::size_t begin = edge_counts_[hop] + offsets_[first], count = offsets_[first + 1] - offsets_[first];
         return {neighbors_.subspan(begin, count), relations_.empty() ? relations_ : relations_.subspan(begin, count)};
     }
+    /// Returns the places of the lists of `hop` among `neighbors()`, counted from `first_edge(hop)`. [listed(hop) + 1]
+    [[nodiscard]] std::span<const std::uint32_t> offsets(std::size_t hop) const noexcept {
+        std::size_t first = 0;
+        for (std::size_t h = 0; h < hop; ++h) first += node_counts_[h] + std::size_t{1};
+        return offsets_.subspan(first, listed(hop) + 1);
+    }
+    /// Returns the number of edges in the lists of the hops before `hop`.
+    [[nodiscard]] std::uint32_t first_edge(std::size_t hop) const noexcept { return edge_counts_[hop]; }
+    /// Returns the neighbors in all lists: numbers.
+    [[nodiscard]] std::span<const std::uint32_t> neighbors() const noexcept { return neighbors_; }
     /// Returns the number of nodes with a list at `hop`: those with lower numbers.
     [[nodiscard]] std::size_t listed(std::size_t hop) const noexcept {
         return sliced_ ? node_counts_[hop] : node_counts_[node_counts_.size() - 2];

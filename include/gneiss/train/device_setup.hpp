@@ -2,6 +2,7 @@
 // Input of a device for training: plain data, so that programs need no device header.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/model/dense_parameters.hpp>
@@ -106,6 +108,38 @@ struct device_sampling_setup {
     /// the host gets the ids of each batch's nodes; false: only of the first epoch's, which set the capacities of
     /// recorded steps, as where all rows are on the device
     bool ids_on_host = true;
+};
+
+/// Macro-batches that a device keeps, two at a time: graphs, rows of features in one table, or both.
+struct device_macro_batches_setup {
+    std::uint64_t nodes = 0; ///< most nodes of a macro-batch
+    edge_index edges = 0;    ///< most edges of its lists
+    std::uint32_t lists = 0; ///< of a node: one for each hop, or one for all; 0: batches are sampled on the host
+    std::uint64_t rows = 0;  ///< of the table, as of `macro_batch_options`; 0: the host has the rows
+    std::size_t columns = 0; ///< values of a row
+    feature_type type = feature_type::f32; ///< of the rows: f32, or f16 and bf16, which kernels widen to floats
+    bool fused = true;                     ///< as of `device_features`
+
+    /// Bytes of rows that pass the bus at once.
+    static constexpr std::uint64_t staged_bytes = std::uint64_t{1} << 20;
+    /// Returns the bytes of a row there.
+    [[nodiscard]] std::uint64_t row_bytes() const noexcept { return device_features::row_bytes(columns, type); }
+    /// Returns the number of rows that pass the bus at once.
+    [[nodiscard]] std::uint64_t staged_rows() const noexcept {
+        const std::uint64_t some = staged_bytes / std::max<std::uint64_t>(row_bytes(), 1);
+        return std::min(rows, std::max<std::uint64_t>(some, 1));
+    }
+    /// Returns the memory of the device: of a node 8 bytes a list and 4 to 12 more, of an edge 4 bytes, twice; and
+    /// rows.
+    [[nodiscard]] memory_need need() const {
+        const std::uint64_t graph = lists == 0 ? 0
+                                               : lists * (nodes + 1) * sizeof(edge_index) + edges * sizeof(node_id) +
+                nodes * (sizeof(node_id) + (rows == 0 ? 0 : sizeof(std::uint32_t)));
+        return {"macro-batches",
+            2 * graph + (lists == 0 ? 0 : (nodes + 1) * sizeof(std::uint32_t)) + rows * row_bytes() +
+                2 * staged_rows() * (row_bytes() + sizeof(std::uint32_t)),
+            memory_kind::device};
+    }
 };
 
 } // namespace gneiss

@@ -83,7 +83,9 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     std::shared_ptr<access_window> window; ///< accesses around this batch, if known; else null
 
     // Written by the feature source and the embeddings.
-    lease features;               ///< features of the state, until they are gathered
+    lease features; ///< features of the state, until they are gathered
+    /// [nodes] of their rows in a table of the state, which a device keeps; empty: there is none, or it knows them
+    std::vector<std::uint32_t> places;
     row_memory memory_of_rows;    ///< memory of its rows, while it has rows
     matrix_view<float> rows_read; ///< [nodes, learned columns, state columns where compute steps rows, dense features]
     input_rows<float> in;         ///< [nodes]; learned columns are unset if the backend holds embeddings
@@ -98,12 +100,12 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     mini_batch_arena link_arena, sample_arena; ///< memory of links and samples
     bool drawn = true; ///< false: the sample exceeds its memory, and is drawn again when the batch runs alone
 
-    /// Returns the memory of links, sample, layers, labels, targets and coverage [bytes].
+    /// Returns the memory of links, sample, layers, labels, targets, coverage and places [bytes].
     [[nodiscard]] std::uint64_t sample_bytes() const noexcept {
         return link_arena.reserved() + sample_arena.reserved() + layers.memory_bytes() +
-            4 * (seeds.capacity() + labels.capacity() + targets.capacity() + coverage.capacity());
+            4 * (seeds.capacity() + labels.capacity() + targets.capacity() + coverage.capacity() + places.capacity());
     }
-    /// Frees links, sample, layers, labels, targets, coverage, sparse features and the payload.
+    /// Frees links, sample, layers, labels, targets, coverage, places, sparse features and the payload.
     void drop_sample() {
         links.reset();
         nodes = {};
@@ -113,6 +115,7 @@ struct training_batch : driven_batch<training_statistics, state_work> {
         labels = std::vector<class_id>();
         targets = std::vector<float>();
         coverage = std::vector<float>();
+        places = std::vector<std::uint32_t>();
         in.sparse = {};
         sparse = {};
         payload_.reset();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling in two stages: macro-batches, made one ahead, and the slots that read them.
+// Sampling in two stages: macro-batches, made one ahead.
 #pragma once
 
 #include <algorithm>
@@ -31,9 +31,9 @@
 #include <gneiss/sample/node_batches.hpp>
 #include <gneiss/storage/detail/state_prefetcher.hpp>
 #include <gneiss/storage/feature/sparse_rows.hpp>
+#include <gneiss/train/driven_batch.hpp>
 #include <gneiss/train/features.hpp>
-#include <gneiss/train/sampled_batches.hpp>
-#include <gneiss/train/slots.hpp>
+#include <gneiss/train/macro_batch_device.hpp>
 
 namespace gneiss {
 
@@ -57,6 +57,8 @@ struct macro_batch_options {
     bool halo_features = false; ///< features of nodes outside are moved, if a batch may read them; else they are zeros
     std::uint64_t batch = 0;    ///< `second_stage::drawn`: most nodes of a batch
     std::uint64_t seed = 0;     ///< `second_stage::drawn`: of the order of nodes
+    std::shared_ptr<macro_batch_device> device{}; ///< gets a copy of each macro-batch; null: none does
+    bool rows_on_device = false;                  ///< it keeps the rows of dense features, in place of the host
 };
 
 /// Macro-batches so far, and what was moved for them.
@@ -85,6 +87,11 @@ public:
     [[nodiscard]] std::span<const cache_slot> slots() const noexcept { return slots_; }
     /// Returns the sparse features of the nodes.
     [[nodiscard]] const sparse_feature_rows& sparse() const noexcept { return sparse_; }
+    /// Writes the places of nodes, numbers of the macro-batch.
+    void places_of(std::span<const std::uint32_t> nodes, std::vector<cache_slot>& to) const {
+        to.resize(nodes.size());
+        for (std::size_t i = 0; i < nodes.size(); ++i) to[i] = slots_[nodes[i]];
+    }
 
 private:
     friend class macro_batch_buffer;
@@ -92,6 +99,7 @@ private:
     macro_batch graph_;
     std::vector<cache_slot> slots_;
     sparse_feature_rows sparse_;
+    lease on_device_; // its copy there
 };
 
 /// Macro-batches of large batches, made by the first stage of sampling one ahead, on its own thread: the sample of a
@@ -114,7 +122,8 @@ class macro_batch_buffer {
 public:
     /// \param first_stage  draws the sample of a large batch: `neighbor_sample`s
     /// \param features     of the nodes, without a cache; what they refer to outlives this
-    /// Throws errc::invalid_argument for a cache; over_budget.
+    /// Throws errc::invalid_argument for a cache, and for a device that does not keep rows as the options say, or
+    /// sparse ones, or those of partitions; over_budget.
     macro_batch_buffer(any_sampler first_stage, const feature_input& features, nodes_of_large_batch nodes,
         const macro_batch_options& options, executor_ref executor, memory_budget& budget)
         : sampler_(std::move(first_stage)),
@@ -126,18 +135,23 @@ public:
           held_(~std::uint64_t{0}, sparse() ? 0 : static_cast<std::size_t>(options.rows), slot_table_kind::hashed) {
         if (const auto* rows = std::get_if<feature_rows>(&features); rows != nullptr && rows->cache != nullptr)
             throw error(errc::invalid_argument, "macro-batches hold their rows: the source needs no cache");
+        if (options.rows_on_device != (options.device && options.device->keeps_rows()) ||
+            (options.rows_on_device && (sparse() || options.outside)))
+            throw error(errc::invalid_argument, "a device keeps dense rows of all nodes of a macro-batch, if asked");
         loader_.emplace([this](const buffer_state& s) { return make(s); }, [](const buffer_state&) { return true; },
             open_track(options.trace, "first stage"), "make macro-batch");
     }
 
-    /// Returns the memory: rows with their slots, and two macro-batches.
+    /// Returns the memory: rows with their slots, and two macro-batches. A device's rows are not in it.
     /// \param row_bytes  of a row of dense features; 0: sparse
     [[nodiscard]] static memory_need need(const macro_batch_options& options, std::uint64_t row_bytes) {
         const auto slots = static_cast<std::size_t>(row_bytes == 0 ? 0 : options.rows);
         return {"macro-batches",
-            2 * options.bytes + slots * (row_bytes + list_bytes) +
+            2 * options.bytes + slots * ((options.rows_on_device ? 0 : row_bytes) + list_bytes) +
                 slot_table::bytes_needed(~std::uint64_t{0}, slots, slot_table_kind::hashed)};
     }
+    /// True if a device has the rows, and `gather` nothing to read.
+    [[nodiscard]] bool rows_on_device() const noexcept { return options_.rows_on_device; }
     /// Bytes of a slot in lists of slots and ids.
     static constexpr std::uint64_t list_bytes = 28;
     /// Returns the bytes of a row of dense features as they are held; 0: they are sparse.
@@ -178,7 +192,7 @@ public:
             rows_ = {};
             scratch_ = {};
             builder_ = {};
-            forget_rows();
+            ready_ = ready_ && rows_on_device(); // which keeps them
         });
     }
 
@@ -246,6 +260,7 @@ private:
             else
                 stage_dense(index, *made, count);
         }
+        if (options_.device) made->on_device_ = options_.device->put(epoch_, index, made->graph_, made->slots_);
         if (options_.made) options_.made(epoch_, index, made->graph_);
         loader_->moved(count.bytes);
         const std::scoped_lock lock(mutex_);
@@ -304,9 +319,11 @@ private:
     void stage_dense(std::uint64_t index, staged_macro_batch& to, macro_batch_counts& count) {
         const std::span<const node_id> ids = to.graph_.ids();
         const auto bytes = static_cast<std::size_t>(row_bytes());
-        if (rows_.size() == 0) {
-            rows_ = aligned_buffer<std::byte, 64>(static_cast<std::size_t>(options_.rows) * bytes);
+        if (!ready_) {
+            if (!rows_on_device())
+                rows_ = aligned_buffer<std::byte, 64>(static_cast<std::size_t>(options_.rows) * bytes);
             forget_rows();
+            ready_ = true;
         }
         to.slots_.resize(ids.size());
         if (options_.delta)
@@ -348,10 +365,14 @@ private:
             held_.insert(ids[v], to.slots_[v]);
         }
         count.rows += fresh_.size();
-        count.bytes += fresh_.size() * bytes;
+        count.bytes += fresh_.size() *
+            (rows_on_device() ? gneiss::row_bytes(options_.device->row_type(), columns().dense) : bytes);
     }
     /// Reads the rows of `fresh_` into `places_`.
     void read(std::size_t bytes) {
+        if (rows_on_device())
+            return options_.device->put_rows(
+                places_, [&](std::size_t first, matrix_view<std::byte> to) { read_for_device(first, to); });
         if (auto* rows = std::get_if<feature_rows>(&features_)) {
             rows->source.gather(fresh_,
                 {.data = rows_.data(),
@@ -369,6 +390,23 @@ private:
                 matrix_view<float>(some.data(), count, columns));
             for (std::size_t i = 0; i < count; ++i)
                 std::memcpy(rows_.data() + places_[first + i] * bytes, some.data() + i * columns, bytes);
+        }
+    }
+    /// Reads the rows of `fresh_` from number `first` on, as a device keeps them.
+    void read_for_device(std::size_t first, matrix_view<std::byte> to) {
+        const auto ids = std::span<const node_id>(fresh_).subspan(first, to.rows());
+        auto* const rows = std::get_if<feature_rows>(&features_);
+        if (rows != nullptr && rows->type == options_.device->row_type() && !rows->normalized)
+            return rows->source.gather(ids, {.data = to.data(), .stride = to.stride(), .rows = to.rows()});
+        const matrix_view<float> floats( // rows are aligned for floats
+            reinterpret_cast<float*>(to.data()), to.rows(), columns().dense, to.stride() / sizeof(float));
+        if (rows == nullptr) return resident().gather(executor_, ids, floats);
+        const auto bytes = static_cast<std::size_t>(row_bytes());
+        encoded_.resize(to.rows() * bytes);
+        rows->source.gather(ids, {.data = encoded_.data(), .stride = bytes, .rows = to.rows()});
+        for (std::size_t i = 0; i < to.rows(); ++i) {
+            decode_row(rows->type, encoded_.data() + i * bytes, floats[i]);
+            if (rows->normalized) normalize_row(floats[i]);
         }
     }
     void forget_rows() {
@@ -416,75 +454,12 @@ private:
     std::vector<cache_slot> free_, places_;
     slot_table held_;               // rows of the macro-batch made last
     std::vector<node_id> held_ids_; // its nodes
+    bool ready_ = false;            // the members above are set up
+    std::vector<std::byte> encoded_;
     std::vector<node_id> large_, fresh_, seeds_;
     slot_set kept_;
 
     std::optional<detail::state_prefetcher<staged_macro_batch>> loader_; // last: its thread uses the rest
 };
-
-/// The graph of each state: a macro-batch.
-class staged_topology {
-public:
-    using view = macro_batch; ///< graph that samplers read
-
-    /// Precondition: the buffer outlives this.
-    explicit staged_topology(macro_batch_buffer& buffer) : buffer_(buffer) {}
-
-    void begin_epoch(const epoch_start& start) {
-        epoch_ = start.epoch;
-        states_ = start.states;
-        buffer_.begin_epoch(start.epoch, start.states, start.from.state);
-    }
-    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& /*start*/, std::uint32_t i) {
-        staged_ = {}; // of the state before
-        auto staged = buffer_.acquire(i);
-        staged_ = staged;
-        return {staged, &staged->graph()};
-    }
-    [[nodiscard]] bool ready(std::uint32_t state) const { return buffer_.ready(state); }
-    void enter(phase next) {
-        if (next == phase::evaluate) buffer_.release();
-    }
-    /// Returns the number of the epoch.
-    [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
-    /// Returns the states of the epoch.
-    [[nodiscard]] const epoch_plan& states() const noexcept { return states_; }
-    /// Returns the macro-batch acquired last, while it is held.
-    [[nodiscard]] std::shared_ptr<const staged_macro_batch> staged() const { return staged_.lock(); }
-
-private:
-    macro_batch_buffer& buffer_;
-    std::uint64_t epoch_ = 0;
-    epoch_plan states_;
-    std::weak_ptr<const staged_macro_batch> staged_;
-};
-static_assert(topology<staged_topology>);
-
-/// The features of a macro-batch, for batches that a `second_stage_sampler` draws from it.
-class staged_features {
-public:
-    /// Precondition: buffer and topology outlive this.
-    staged_features(macro_batch_buffer& buffer, const staged_topology& graph) : buffer_(buffer), graph_(graph) {}
-
-    [[nodiscard]] input_columns columns() const { return buffer_.columns(); }
-    void begin_epoch(const epoch_start& /*start*/) noexcept {}
-    [[nodiscard]] lease acquire(std::uint32_t /*state*/) const { return graph_.staged(); }
-    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; } // with the graph
-    void gather(training_batch& b, matrix_view<float> dense) const {
-        const auto& from = *static_cast<const staged_macro_batch*>(b.features.get());
-        if (from.slots().empty() && columns().sparse != 0)
-            buffer_.gather(from, b.numbers, b.sparse);
-        else
-            buffer_.gather(from, b.numbers, dense);
-    }
-    void enter(phase /*next*/) noexcept {}
-    /// Returns the macro-batches so far.
-    [[nodiscard]] macro_batch_counts staged() const { return buffer_.statistics(); }
-
-private:
-    macro_batch_buffer& buffer_;
-    const staged_topology& graph_;
-};
-static_assert(feature_source<staged_features>);
 
 } // namespace gneiss

@@ -62,7 +62,7 @@ std::optional<std::vector<gneiss::node_id>> resident_of(const gnn_options& how, 
 
 void choose_feature_place(
     gnn_options& how, const compute_device* device, const gneiss::node_features& features, run_reporter& live) {
-    if (device == nullptr || how.feature_place == "host") return;
+    if (device == nullptr || how.feature_place == "host" || how.stages_features) return;
     const auto columns = static_cast<std::size_t>(features.columns());
     const gneiss::feature_type type = how.placed_type(features.type());
     const std::uint64_t here = features.rows() * gneiss::device_features::row_bytes(columns, type),

@@ -68,10 +68,11 @@ protected:
         (void)read_schedule(*flags_.schedule, {layers, net_.encode.inputs()});
     }
     /// Makes the backend of a device for node classification, by the plan.
-    void open_backend(const training_plan& plan) {
+    /// \param staged  macro-batches of the device; null: none
+    void open_backend(const training_plan& plan, const staged_inputs* staged = nullptr) {
         if (!flags_.links())
-            device_ = classifier_on(
-                this->context_.device.get(), flags_, net_, plan, features_, buckets_, this->context_.engine.make);
+            device_ = classifier_on(this->context_.device.get(), flags_, net_, plan, features_, buckets_,
+                this->context_.engine.make, staged);
     }
     /// Returns what a trainer needs; reads the labels, unless they are there or the run predicts links.
     [[nodiscard]] node_classification_training::parts parts(const training_plan& plan, const opened_run& opened) {

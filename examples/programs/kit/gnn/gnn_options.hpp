@@ -38,6 +38,7 @@ struct gnn_options : run_options, rate_options {
     std::string feature_place = "host"; ///< host, device, tier, uva or auto
     bool fusion = true;                 ///< layers read features on the device by id
     bool record = false;                ///< steps and samples on a device are recorded and replayed
+    bool stages_features = false;       ///< no flag: features on the device are those of the state in training
     std::string hidden_rows = "f32";    ///< type of rows between layers on disk, in inference over the whole graph
     std::optional<std::string> task;    ///< link or node
     std::optional<std::string> row_optimizer; ///< of embeddings and relations
@@ -80,8 +81,8 @@ struct gnn_options : run_options, rate_options {
     void resolve_layer_schedule();
     /// Refuses a cache of features beside `feature_place`.
     void refuse_cache_beside_place(const std::optional<std::string>& feature_cache) const;
-    /// True if the device reads features by itself. Precondition: not auto.
-    [[nodiscard]] bool places_features() const { return feature_place != "host"; }
+    /// True if the device reads features of all nodes by itself. Precondition: not auto.
+    [[nodiscard]] bool places_features() const { return feature_place != "host" && !stages_features; }
     /// Returns the pinned memory of features that the device reads over the bus [bytes]; 0 if it does not.
     [[nodiscard]] std::uint64_t pinned_features(const gneiss::dataset_manifest& graph) const;
     /// Returns the type of features on a device, given that of the dataset: f16 and bf16 stay, others become f32.

@@ -220,7 +220,7 @@ gneiss::checkpoint node_classification_training::header(const gneiss::resume_pos
 
 std::optional<device_network_parts> classifier_on(compute_device* device, const node_classification_options& how,
     classifier& net, const training_plan& plan, const gneiss::node_features& features,
-    const gneiss::bucket_store& buckets, const gneiss::engine_factory& engines) {
+    const gneiss::bucket_store& buckets, const gneiss::engine_factory& engines, const staged_inputs* staged) {
     if (device == nullptr) return std::nullopt;
     const gneiss::network_setup network{.layers = layers_of(net.encode),
         .in = net.encode.inputs(),
@@ -230,10 +230,17 @@ std::optional<device_network_parts> classifier_on(compute_device* device, const 
     std::optional<gneiss::device_sampling_setup> sampling =
         device_sampling_of(how, plan, buckets, *how.batch, how.feature_place == "device");
     if (sampling) sampling->lists_of_inputs = false; // features are not learned
+    if (sampling && staged != nullptr) {
+        sampling->nodes = staged->macros.nodes;
+        sampling->edges = staged->macros.edges;
+        sampling->neighbors.fanout = staged->fanout;
+    }
     std::optional<placed_features> placed;
     if (how.places_features()) placed.emplace(how, *device, features, buckets, engines);
-    return device->classify(
-        network, {.sampling = sampling ? &*sampling : nullptr, .features = placed ? &**placed : nullptr});
+    return device->classify(network,
+        {.sampling = sampling ? &*sampling : nullptr,
+            .features = placed ? &**placed : nullptr,
+            .macros = staged == nullptr ? nullptr : &staged->macros});
 }
 
 run_loop_options node_classification_loop(const gnn_options& how, const gneiss::dataset& data) {

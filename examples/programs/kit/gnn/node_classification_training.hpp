@@ -139,11 +139,19 @@ private:
 void check_warm_start(const std::string& program, const node_classification_options& how,
     const programs::command& command, const gneiss::dataset& data);
 
+/// Macro-batches that a device keeps, and the fan-out by which it samples them.
+struct staged_inputs {
+    gneiss::device_macro_batches_setup macros;
+    std::vector<gneiss::hop_fanout> fanout;
+};
+
 /// Returns the backend that computes the batches of a plan on `device`, and with --sample-on gpu their sampler; null
 /// for the CPU, for which `device` is null too. Throws over_budget.
+/// \param staged  macro-batches that are sampled, or whose features are read, there; null: none
 [[nodiscard]] std::optional<device_network_parts> classifier_on(compute_device* device,
     const node_classification_options& how, classifier& net, const training_plan& plan,
-    const gneiss::node_features& features, const gneiss::bucket_store& buckets, const gneiss::engine_factory& engines);
+    const gneiss::node_features& features, const gneiss::bucket_store& buckets, const gneiss::engine_factory& engines,
+    const staged_inputs* staged = nullptr);
 
 /// Returns the run loop's options.
 [[nodiscard]] run_loop_options node_classification_loop(const gnn_options& how, const gneiss::dataset& data);

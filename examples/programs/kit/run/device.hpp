@@ -12,6 +12,7 @@
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/device_setup.hpp>
+#include <gneiss/train/macro_batch_device.hpp>
 #include <gneiss/train/training_plan.hpp>
 
 namespace trainers {
@@ -31,6 +32,7 @@ struct run_options;
 struct device_network_parts {
     gneiss::any_backend backend;
     std::optional<gneiss::any_device_sampler> sampler{};
+    std::shared_ptr<gneiss::macro_batch_device> macros{}; ///< keeps macro-batches there, if asked
 };
 
 /// Parts of a GNN's input that a device has, or makes, by itself.
@@ -38,6 +40,8 @@ struct device_inputs {
     std::optional<gneiss::device_embeddings> keep{};         ///< embeddings that stay there; none: batches bring them
     const gneiss::device_sampling_setup* sampling = nullptr; ///< null: the host samples
     const gneiss::device_features* features = nullptr;       ///< null: batches bring them
+    /// macro-batches that it keeps: the graphs of `sampling`, or features, or both; null: none
+    const gneiss::device_macro_batches_setup* macros = nullptr;
 };
 
 /// A GPU that computes batches.

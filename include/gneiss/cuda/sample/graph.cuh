@@ -32,13 +32,16 @@ struct adjacency_view {
     const float* weights = nullptr;         ///< [edges] at least 0 and finite, or null: all are equal
 };
 
-/// A graph as a kernel argument. Ids are dataset ids.
+/// A graph as a kernel argument. Ids are dataset ids, unless nodes have names.
 template <node_id_type NodeId = node_id>
 struct graph_view {
     std::uint64_t nodes = 0;            ///< number of nodes
     edge_index edges = 0;               ///< number of edges
     adjacency_view<NodeId> in{}, out{}; ///< lists of each direction; empty if not stored
     bool self_loops = false;            ///< an edge is a self loop
+    /// each hop has lists of its own: those of hop h have their offsets h · hop_stride further on; 0: all have the same
+    std::uint64_t hop_stride = 0;
+    const NodeId* names = nullptr; ///< [nodes] dataset ids, of which random keys are; null: those of the nodes
 };
 
 /// A copy of a `csr_graph` in device memory for kernels, with its directions and arrays.

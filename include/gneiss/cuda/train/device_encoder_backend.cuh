@@ -26,10 +26,12 @@
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/train/device_feature_table.cuh>
 #include <gneiss/cuda/train/device_lanes.cuh>
+#include <gneiss/cuda/train/device_macro_batch.cuh>
 #include <gneiss/cuda/train/device_network.cuh>
 #include <gneiss/cuda/train/device_rows.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
 #include <gneiss/cuda/train/device_tasks.cuh>
+#include <gneiss/cuda/train/recorded_step.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/cuda/train/run_room.cuh>
 #include <gneiss/cuda/train/sample_admission.cuh>
@@ -148,9 +150,13 @@ public:
         const room& of = here.padded ? *rooms_.room() : sizes;
         transfer_slot& slot = lanes_.stage_in(b.slot,
             network_.bytes_of(of.network, gradient, !drawn.empty()) + Task::bytes_of(b, of.task) +
+                (b.places.empty() ? 0 : transfer_slot::array_bytes(of.network.rows, sizeof(std::uint32_t))) +
                 (here.kept ? sample_admission::bytes_of(drawn.size()) : 0));
         network_.put(b, slot, here.network, of.network, gradient, step_of(b), here.rows, drawn,
             sampling_ ? sampling_->names(b.slot) : nullptr);
+        here.network.places = !b.places.empty() ? slot.put(std::span(b.places), of.network.rows).device
+            : drawn.empty()                     ? here.network.names
+                                                : sampling_->places(b.slot);
         Task::put(b, slot, here.task, of.task);
         if (here.kept)
             here.admission.take(slot, here.network.views, here.network.at, sampling_->failure(b.slot), refused_.data());
@@ -212,16 +218,18 @@ protected:
     template <class... TaskArguments>
     device_encoder_backend(memory_budget& budget, const network_setup& network,
         const std::optional<device_embeddings>& keep, std::shared_ptr<device_sampling> sampling,
-        const device_features* features, TaskArguments&&... of_task)
+        const device_features* features, std::shared_ptr<const device_macro_batches> macros, TaskArguments&&... of_task)
         : network_(budget, network),
           task_(budget, std::forward<TaskArguments>(of_task)...),
           setup_records_(network.recorded),
+          macros_(std::move(macros)),
           sampling_(std::move(sampling)),
           values_(budget, "rows of a batch"),
           gradients_(budget, "gradients of a batch"),
           lanes_(budget) {
         if (keep) rows_.emplace(budget, *keep);
         if (features != nullptr) features_.emplace(budget, *features);
+        if (macros_ && macros_->keeps_rows()) features_.emplace(*macros_);
         if (features_ && brings_rows())
             throw error(errc::invalid_argument,
                 "features that a device reads by itself need embeddings there, too, if there are any");
@@ -233,36 +241,9 @@ protected:
     }
 
 private:
-    /// Sizes of a batch: see `batch_room`.
-    struct room {
-        network_room network{};
-        typename Task::room task{};
-
-        template <class A, class B, class F>
-        static void for_each(A& a, B& b, F&& f) {
-            network_room::for_each(a.network, b.network, f);
-            Task::room::for_each(a.task, b.task, f);
-        }
-        [[nodiscard]] room roomier() const { return {network.roomier(), task.roomier()}; }
-    };
-    /// All that the kernels of a step are given and that may differ from batch to batch.
-    struct step_arguments {
-        device_network::arguments network{};
-        typename Task::batch task{};
-        const void *rows = nullptr, *made = nullptr, *norm = nullptr; ///< results of the batch
-        bool returns_gradients = false;
-        sample_admission admission{};
-        std::uint64_t growths = 0; ///< of scratch so far
-
-        friend bool operator==(const step_arguments&, const step_arguments&) = default;
-    };
-    /// The graphs of a step.
-    struct recorded_step {
-        step_arguments of;
-        std::uint64_t settings; ///< `settings_` then
-        graph forward;          ///< with the loss
-        graph backward;         ///< with the update
-    };
+    using room = step_room<Task>;
+    using step_arguments = detail::step_arguments<Task>;
+    using recorded_step = detail::recorded_step<Task>;
     struct on_device {
         device_network::batch network{};
         typename Task::batch task{};
@@ -425,7 +406,7 @@ private:
     void find_rows(stream& in, device_network::arguments& b) {
         if (features_ && !rows_ && features_->read_by_ids()) {
             b.input.dense = features_->rows();
-            b.input.ids = b.names;
+            b.input.ids = b.places;
             return;
         }
         if (!brings_rows())
@@ -434,7 +415,7 @@ private:
         if (!features_) return;
         const std::size_t first = network_.columns() - features_->columns(); // after the learned columns
         features_->gather(
-            in, b.inputs(), b.input_count(), b.names, {b.dense.data + first, features_->columns(), b.dense.stride});
+            in, b.inputs(), b.input_count(), b.places, {b.dense.data + first, features_->columns(), b.dense.stride});
     }
 
     device_network network_;
@@ -452,6 +433,7 @@ private:
     std::array<double, 2> rates_{};        ///< of weights and of rows, in this epoch
     std::uint64_t settings_ = 0;           ///< how often other settings of the optimizers have changed
     std::optional<device_rows> rows_;
+    std::shared_ptr<const device_macro_batches> macros_; ///< null: features are of all nodes
     std::optional<device_feature_table> features_;
     std::shared_ptr<device_sampling> sampling_;        ///< null: layers come with the batch
     reusable_device_buffer<float> values_, gradients_; ///< for the current batch, if its rows are there
@@ -475,10 +457,11 @@ public:
     /// Copies the network's options; weights are uploaded when an epoch begins.
     /// \param sampling  draws the neighborhoods, as `gnn_options::device_sampler`; null: batches have layers
     /// \param features  the last dense columns of the input; null: batches have them
+    /// \param macros    has the features in their place, if it keeps rows
     device_node_backend(memory_budget& budget, const network_setup& network,
         const std::optional<device_embeddings>& keep = {}, std::shared_ptr<device_sampling> sampling = {},
-        const device_features* features = nullptr)
-        : device_encoder_backend(budget, network, keep, std::move(sampling), features) {}
+        const device_features* features = nullptr, std::shared_ptr<const device_macro_batches> macros = {})
+        : device_encoder_backend(budget, network, keep, std::move(sampling), features, std::move(macros)) {}
 };
 
 /// The backend for link prediction; relations are stored and updated on the device, too.
@@ -488,7 +471,7 @@ public:
     device_link_backend(memory_budget& budget, const network_setup& network, const decoder_setup& links,
         const std::optional<device_embeddings>& keep = {}, std::shared_ptr<device_sampling> sampling = {},
         const device_features* features = nullptr)
-        : device_encoder_backend(budget, network, keep, std::move(sampling), features, links) {}
+        : device_encoder_backend(budget, network, keep, std::move(sampling), features, nullptr, links) {}
 
     /// Returns the path of scores, for a run's record.
     [[nodiscard]] link_path path() const noexcept { return task().path(); }

@@ -18,6 +18,7 @@
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/model/device/row_maps.cuh>
 #include <gneiss/cuda/model/layer/graph_layer.cuh>
+#include <gneiss/cuda/train/device_macro_batch.cuh>
 #include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/train/device_setup.hpp>
 
@@ -82,10 +83,20 @@ public:
         in.synchronize();
     }
 
+    /// Views the rows of macro-batches, which are at the places of their nodes and outlive this.
+    explicit device_feature_table(const device_macro_batches& of)
+        : columns_(of.setup().columns),
+          type_(of.setup().type),
+          near_bytes_(of.setup().row_bytes()),
+          far_bytes_(near_bytes_),
+          all_near_(true),
+          fused_(of.setup().fused),
+          staged_(of.rows()) {}
+
     /// Returns the number of values of a row.
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
 
-    /// True if layers may read rows at the nodes' ids.
+    /// True if layers may read rows at the nodes' ids, or places.
     [[nodiscard]] bool read_by_ids() const noexcept { return all_near_ && fused_; }
     /// True if all rows are in the device's memory.
     [[nodiscard]] bool all_near() const noexcept { return all_near_; }
@@ -128,7 +139,8 @@ private:
     }
     template <class In>
     [[nodiscard]] rows_view<const In> near() const noexcept {
-        return {reinterpret_cast<const In*>(near_.data()), columns_, near_bytes_ / sizeof(In)};
+        const std::byte* const rows = staged_ != nullptr ? staged_ : near_.data();
+        return {reinterpret_cast<const In*>(rows), columns_, near_bytes_ / sizeof(In)};
     }
 
     std::size_t columns_;
@@ -139,6 +151,7 @@ private:
     pinned_buffer<std::byte> far_;       ///< rows of nodes, unless all are near
     device_buffer<std::uint32_t> slots_; ///< [nodes] in `near_`, or `far_row`; of a tier
     bitmap near_rows_;                   ///< [nodes]; of a tier
+    const std::byte* staged_ = nullptr;  ///< rows of macro-batches
 };
 
 } // namespace gneiss::cuda

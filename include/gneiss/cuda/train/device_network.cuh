@@ -72,8 +72,10 @@ public:
         encoder_input<float> input{};    ///< input rows
         rows_view<float> dense{};        ///< [nodes, dense columns] from the host
         const random_key* key = nullptr; ///< key of dropout; null: none
-        const node_id* names = nullptr;  ///< ids of the input rows, for dropout and tables by id
-        const step_state* at = nullptr;  ///< [2] number of the step and factor of the rate, of weights and of rows
+        const node_id* names = nullptr;  ///< ids of the input rows, for dropout and learned rows
+        const std::uint32_t* places =
+            nullptr;                    ///< of the input rows in a table of features: the ids, unless it has others
+        const step_state* at = nullptr; ///< [2] number of the step and factor of the rate, of weights and of rows
 
         friend bool operator==(const arguments&, const arguments&) = default;
 

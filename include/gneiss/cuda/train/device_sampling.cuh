@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -27,10 +28,12 @@
 #include <gneiss/cuda/sample/layerwise.cuh>
 #include <gneiss/cuda/sample/neighbor.cuh>
 #include <gneiss/cuda/sample/node_numbers.cuh>
+#include <gneiss/cuda/train/device_macro_batch.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/graph_lists.hpp>
+#include <gneiss/sample/macro_batch.hpp>
 #include <gneiss/sample/seed_set.hpp>
 #include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/device_setup.hpp>
@@ -43,18 +46,25 @@ namespace gneiss::cuda {
 /// (`device_sampling_setup::ids_on_host`).
 ///
 /// The graph of a state is copied when its first batch is drawn, while batches of the state before may still be drawn
-/// from theirs (`device_sampling_setup::graphs`); a graph of the same partitions is not copied again. If samples are
-/// recorded, a slot's first sample of a graph runs eagerly, the second is recorded, and others are replayed.
+/// from theirs (`device_sampling_setup::graphs`); a graph of the same partitions is not copied again. Macro-batches are
+/// on the device already (`device_macro_batches`). If samples are recorded, a slot's first sample of a graph runs
+/// eagerly, the second is recorded, and others are replayed, also of a later macro-batch in the same room.
 /// Memory: the graphs, and 8 bytes per node once; per batch in flight a sampler with room for what fan-outs allow.
 /// Thread-safety: different slots may be drawn by different threads.
 class device_sampling {
 public:
     /// Throws over_budget if the graphs will not fit.
-    device_sampling(memory_budget& budget, const device_sampling_setup& with)
+    /// \param macros  the graphs are macro-batches, whose sizes are those of `with`; null: they are of all nodes
+    device_sampling(memory_budget& budget, const device_sampling_setup& with,
+        std::shared_ptr<const device_macro_batches> macros = {})
         : budget_(budget),
           with_(with),
+          macros_(std::move(macros)),
           lists_(with.lists_of_inputs ? source_lists::all : source_lists::between),
           numbers_(budget, with.nodes) {
+        if (macros_ && with.sampler != sampler_kind::neighbor)
+            throw error(errc::invalid_argument, "macro-batches are sampled by neighbor sampling");
+        if (macros_) return;
         memory_need most =
             device_graph<>::need(with.nodes, with.edges, keeps(), with.excluded != 0, with.weight != nullptr);
         most.bytes *= with.graphs;
@@ -72,31 +82,9 @@ public:
     [[nodiscard]] drawn_sample sample(
         const batch_key& key, std::size_t number, const graph_lists& graph, const seed_set& seeds) {
         slot& s = *slots_.at(number);
+        if (macros_) return sample_macro_batch(key, s, graph, seeds);
         const graph_use from(*this, graph);
-        if (!s.sampler) s.sampler.emplace(make(from.graph.view()));
-        return std::visit(
-            [&](auto& sampler) {
-                sampler.use(from.graph.view());
-                {
-                    const std::scoped_lock alone(numbering_);
-                    s.in.wait(numbered_);
-                    sampler.set(s.in, key, seeds.nodes, seeds.excluded);
-                    run(sampler, s, from.graph.number);
-                    numbered_.record(s.in);
-                }
-                s.views.clear();
-                for (std::size_t i = 0; i < sampler.layers(); ++i) s.views.push_back(sampler.layer(i));
-                if constexpr (requires { sampler.view(); })
-                    s.names = sampler.view().node_ids;
-                else
-                    s.names = sampler.nodes();
-                const std::uint64_t warm = warm_epoch_.load();
-                s.keeps = !with_.ids_on_host && warm != 0 && warm != key.epoch + 1;
-                if (!s.keeps) return look_at(sampler, s);
-                s.drawn.record(s.in);
-                return drawn_sample{};
-            },
-            *s.sampler);
+        return sample(key, s, {from.graph.lists->view(), nullptr, from.graph.number}, seeds.nodes, seeds.excluded);
     }
     /// Waits for a sample that the host has not seen, sets the capacities of its views to its sizes, and returns it.
     /// Throws `sample_error`.
@@ -141,26 +129,36 @@ public:
     [[nodiscard]] std::span<const layer_view> views(std::size_t number) const { return slots_.at(number)->views; }
     /// Returns the ids of a slot's nodes, in device memory.
     [[nodiscard]] const node_id* names(std::size_t number) const { return slots_.at(number)->names; }
+    /// Returns the places of their rows in a table by id, or in that of macro-batches.
+    [[nodiscard]] const std::uint32_t* places(std::size_t number) const {
+        const slot& s = *slots_.at(number);
+        return s.places_of.empty() ? s.names : s.places_of.data();
+    }
 
 private:
     using any_sampler = std::variant<dense_sampler<>, neighbor_sampler<>, layerwise_sampler<>>;
+    /// The sample of a graph, one of two in use.
+    struct recorded_sample {
+        std::uint64_t of = 0; ///< number of the graph drawn from last; 0: none
+        std::optional<graph> launches;
+    };
     struct slot {
         stream in;
         std::optional<any_sampler> sampler; ///< since its first batch
-        std::optional<graph> recorded;      ///< sample of the graph `drawn_from`
-        std::uint64_t drawn_from = 0;       ///< number of the last sample's graph; 0: none
+        std::array<recorded_sample, 2> recorded;
         std::vector<layer_view> views;
         const node_id* names = nullptr;
-        pinned_buffer<node_id> ids;
-        event drawn;        ///< the last sample, if the device keeps it
-        bool keeps = false; ///< the device keeps it
+        device_buffer<node_id> names_of;        ///< of macro-batches
+        device_buffer<std::uint32_t> places_of; ///< likewise, if rows are there
+        pinned_buffer<node_id> ids, numbers;
+        std::vector<node_id> seeds; ///< numbers of a macro-batch
+        event drawn;                ///< the last sample, if the device keeps it
+        bool keeps = false;         ///< the device keeps it
     };
     /// A graph in the device's memory.
     struct copied_graph {
         std::shared_ptr<const device_graph<>> lists;
         std::uint64_t number = 0; ///< among all copies so far, from 1
-
-        [[nodiscard]] graph_view<node_id> view() const { return lists->view(); }
     };
     /// It, with the partitions that it is of.
     struct held_graph {
@@ -183,6 +181,52 @@ private:
         copied_graph graph;
     };
 
+    /// Draws from a graph: see `sample`. `from` has places if rows of macro-batches are there.
+    [[nodiscard]] drawn_sample sample(const batch_key& key, slot& s, const device_macro_batches::copy_of_graph& from,
+        std::span<const node_id> seeds, std::span<const excluded_edge<>> excluded) {
+        if (!s.sampler) s.sampler.emplace(make(from.graph));
+        return std::visit(
+            [&](auto& sampler) {
+                sampler.use(from.graph);
+                s.names = names_in(sampler, s, from);
+                {
+                    const std::scoped_lock alone(numbering_);
+                    s.in.wait(numbered_);
+                    sampler.set(s.in, key, seeds, excluded);
+                    run(sampler, s, from);
+                    numbered_.record(s.in);
+                }
+                s.views.clear();
+                for (std::size_t i = 0; i < sampler.layers(); ++i) s.views.push_back(sampler.layer(i));
+                const std::uint64_t warm = warm_epoch_.load();
+                s.keeps = !with_.ids_on_host && warm != 0 && warm != key.epoch + 1;
+                if (!s.keeps) return look_at(sampler, s);
+                s.drawn.record(s.in);
+                return drawn_sample{};
+            },
+            *s.sampler);
+    }
+    [[nodiscard]] drawn_sample sample_macro_batch(
+        const batch_key& key, slot& s, const graph_lists& graph, const seed_set& seeds) {
+        if (graph.macro() == nullptr || !seeds.excluded.empty())
+            throw error(errc::invalid_argument, "a device of macro-batches samples these, without excluded edges");
+        graph.macro()->numbers_of(seeds.nodes, s.seeds);
+        return sample(key, s, macros_->copy_of(key.epoch, key.number.state), s.seeds, {});
+    }
+    /// Returns the ids of a sample's nodes, which are written by run().
+    [[nodiscard]] const node_id* names_in(
+        const auto& sampler, slot& s, const device_macro_batches::copy_of_graph& from) const {
+        if constexpr (requires { sampler.view(); }) {
+            return sampler.view().node_ids;
+        } else {
+            if (!macros_) return sampler.nodes();
+            if (s.names_of.empty()) s.names_of = {budget_, "ids of a sample", sampler.node_capacity()};
+            if (s.places_of.empty() && from.places != nullptr)
+                s.places_of = {budget_, "places of a sample's rows", sampler.node_capacity()};
+            return s.names_of.data();
+        }
+    }
+
     /// Waits for the last sample and copies its ids; its views get its own capacities.
     [[nodiscard]] drawn_sample look_at(auto& sampler, slot& s) {
         const sample_sizes sizes = sampler.synchronize(s.in);
@@ -198,25 +242,41 @@ private:
             if (dense())
                 for (std::size_t h = 0; h < hop; ++h) view.edge_capacity += sizes.edges[h];
         }
-        if (s.ids.size() < count) {
-            s.ids = {};
-            s.ids = pinned_buffer<node_id>(budget_, "nodes of a sample", static_cast<std::size_t>(grown(count)));
-        }
-        copy_to_host_async(s.ids.span(), std::span(s.names, count), s.in);
+        const auto bring = [&](pinned_buffer<node_id>& to, const node_id* from) {
+            if (to.size() < count) {
+                to = {};
+                to = pinned_buffer<node_id>(budget_, "nodes of a sample", static_cast<std::size_t>(grown(count)));
+            }
+            copy_to_host_async(to.span(), std::span(from, count), s.in);
+        };
+        bring(s.ids, s.names);
+        drawn_sample result{.nodes = s.ids.span().first(count), .edges = edges};
+        if constexpr (requires { sampler.nodes(); })
+            if (macros_ && s.places_of.empty()) { // the host gathers the rows
+                bring(s.numbers, sampler.nodes());
+                result.numbers = s.numbers.span().first(count);
+            }
         s.in.synchronize();
-        return drawn_sample{.nodes = s.ids.span().first(count), .edges = edges};
+        return result;
     }
     /// Draws the sample that is set.
-    /// \param graph_number  number of its graph
-    void run(auto& sampler, slot& s, std::uint64_t graph_number) const {
-        if (!with_.recorded) return sampler.run(s.in);
-        if (s.drawn_from != graph_number) {
-            s.recorded.reset(); // its last launch has passed
-            s.drawn_from = graph_number;
-            return sampler.run(s.in);
+    void run(auto& sampler, slot& s, const device_macro_batches::copy_of_graph& from) const {
+        const auto draw = [&] {
+            sampler.run(s.in);
+            if constexpr (requires { sampler.nodes(); })
+                if (macros_)
+                    device_macro_batches::name(s.in, from, sampler.node_count(), sampler.node_capacity(),
+                        sampler.nodes(), s.names_of.data(), s.places_of.data());
+        };
+        if (!with_.recorded) return draw();
+        recorded_sample& last = s.recorded[static_cast<std::size_t>(from.number % 2)];
+        if (last.of != from.number) {
+            last.launches.reset(); // the last launch has passed
+            last.of = from.number;
+            return draw();
         }
-        if (!s.recorded) s.recorded.emplace(graph::record(s.in, [&] { sampler.run(s.in); }));
-        s.recorded->launch(s.in);
+        if (!last.launches) last.launches.emplace(graph::record(s.in, draw));
+        last.launches->launch(s.in);
     }
 
     [[nodiscard]] bool dense() const noexcept { return with_.sampler == sampler_kind::dense; }
@@ -268,6 +328,7 @@ private:
 
     memory_budget& budget_;
     device_sampling_setup with_;
+    std::shared_ptr<const device_macro_batches> macros_; ///< null: graphs are of all nodes
     source_lists lists_;
     std::mutex copying_; ///< of the next four
     std::condition_variable unused_;

@@ -6,18 +6,21 @@
 #include <gneiss/order/large_batches.hpp>
 #include <gneiss/sample/macro_batch.hpp>
 #include <gneiss/train/any_slots.hpp>
+#include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/sampled_batches.hpp>
+#include <gneiss/train/staged_batches.hpp>
 #include <gneiss/train/trainer.hpp>
 #include <gneiss/train/trainers/joestar_parts.hpp>
 #include <gneiss/train/two_stage_batches.hpp>
 
 namespace gneiss {
 
-/// Joestar's batches: training nodes of a large batch, sampled within its macro-batch.
+/// Joestar's batches: training nodes of a large batch, sampled within its macro-batch, on the host or on a device.
 using joestar_batches = sampled_batches<node_task, staged_topology, second_stage_sampler>;
+using joestar_device_batches = sampled_batches<node_task, staged_topology, any_device_sampler>;
 /// Joestar's slots (thesis, chapter 5): the graph and the features of a macro-batch that is sampled; no row is learned.
-using joestar_loop = train_loop<joestar_batches, staged_features, no_embeddings, any_backend, any_reducer>;
+using joestar_loop = train_loop<any_batches, staged_features, no_embeddings, any_backend, any_reducer>;
 /// Trains a GNN on nodes with features, by large-batch sampling or by partitions with histories. An epoch has the
 /// states of its `large_batches`, or of `macro_batches`.
 using joestar_trainer = trainer<joestar_loop>;

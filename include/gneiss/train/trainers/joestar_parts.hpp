@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
@@ -14,6 +15,7 @@
 #include <gneiss/sample/macro_batch_border.hpp>
 #include <gneiss/sample/neighbor_options.hpp>
 #include <gneiss/train/any_slots.hpp>
+#include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/histories.hpp>
 #include <gneiss/train/trainers/gnn_parts.hpp>
@@ -66,6 +68,9 @@ struct joestar_parts {
     /// partitions of the nodes, within whose border `first_stage` samples; null: macro-batches are of large batches
     std::shared_ptr<macro_batch_border> border{};
     histories* past = nullptr; ///< with a border: rows of its halo, which batches push and read
+    /// draws the second stage on the device of `backend`, from the copies of `macro_batch_options::device`, with the
+    /// fan-outs that it was made for; none: `joestar_options::second` draws on the host
+    std::optional<any_device_sampler> second_on_device{};
 };
 
 } // namespace gneiss

@@ -28,6 +28,12 @@ struct hop_lists {
     bool first_incoming = false; ///< the second is
     bool self_loops = false;     ///< the second has some
     excluded_chains excluded{};
+    const NodeId* names = nullptr; ///< [nodes] ids of random keys; null: those of the nodes
+
+    /// Returns the key of a node's draws.
+    [[nodiscard]] __device__ random_key key_of(const random_key& hop, NodeId node) const {
+        return hop.with(names == nullptr ? node : __ldg(names + node));
+    }
 
     /// The lists of a node, and the number of their excluded edges.
     struct of_node {
@@ -203,7 +209,7 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_few(hop_task<N
             const NodeId node = hop.node(target);
             of = hop.lists[node];
             list = hop.lists.list(of, which);
-            key = key.with(node);
+            key = hop.lists.key_of(key, node);
             to = __ldg(hop.offsets + target) + list.before;
         }
         if constexpr (Replace) {
@@ -251,7 +257,7 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks)
         const NodeId node = hop.node(target);
         const auto of = hop.lists[node];
         const auto list = hop.lists.list(of, which);
-        const random_key key = hop.state->key.with(node);
+        const random_key key = hop.lists.key_of(hop.state->key, node);
         const std::uint32_t to = __ldg(hop.offsets + target) + list.before, least = list.size - list.count;
         if (least == 0) {
             for (std::uint32_t j = threadIdx.x; j < list.count; j += draw_threads)
@@ -312,7 +318,7 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_weighted(hop_t
     for (std::uint32_t target = blockIdx.x; target < targets; target += gridDim.x) {
         const NodeId node = hop.node(target);
         const auto of = hop.lists[node];
-        const random_key key = hop.state->key.with(node);
+        const random_key key = hop.lists.key_of(hop.state->key, node);
         std::uint32_t to = __ldg(hop.offsets + target);
         for (unsigned which = 0; which < (hop.lists.split ? 2U : 1U); ++which) {
             const auto list = hop.lists.list(of, which);

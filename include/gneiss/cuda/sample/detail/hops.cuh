@@ -74,6 +74,8 @@ public:
             throw error(errc::invalid_argument, "a device draws by weights without replacement");
         if (settings_ == draws::together && weighted(graph_))
             throw error(errc::invalid_argument, "a device draws layer by layer without weights");
+        if (settings_ == draws::together && graph_.names != nullptr)
+            throw error(errc::invalid_argument, "a device draws layer by layer from nodes without names");
         make_room(capacity);
         const auto array = [&]<class T>(device_buffer<T>& to, const char* name, std::size_t size) {
             to = device_buffer<T>(budget, name, size);
@@ -248,9 +250,12 @@ private:
             .replace = options_.replace,
             .first_incoming = d == neighbor_direction::in,
             .self_loops = graph_.self_loops,
-            .excluded = excluded_.chains()};
+            .excluded = excluded_.chains(),
+            .names = graph_.names};
         if (selects(hop)) lists.fanout = all_neighbors;
         if (d == neighbor_direction::both) lists.second = graph_.in;
+        for (adjacency_view<NodeId>* const of : {&lists.first, &lists.second})
+            if (of->offsets != nullptr) of->offsets += hop * graph_.hop_stride;
         require(lists.first);
         if (d == neighbor_direction::both) require(lists.second);
         return lists;

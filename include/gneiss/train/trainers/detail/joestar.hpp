@@ -29,17 +29,26 @@ struct joestar_slots {
           topology(buffer),
           task(node_task_of(
               {o.batch, o.seed}, source.task_of(parts.task, topology), parts.encode.outputs(), {source.all_nodes, 1})),
-          batches(
-              task, topology, [hops = o.second, seed = o.seed] { return second_stage_sampler(hops, seed); }, executor),
+          batches(batches_of(o, parts, executor)),
           features(buffer, topology),
           backend(backend_of(parts, o.seed, executor, hook_of(parts, topology))),
           reducer(o.replicas.make_reducer()) {}
+
+    [[nodiscard]] any_batches batches_of(const joestar_options& o, const joestar_parts& parts, executor_ref executor) {
+        if (parts.second_on_device)
+            return any_batches(
+                std::in_place_type<joestar_device_batches>, task, topology,
+                [by = *parts.second_on_device] { return by; }, executor);
+        return any_batches(
+            std::in_place_type<joestar_batches>, task, topology,
+            [hops = o.second, seed = o.seed] { return second_stage_sampler(hops, seed); }, executor);
+    }
 
     macro_batch_source source;
     macro_batch_buffer buffer;
     staged_topology topology;
     node_task task;
-    joestar_batches batches;
+    any_batches batches;
     staged_features features;
     no_embeddings embeddings{};
     any_backend backend;

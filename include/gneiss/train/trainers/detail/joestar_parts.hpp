@@ -30,12 +30,16 @@ auto with_nodes(Task& task, std::uint64_t nodes, Use&& use) {
     return use(labels->nodes, labels->labels.empty() ? nodes : std::uint64_t{labels->labels.size()});
 }
 
-/// Throws errc::invalid_argument for partitions without histories, on a device, or with lists of each hop.
+/// Throws errc::invalid_argument for partitions without histories, on a device, or with lists of each hop; for a
+/// device's part of the work without its backend, or its copies.
 inline void check_partitions(const joestar_options& options, const joestar_parts& parts) {
     const auto need = [](bool holds, const char* what) {
         if (!holds) throw error(errc::invalid_argument, what);
     };
     need((parts.border == nullptr) == (parts.past == nullptr), "a border and histories need each other");
+    const bool on_device = options.macro_batches.device || parts.second_on_device;
+    need(!on_device || !computes_on_cpu(parts.backend), "macro-batches of a device need its backend");
+    need(options.macro_batches.device || !parts.second_on_device, "a device samples its copies of macro-batches");
     if (!parts.border) return;
     need(computes_on_cpu(parts.backend), "histories are read by batches on the CPU, not by another backend");
     need(options.macro_batches.form ==
