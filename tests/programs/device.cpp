@@ -109,7 +109,7 @@ TEST_CASE("each trainer's loss on the device equals that on the CPU, epoch by ep
     compare("hanoi", four + "--partitions 3 --macro 2 --reuse 1 --memory 256MiB --no-eval", " --sample-on gpu");
     compare("joestar", four + "--first-stage single --memory 256MiB --no-eval", " --sample-on gpu");
     for (const std::string stages :
-        {"--macro 50% ", "--macro 40% --second-stage union ", "--macro 30 --macro-fanout 5,5 --topology disk "}) {
+        {"--macro 50% ", "--macro 60% --second-stage union ", "--macro 30 --macro-fanout 5,5 --topology disk "}) {
         const std::string two = four + stages + "--memory 256MiB --no-eval";
         compare("joestar", two, " --sample-on gpu");
         compare("joestar", two, " --feature-place device");
