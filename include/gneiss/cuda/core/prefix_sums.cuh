@@ -80,9 +80,9 @@ __device__ inline V scan_tile(V (&item)[prefix_tiles::rounds]) {
     return all;
 }
 
-/// values[i] = value(i), and the sum of each tile.
+/// values[i] = value(i), and the sum of each tile. At most 42 registers: with 32, the compiler spills long values.
 template <class Value>
-__global__ void __launch_bounds__(prefix_tiles::threads)
+__global__ void __launch_bounds__(prefix_tiles::threads, 6)
     sum_tiles(item_count count, Value value, std::uint32_t* values, std::uint64_t* sums) {
     constexpr unsigned warps = prefix_tiles::threads / warp_lanes;
     __shared__ std::uint64_t of_warp[warps];
