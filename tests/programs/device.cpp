@@ -102,6 +102,10 @@ TEST_CASE("each trainer's loss on the device equals that on the CPU, epoch by ep
     compare("mariusgnn", four + "--task node --staleness 0 --no-eval");
     compare("mariusgnn", four + "--task node --staleness 0 --no-eval", " --sample-on gpu");
     compare("ginex", four + "--topology disk --feature-cache belady --superbatch 2 --memory 256MiB --no-eval");
+    for (const std::string how : {"overlap --gather scan", "overlap --batches-in-flight 4", "alternate"})
+        compare("ginex",
+            four + "--topology disk --feature-cache belady --superbatch 2 --memory 256MiB --no-eval --pipeline " + how,
+            " --feature-place tier");
     compare("hanoi", four + "--partitions 3 --macro 2 --reuse 1 --memory 256MiB --no-eval");
     compare("mariusgnn", four + "--task node --staleness 0 --store disk --buffer 2 --no-eval", " --sample-on gpu");
     compare("ginex", four + "--sampler dense --memory 256MiB --no-eval", " --sample-on gpu");
@@ -200,6 +204,50 @@ TEST_CASE("a tier reads fewer rows over the bus than all in pinned memory, with 
     CHECK(whole("f16").err.find("features of f16 in the device's memory: 250 KiB of 700 KiB") != std::string::npos);
 }
 
+TEST_CASE("a cache on the device that change sets control brings each row once, with the bits of the host's rows") {
+    const device_workshop shop;
+    const auto made =
+        shop.run("generate planted --nodes 2000 --edges 9000 --classes 4 --undirected --partitions 4 --out "
+                 "wide --seed 5 --task node --num-features 64 --feature-signal 2 --train-fraction .3",
+            "gneiss-data");
+    REQUIRE(made.code == 0);
+    REQUIRE(shop.run("convert wide --feature-type f16 --out f16", "gneiss-data").code == 0);
+    const auto train = [&](const std::string& how, const std::string& data = "wide") {
+        fs::remove_all(shop / "run");
+        const auto got = shop.run("train " + data +
+                " --layers sage:8,sage --fanout 3,3 --epochs 3 --batch 20 --early-stop 0 --seed 3 --no-eval --memory "
+                "256MiB --device cuda --quiet --json --out run --feature-place " +
+                how,
+            "emulated-gneiss-ginex");
+        CAPTURE(how);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return json::parse(got.out)["epochs"];
+    };
+    // 100 KiB for 400 rows of 256 bytes, and 4 bytes a node by ranking
+    const std::string small = " --device-memory 400KiB";
+    for (const std::string data : {"wide", "f16"}) {
+        const std::uint64_t row = data == "wide" ? 256 : 128;
+        const json host = train("host --topology disk --feature-cache belady", data),
+                   tier = train("tier --topology disk --feature-cache belady --superbatch 30" + small, data),
+                   ranked = train("tier" + small, data), uva = train("uva", data);
+        for (std::size_t e = 0; e < host.size(); ++e) {
+            for (const json& of : {tier, ranked, uva}) CHECK(of[e]["loss"] == host[e]["loss"]);
+            const std::uint64_t rows = tier[e]["bus_rows"], all = uva[e]["bus_rows"];
+            CHECK(rows > 0);
+            CHECK(rows < all / 2);
+            CHECK(tier[e]["bus_bytes"] == row * rows);
+            CHECK(tier[e]["copied_bytes"] < host[e]["copied_bytes"]);
+            CHECK(tier[e]["hit_rate"].get<double>() == doctest::Approx(1 - double(rows) / double(all)));
+            MESSAGE(data, ": rows over the bus: ", rows, " by change sets, ",
+                ranked[e]["bus_rows"].get<std::uint64_t>(), " by ranking, ", all, " of uva; bytes copied ",
+                tier[e]["copied_bytes"].get<std::uint64_t>(), " and ", host[e]["copied_bytes"].get<std::uint64_t>(),
+                " of host; launches ", tier[e]["launches_per_step"].get<double>(), " and ",
+                host[e]["launches_per_step"].get<double>());
+        }
+    }
+}
+
 TEST_CASE("with --record, each trainer of GNNs gives the bits of a run without it, and launches graphs") {
     const device_workshop shop;
     const std::string base = "--epochs 4 --early-stop 0 --seed 3 --no-eval --device cuda ";
@@ -238,6 +286,7 @@ TEST_CASE("with --record, each trainer of GNNs gives the bits of a run without i
     compare("mariusgnn", node + "--sample-on gpu --feature-place device");
     compare("mariusgnn", node + "--store disk --buffer 2 --sample-on gpu");
     compare("ginex", layers + "--topology disk --feature-cache belady --superbatch 2 --memory 256MiB");
+    compare("ginex", layers + "--topology disk --superbatch 5 --memory 256MiB --pipeline overlap --feature-place tier");
     compare("ginex", layers + "--memory 256MiB --sample-on gpu --feature-place tier");
     compare("hanoi", layers + "--partitions 3 --macro 2 --reuse 1 --memory 256MiB --sample-on gpu");
     compare("joestar", layers + "--first-stage single --memory 256MiB --sample-on gpu --feature-place uva");

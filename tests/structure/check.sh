@@ -84,7 +84,7 @@ may_include() {
         esac
         case "$from:$to" in
         # The loop knows its slots by concepts alone. These adapt stores and caches to them.
-        train/embeddings.hpp:storage/* | train/features.hpp:storage/* | train/features.hpp:cache/* | train/tasks.hpp:storage/*) return 0 ;;
+        train/embeddings.hpp:storage/* | train/features.hpp:storage/* | train/features.hpp:cache/* | train/device_cached_features.hpp:storage/* | train/device_cached_features.hpp:cache/* | train/tasks.hpp:storage/*) return 0 ;;
         train/*_batches.hpp:storage/* | train/trainers/*:storage/* | train/fit.hpp:storage/* | train/detail/fit.hpp:storage/* | train/gnn_memory.hpp:storage/*) return 0 ;;
         train/detail/*_plan.hpp:order/cost.hpp | train/detail/training_plan.hpp:storage/*) return 0 ;;
         train/histories.hpp:storage/* | train/history_options.hpp:storage/feature/feature_type.hpp | train/two_stage_batches.hpp:cache/slot_table.hpp | train/trainers/joestar.hpp:order/large_batches.hpp) return 0 ;;

@@ -205,7 +205,8 @@ options resolve(const options& given, const gneiss::dataset& data) {
                 "--feature-cache {} does not work with --pipeline alternate, where caches take turns in memory",
                 *o.feature_cache));
     }
-    o.refuse_cache_beside_place(o.feature_cache);
+    if (o.feature_place == "tier" && !o.feature_cache && o.pipeline && o.superbatches()) o.feature_cache = "belady";
+    if (!o.tier_by_change_sets()) o.refuse_cache_beside_place(o.feature_cache);
     if (o.sample_on == "gpu") {
         if (o.topology && *o.topology != "memory")
             throw programs::usage_error(fmt::format(

@@ -36,9 +36,14 @@ struct options : trainers::node_classification_options, trainers::link_options {
     [[nodiscard]] bool passes_neighbors() const {
         return *neighbor_reads != "random" && *topology == "disk" && superbatches() && sampler != "layerwise";
     }
-    /// True if features are read row by row through `cached_rows` with some slots.
+    /// True if features are read row by row through a cache in memory.
     [[nodiscard]] bool caches_rows() const {
-        return *feature_cache != "none" && *feature_cache != "mmap" && *feature_cache != "memory";
+        return *feature_cache != "none" && *feature_cache != "mmap" && *feature_cache != "memory" &&
+            !tier_by_change_sets();
+    }
+    /// True if the cache that change sets control is on the device.
+    [[nodiscard]] bool tier_by_change_sets() const {
+        return feature_place == "tier" && feature_cache && *feature_cache == "belady";
     }
 };
 

@@ -131,6 +131,9 @@ features::features(const options& how, const gneiss::node_features& from, const 
       columns_(static_cast<std::size_t>(from.columns())) {
     const gneiss::feature_files files = from.files();
     type_ = files.type;
+    placed_type_ = how.placed_type(type_);
+    if (how.tier_by_change_sets()) slots_there_ = with.slots;
+    table_ = with.table;
     const std::string& kind = *how.feature_cache;
     if (kind == "memory") {
         whole_.emplace(files, engines, budget);
@@ -166,13 +169,15 @@ features::features(const options& how, const gneiss::node_features& from, const 
 
 gneiss::feature_input features::input() {
     if (whole_) return whole_->all();
-    return gneiss::feature_rows{.source = *rows_,
+    const gneiss::feature_rows rows{.source = *rows_,
         .cache = cache_.get(),
         .policy = policy_ ? &*policy_ : nullptr,
         .extents = extents_,
         .columns = columns_,
         .type = type_,
         .normalized = normalized_};
+    if (slots_there_ == 0) return rows;
+    return gneiss::device_cached_rows{.rows = rows, .slots = slots_there_, .table = table_, .type = placed_type_};
 }
 
 gneiss::gather_stats features::statistics() const {

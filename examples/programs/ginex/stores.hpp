@@ -93,7 +93,7 @@ class features {
 public:
     struct settings {
         std::size_t staging_bytes = 0; ///< memory that requests read into
-        std::size_t slots = 0;         ///< rows of the cache
+        std::size_t slots = 0;         ///< rows of the cache, in memory or on the device
         gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
         std::size_t coalesce_bytes = std::size_t{16} << 10;
         std::span<const std::uint32_t> rank;          ///< [nodes] ranking for `static`
@@ -113,9 +113,10 @@ public:
     [[nodiscard]] gneiss::gather_stats statistics() const;
 
 private:
-    gneiss::feature_type type_ = gneiss::feature_type::f32;
+    gneiss::feature_type type_ = gneiss::feature_type::f32, placed_type_ = gneiss::feature_type::f32;
     bool normalized_ = false;
-    std::size_t columns_ = 0;
+    std::size_t columns_ = 0, slots_there_ = 0; ///< of a cache on the device
+    gneiss::slot_table_kind table_ = gneiss::slot_table_kind::hashed;
     std::optional<gneiss::tbb_executor> waiting_; ///< threads that wait for pages
     std::optional<gneiss::any_row_source> rows_;
     gneiss::extent_rows* extents_ = nullptr; ///< in rows_

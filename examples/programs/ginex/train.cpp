@@ -136,7 +136,7 @@ public:
                 .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
         const gneiss::ginex_parts parts{.sampler = lists.sampler(),
-            .features = how.places_features()
+            .features = how.places_features() && !how.tier_by_change_sets()
                 ? gneiss::feature_input(gneiss::features_on_device(of.net.encode.inputs().dense))
                 : features_->input(),
             .task = make_task(how),
@@ -194,6 +194,8 @@ public:
         return bytes;
     }
     [[nodiscard]] trainers::cache_counts cache() const override {
+        if (const auto* there = training_->features().get_if<gneiss::device_cached_features>())
+            return {there->counts().first, there->counts().second};
         if (features_->cache() == nullptr) return {};
         const gneiss::gather_stats seen = features_->statistics();
         return {seen.rows, seen.hits};
@@ -312,7 +314,8 @@ public:
 private:
     run(trainers::run_context&& context, const options& resolved) : feature_run(std::move(context), resolved) {
         options& o = config_.flags;
-        o = choose_stores(resolved, *data_, net_);
+        const options placed = o; // with the place of features
+        o = choose_stores(placed, *data_, net_);
         const gneiss::dataset_manifest& graph = data_->manifest();
         if (o.links())
             negatives_ = trainers::negatives_for(o, o.seed, *data_, o.memory->bytes, context_.stop);
@@ -321,7 +324,10 @@ private:
         trainers::run_reporter& live = context_.live;
         live.say(fmt::format("{}; neighbors {}, rows {}, {}",
             introduction(o.links() ? fmt::format("{} relations, {}", graph.relations, *o.decoder) : ""), *o.topology,
-            o.places_features() ? "on the device" : *o.feature_cache, *o.pipeline));
+            o.tier_by_change_sets()   ? "in a cache on the device"
+                : o.places_features() ? "on the device"
+                                      : *o.feature_cache,
+            *o.pipeline));
         check();
         const gneiss::tbb_executor executor(o.threads);
         const trainers::run_lists& files = lists_at_.emplace(program, *data_, o);
@@ -344,7 +350,7 @@ private:
                     net_, executor, budget_, context_.stop));
             plan_ = plan_training(o, *data_, features_, net_, *seen, first.size(), negatives_.memory, budget_.used());
         };
-        const bool chosen = !resolved.topology && !resolved.feature_cache;
+        const bool chosen = !placed.topology && !placed.feature_cache;
         const auto say_disk = [&](std::uint64_t bytes) {
             live.say(fmt::format("neighbors and features in memory need {}, more than the budget: they stay on disk",
                 gneiss::format_bytes(bytes)));
@@ -357,7 +363,7 @@ private:
             const std::exception_ptr in_memory = std::current_exception();
             edges_.reset();
             lists_.reset();
-            options on_disk = resolved;
+            options on_disk = placed;
             on_disk.topology = "disk";
             if (!data_->has("features.indptr")) on_disk.feature_cache = "belady";
             o = choose_stores(on_disk, *data_, net_);

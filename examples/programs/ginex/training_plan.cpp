@@ -162,14 +162,14 @@ std::uint64_t bytes_in_memory(const options& o, const gneiss::dataset& data, con
 options choose_stores(const options& given, const gneiss::dataset& data, const trainers::classifier& net) {
     options o = given;
     const bool sparse = data.has("features.indptr"), all_fits = bytes_in_memory(o, data, net) <= o.memory->bytes;
-    if (o.places_features()) o.feature_cache = "none";
+    if (o.places_features() && !o.tier_by_change_sets()) o.feature_cache = "none";
     if (!o.topology) o.topology = all_fits ? "memory" : "disk";
     if (!o.feature_cache)
         o.feature_cache = sparse || all_fits              ? "memory"
             : o.pipeline && *o.pipeline == "conventional" ? "static"
                                                           : "belady";
     if (!o.pipeline) {
-        const bool changes = o.caches_rows() && *o.feature_cache != "static";
+        const bool changes = o.tier_by_change_sets() || (o.caches_rows() && *o.feature_cache != "static");
         o.pipeline = changes ? "overlap" : "conventional";
     }
     if (!o.carry) o.carry = *o.pipeline != "alternate";
@@ -261,6 +261,12 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     plan.memory.reserve(encoder);
     plan.memory.reserve({"evaluation", between});
     plan.evaluation_bytes = freed + between;
+    if (settings.tier_by_change_sets()) { // its rows are on the device
+        result.slots = settings.cache_slots;
+        result.table = gneiss::slot_table::choose(graph.nodes, result.slots, plan.budget / 64);
+        plan.memory.add(gneiss::device_cached_features::need(graph.nodes, result.slots, result.table));
+        plan.memory.add({"places of rows", (*settings.in_flight + workers + 1) * result.batch_nodes * 12});
+    }
     const std::uint64_t margin = plan.budget / 20; // the paper leaves 5 %
     if (settings.deals_rows()) {
         // Enough for a piece of 256 KiB of each batch of an epoch, which a disk writes at its full rate: half of the
@@ -281,7 +287,9 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         throw trainers::refused_plan(plan.budget, plan.memory,
             trainers::what_helps(plan.memory.parts(),
                 {*settings.topology == "memory" ? "--topology disk" : "",
-                    *settings.feature_cache == "memory" ? "--feature-cache belady" : "", "fewer --batches-in-flight"}));
+                    *settings.feature_cache == "memory" || settings.feature_place == "tier" ? "--feature-cache belady"
+                                                                                            : "",
+                    "fewer --batches-in-flight"}));
     std::uint64_t rest = plan.budget - used > margin ? plan.budget - used - margin : 0;
 
     // Superbatches: limited by their files, then by the memory of their change sets.
@@ -299,7 +307,8 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         }
         // In turns the cache takes all of the rest; otherwise 12 bytes a slot are for its table, 48 for its change
         // sets.
-        const std::uint64_t slots = std::min<std::uint64_t>(graph.nodes, rest / (row_bytes + (in_turns ? 0 : 60)));
+        const std::uint64_t slots = std::min<std::uint64_t>(
+            graph.nodes, settings.cache_slots != 0 ? settings.cache_slots : rest / (row_bytes + (in_turns ? 0 : 60)));
         const double each = run_file_bytes(seen, slots, rest);
         result.superbatch =
             static_cast<std::uint64_t>(static_cast<double>(result.run_files->bytes) / (2 * each)); // as in the paper
@@ -380,7 +389,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         if (*settings.feature_cache != "memory" && *settings.feature_cache != "mmap")
             plan.memory.raise(row_gather, result.staging_bytes + result.batch_nodes * 28 + filling(slots));
     }
-    const gneiss::memory_need cached = result.slots == 0
+    const gneiss::memory_need cached = !settings.caches_rows() || result.slots == 0
         ? gneiss::memory_need{}
         : gneiss::cached_rows<gneiss::any_row_source>::need(graph.nodes, row_bytes, result.slots, result.table);
     result.cache_bytes = in_turns ? cached.bytes : cached.bytes + result.neighbor_bytes;

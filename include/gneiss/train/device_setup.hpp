@@ -71,6 +71,9 @@ struct device_features {
     /// layers read rows that are all on the device at the nodes' ids: sums and products gather as they go; else a
     /// kernel gathers the rows first, with the same results
     bool fused = true;
+    /// rows of a cache in the device's memory, in place of all others here: batches bring the rows that it lacks, and
+    /// say which stay (`device_cached_features`); 0: none. `resident` and `read` are not used
+    std::size_t cache_slots = 0;
     /// writes the rows of the nodes from `first` on, as values of `type` [rows, bytes]; called while the backend is
     /// made
     std::function<void(std::uint64_t first, matrix_view<std::byte> to)> read{};

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include <gneiss/cache/any_policy.hpp>
+#include <gneiss/cache/slot_table.hpp>
 #include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
@@ -20,6 +21,7 @@
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/feature/row_source.hpp>
+#include <gneiss/train/device_setup.hpp>
 #include <gneiss/train/slots.hpp>
 
 namespace gneiss {
@@ -133,6 +135,29 @@ struct feature_rows {
     bool normalized = false;               ///< rows are scaled by `normalize_row`
 };
 
+namespace detail {
+
+/// Writes rows of a stored type to `dense`, as floats, where rows of f32 are already; normalizes those that are to be.
+inline void decode_rows(const feature_rows& of, std::size_t count, const gather_target& read, matrix_view<float> dense,
+    executor_ref executor) {
+    parallel_for(executor, count, 1024, [&](std::size_t i, std::size_t end) {
+        for (; i < end; ++i) {
+            if (of.type != feature_type::f32) decode_row(of.type, read.row(i), dense[i]);
+            if (of.normalized) normalize_row(dense[i]);
+        }
+    });
+}
+
+/// Adds the nanoseconds of `work`.
+template <class Work>
+void timed(std::atomic<std::int64_t>& to, Work&& work) {
+    const auto since = std::chrono::steady_clock::now();
+    work();
+    to.fetch_add(std::chrono::nanoseconds(std::chrono::steady_clock::now() - since).count(), std::memory_order_relaxed);
+}
+
+} // namespace detail
+
 /// Dense features that the backend's device reads by itself (`device_features`): nothing is gathered on the host.
 class features_on_device {
 public:
@@ -151,8 +176,23 @@ private:
 };
 static_assert(feature_source<features_on_device>);
 
-/// Input features: rows of a source; all of them in memory, dense or sparse; or those of a device.
-using feature_input = std::variant<feature_rows, std::shared_ptr<const resident_features>, features_on_device>;
+/// Dense features of nodes as rows of a source, with a cache on the backend's device (`device_cached_features`).
+struct device_cached_rows {
+    feature_rows rows;                               ///< rows, without a cache
+    std::size_t slots = 0;                           ///< rows of the device's cache
+    slot_table_kind table = slot_table_kind::hashed; ///< of the ids of cached rows
+    feature_type type = feature_type::f32;           ///< of rows on the device: f32, or the stored one
+
+    /// Returns the bytes of a row on the device.
+    [[nodiscard]] std::size_t row_bytes() const noexcept {
+        return static_cast<std::size_t>(device_features::row_bytes(rows.columns, type));
+    }
+};
+
+/// Input features: rows of a source; all of them in memory, dense or sparse; those of a device; or rows that a device
+/// caches.
+using feature_input =
+    std::variant<feature_rows, std::shared_ptr<const resident_features>, features_on_device, device_cached_rows>;
 
 /// Treatment of cached rows at the end of a superbatch. An emptied cache takes turns in memory with the inspection of
 /// the next one; a policy that controls it must keep its initial rows, the first that it admits is
@@ -188,12 +228,12 @@ public:
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
 
     void gather(training_batch& b, matrix_view<float> dense) {
-        if (rows_.cache != nullptr) timed(times_.fill, [&] { fill(b); });
+        if (rows_.cache != nullptr) detail::timed(times_.fill, [&] { fill(b); });
         const std::span<const node_id> ids = b.nodes;
         gather_target to = gather_target::of(dense);
         const std::size_t row = row_bytes(rows_.type, rows_.columns);
         if (rows_.type != feature_type::f32) to = {stored_.at_least(ids.size() * row), row};
-        timed(times_.gather, [&] {
+        detail::timed(times_.gather, [&] {
             trace_span span(b.trace, "read rows", b.traced());
             const std::uint64_t before = span ? bytes_read() : 0;
             if (rows_.extents != nullptr && b.window) rows_.extents->select(b.key.number.index - b.window->first());
@@ -203,9 +243,9 @@ public:
                 rows_.source.gather(ids, to);
             if (span) span.bytes(bytes_read() - before);
         });
-        if (rows_.cache != nullptr) timed(times_.update, [&] { update(b, to); });
+        if (rows_.cache != nullptr) detail::timed(times_.update, [&] { update(b, to); });
         if (rows_.type != feature_type::f32 || rows_.normalized)
-            timed(times_.gather, [&] { convert(ids.size(), to, dense); });
+            detail::timed(times_.gather, [&] { detail::decode_rows(rows_, ids.size(), to, dense, executor_); });
     }
 
     void enter(phase /*next*/) noexcept {} // superbatches rely on cached rows
@@ -214,25 +254,8 @@ public:
     [[nodiscard]] const times& spent() const noexcept { return times_; }
 
 private:
-    template <class Work>
-    static void timed(std::atomic<std::int64_t>& to, Work&& work) {
-        const auto since = std::chrono::steady_clock::now();
-        work();
-        to.fetch_add(
-            std::chrono::nanoseconds(std::chrono::steady_clock::now() - since).count(), std::memory_order_relaxed);
-    }
-
     /// Bytes read below the cache so far.
     [[nodiscard]] std::uint64_t bytes_read() const { return rows_.source.statistics().io.read_bytes; }
-
-    void convert(std::size_t count, const gather_target& read, matrix_view<float> dense) const {
-        parallel_for(executor_, count, 1024, [&](std::size_t i, std::size_t end) {
-            for (; i < end; ++i) {
-                if (rows_.type != feature_type::f32) decode_row(rows_.type, read.row(i), dense[i]);
-                if (rows_.normalized) normalize_row(dense[i]);
-            }
-        });
-    }
 
     /// Fills the cache when training, or a superbatch, begins.
     void fill(const training_batch& b) {

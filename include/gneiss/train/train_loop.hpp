@@ -393,7 +393,9 @@ private:
             embeddings_.gather(b, b.rows_read.middle_columns(0, width - fixed.dense));
         }
         if (fixed.total() != 0) features_.gather(b, b.rows_read.middle_columns(learned, fixed.dense));
-        b.moved_bytes = b.rows_read.data() == nullptr ? 0 : count * width * sizeof(float); // none: they are on a device
+        b.moved_bytes = b.rows_read.data() == nullptr ? 0 // they are on a device
+            : b.moves.places.empty()                  ? count * width * sizeof(float)
+                                                      : b.moves.bytes();
         if (fixed.sparse != 0) b.in.sparse = {fixed.sparse, b.sparse.offsets, b.sparse.columns, b.sparse.values};
         b.features.reset();
         batches_.gathered(b);

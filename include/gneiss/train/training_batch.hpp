@@ -68,6 +68,29 @@ struct state_work {
     [[nodiscard]] std::uint64_t size() const noexcept { return batches; }
 };
 
+/// A row that a batch brings and that stays in a cache on a device.
+struct device_cache_entry {
+    std::uint32_t row = 0;  ///< its number among the rows that the batch brings
+    std::uint32_t slot = 0; ///< the slot that it takes
+
+    friend bool operator==(const device_cache_entry&, const device_cache_entry&) = default;
+};
+
+/// Places of a batch's feature rows, some of which are in a cache on a device, and the changes of that cache. Batches
+/// must be computed in the order in which these were made: slots change from batch to batch.
+struct device_cache_moves {
+    /// Marks the number of a row that the batch brings; without it, a place is a slot.
+    static constexpr std::uint32_t brought = std::uint32_t{1} << 31;
+
+    std::vector<std::uint32_t> places{};       ///< [nodes] slot of each row, or `brought` | its number
+    std::vector<device_cache_entry> entries{}; ///< rows that enter once all rows of the batch are read; distinct slots
+    std::size_t rows = 0;                      ///< number of rows that the batch brings: the first of its memory
+    std::size_t row_bytes = 0;                 ///< bytes from one of them to the next
+
+    /// Returns the bytes of the rows that the batch brings.
+    [[nodiscard]] std::size_t bytes() const noexcept { return rows * row_bytes; }
+};
+
 /// A batch in the stages of training. Each slot of `train_loop` writes its part. Memory is reused from batch to batch.
 /// One stage holds the batch at a time.
 struct training_batch : driven_batch<training_statistics, state_work> {
@@ -90,6 +113,7 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     matrix_view<float> rows_read; ///< [nodes, learned columns, state columns where compute steps rows, dense features]
     input_rows<float> in;         ///< [nodes]; learned columns are unset if the backend holds embeddings
     sparse_feature_rows sparse;   ///< memory of in.sparse
+    device_cache_moves moves;     ///< of rows that a device caches; else empty
     /// [nodes, dense columns], written by the backend; empty: nothing is learned, or the backend holds embeddings
     matrix_view<float> gradients;
     matrix_view<float> relations; ///< as gathered with the batch; empty: the backend's own, which it steps
@@ -118,6 +142,7 @@ struct training_batch : driven_batch<training_statistics, state_work> {
         places = std::vector<std::uint32_t>();
         in.sparse = {};
         sparse = {};
+        moves = {};
         payload_.reset();
         payload_type_ = nullptr;
         link_arena = {};

@@ -39,7 +39,7 @@ std::uint64_t feature_share(const compute_device& device) { return device.free_m
 /// Returns the nodes whose rows are in the device's memory; none: all are.
 std::optional<std::vector<gneiss::node_id>> resident_of(const gnn_options& how, const compute_device& device,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets) {
-    if (how.feature_place == "device") return std::nullopt;
+    if (how.feature_place == "device" || how.cache_slots != 0) return std::nullopt;
     const std::uint64_t slots = features.rows() * sizeof(std::uint32_t),
                         share = feature_share(device) - std::min(feature_share(device), slots),
                         row = gneiss::device_features::row_bytes(
@@ -60,13 +60,22 @@ std::optional<std::vector<gneiss::node_id>> resident_of(const gnn_options& how, 
 
 } // namespace
 
-void choose_feature_place(
-    gnn_options& how, const compute_device* device, const gneiss::node_features& features, run_reporter& live) {
+void choose_feature_place(gnn_options& how, const compute_device* device, const gneiss::node_features& features,
+    run_reporter& live, bool by_change_sets) {
     if (device == nullptr || how.feature_place == "host" || how.stages_features) return;
     const auto columns = static_cast<std::size_t>(features.columns());
     const gneiss::feature_type type = how.placed_type(features.type());
     const std::uint64_t here = features.rows() * gneiss::device_features::row_bytes(columns, type),
                         pinned = features.rows() * gneiss::device_features::pinned_row_bytes(columns, type);
+    if (by_change_sets) {
+        const std::uint64_t row = gneiss::device_features::row_bytes(columns, type),
+                            most = std::max<std::uint64_t>(feature_share(*device) / row, 1);
+        how.cache_slots = static_cast<std::size_t>(std::min(features.rows(), most));
+        return live.say(fmt::format("features of {} in a cache of {} rows on the device, by change sets: {} of {} left "
+                                    "there",
+            gneiss::to_string(type), how.cache_slots, gneiss::format_bytes(how.cache_slots * row),
+            gneiss::format_bytes(device->free_memory())));
+    }
     const bool chosen = how.feature_place == "auto";
     if (chosen)
         how.feature_place = here <= feature_share(*device) ? "device"
@@ -96,6 +105,7 @@ placed_features::placed_features(const gnn_options& how, const compute_device& d
           .type = how.placed_type(features.type()),
           .resident = resident_of(how, device, features, buckets),
           .fused = how.fusion,
+          .cache_slots = how.cache_slots,
           .read = [this](std::uint64_t first, gneiss::matrix_view<std::byte> to) { read(first, to); }} {}
 
 void placed_features::read(std::uint64_t first, gneiss::matrix_view<std::byte> to) {

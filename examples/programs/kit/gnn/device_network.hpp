@@ -31,9 +31,10 @@ namespace trainers {
 
 /// Chooses a place for --feature-place auto, and reports it: the device's memory if they take at most half of what is
 /// left of it, else a tier if they take at most half of --memory, else the host. Reports the others, too.
-/// \param device  null: the CPU
-void choose_feature_place(
-    gnn_options& how, const compute_device* device, const gneiss::node_features& features, run_reporter& live);
+/// \param device          null: the CPU
+/// \param by_change_sets  a tier is a cache that change sets control, of half of what is left: sets its slots
+void choose_feature_place(gnn_options& how, const compute_device* device, const gneiss::node_features& features,
+    run_reporter& live, bool by_change_sets = false);
 
 /// Features of a dataset for a device, by --feature-place.
 class placed_features {

@@ -38,7 +38,9 @@ protected:
           data_(this->context_.data),
           net_(network_of(flags_, *data_)) {
         open_features();
-        choose_feature_place(flags_, this->context_.device.get(), features_, this->context_.live);
+        bool by_change_sets = false;
+        if constexpr (requires { flags_.tier_by_change_sets(); }) by_change_sets = flags_.tier_by_change_sets();
+        choose_feature_place(flags_, this->context_.device.get(), features_, this->context_.live, by_change_sets);
         check_class_weights(flags_.class_weights, *data_);
     }
 

@@ -100,7 +100,8 @@ void gnn_options::add_placement(programs::command& to) {
         .neutral();
     to.option("feature-place", feature_place,
           "location of features for --device cuda; device: all in its memory; tier: the most used ones, the others in "
-          "pinned memory; uva: all in pinned memory; auto: device or tier, if they fit")
+          "pinned memory (gneiss-ginex --feature-cache belady: a cache by change sets, the others on disk); uva: all "
+          "in pinned memory; auto: device or tier, if they fit")
         .choices({"host", "device", "tier", "uva", "auto"})
         .neutral();
     to.option("fusion", fusion,
@@ -143,7 +144,7 @@ void gnn_options::refuse_cache_beside_place(const std::optional<std::string>& fe
 }
 
 std::uint64_t gnn_options::pinned_features(const gneiss::dataset_manifest& graph) const {
-    if (feature_place != "tier" && feature_place != "uva") return 0;
+    if ((feature_place != "tier" && feature_place != "uva") || cache_slots != 0) return 0;
     const auto features = std::ranges::find(graph.arrays, "features", &gneiss::dataset_array::name);
     const gneiss::feature_type stored =
         features == graph.arrays.end() ? gneiss::feature_type::f32 : gneiss::feature_type_of(features->dtype);

@@ -36,6 +36,7 @@ struct gnn_options : run_options, rate_options {
     double clip = 0;
     std::string sample_on = "cpu";      ///< cpu or gpu
     std::string feature_place = "host"; ///< host, device, tier, uva or auto
+    std::size_t cache_slots = 0;        ///< of a tier by change sets: rows on the device. No flag; 0: a tier by ranking
     bool fusion = true;                 ///< layers read features on the device by id
     bool record = false;                ///< steps and samples on a device are recorded and replayed
     bool stages_features = false;       ///< no flag: features on the device are those of the state in training

@@ -113,6 +113,11 @@ public:
     transferred<T> room(std::size_t size) {
         return room<T>(size, size);
     }
+    /// Lets only the first `bytes` of the slot be copied: its arrays have no more.
+    void cut(std::size_t bytes) noexcept {
+        while (!parts_.empty() && parts_.back().begin >= bytes) parts_.pop_back();
+        if (!parts_.empty()) parts_.back().end = std::min(parts_.back().end, bytes);
+    }
     /// Adds a copy of `from`.
     template <class T>
     transferred<std::remove_const_t<T>> put(std::span<T> from, std::size_t capacity) {

@@ -98,7 +98,7 @@ public:
         const std::size_t most =
             rooms_.room() ? std::max<std::size_t>(nodes, rooms_.room()->network.rows) : nodes; // of a fitting batch
         row_target to;
-        if (brings_rows() && columns != 0) {
+        if ((brings_rows() || caches()) && columns != 0) {
             const auto rows = lanes_.stage_rows(b.slot, transfer_slot::array_bytes(most * stride, sizeof(float)))
                                   .template room<float>(nodes * stride, most * stride);
             to.rows = {rows.host.data(), nodes, columns, stride};
@@ -151,7 +151,8 @@ public:
         transfer_slot& slot = lanes_.stage_in(b.slot,
             network_.bytes_of(of.network, gradient, !drawn.empty()) + Task::bytes_of(b, of.task) +
                 (b.places.empty() ? 0 : transfer_slot::array_bytes(of.network.rows, sizeof(std::uint32_t))) +
-                (here.kept ? sample_admission::bytes_of(drawn.size()) : 0));
+                (here.kept ? sample_admission::bytes_of(drawn.size()) : 0) +
+                (caches() ? device_feature_table::bytes_of_moves(of.network.rows) : 0));
         network_.put(b, slot, here.network, of.network, gradient, step_of(b), here.rows, drawn,
             sampling_ ? sampling_->names(b.slot) : nullptr);
         here.network.places = !b.places.empty() ? slot.put(std::span(b.places), of.network.rows).device
@@ -160,8 +161,9 @@ public:
         Task::put(b, slot, here.task, of.task);
         if (here.kept)
             here.admission.take(slot, here.network.views, here.network.at, sampling_->failure(b.slot), refused_.data());
+        if (caches()) here.cached = features_->put(b, of.network.rows, here.rows.data, slot);
         if (features_) features_->note(b.nodes);
-        lanes_.copy_in(b.slot, here.rows.data != nullptr);
+        lanes_.copy_in(b.slot, here.rows.data != nullptr, caches() ? std::optional(b.moves.bytes()) : std::nullopt);
     }
     void differentiate(training_batch& b) {
         on_device& here = batches_.at(b.slot);
@@ -233,6 +235,8 @@ protected:
         if (features_ && brings_rows())
             throw error(errc::invalid_argument,
                 "features that a device reads by itself need embeddings there, too, if there are any");
+        if (caches() && rows_)
+            throw error(errc::invalid_argument, "a cache of features on a device is for rows without learned columns");
         if (!sampling_ || !sampling_->keeps_ids()) return;
         if (brings_rows() || network.in.sparse != 0 || (features_ && !features_->all_near()))
             throw error(errc::invalid_argument, "a device that keeps the ids of a batch needs all rows in its memory");
@@ -247,8 +251,9 @@ private:
     struct on_device {
         device_network::batch network{};
         typename Task::batch task{};
-        rows_view<float> rows{};    ///< [nodes, dense columns]; without data if they are gathered here
-        float* gradients = nullptr; ///< [nodes, dense columns], on the device
+        rows_view<float> rows{};              ///< [nodes, dense columns]; without data if they are gathered here
+        float* gradients = nullptr;           ///< [nodes, dense columns], on the device
+        device_feature_table::moves cached{}; ///< of a cache of features
         bool returns_gradients = false;
         bool padded = false;                     ///< to the capacities of the run
         bool replays = false;                    ///< the graphs compute it
@@ -283,6 +288,7 @@ private:
             .norm = here.norm_on_device,
             .returns_gradients = here.returns_gradients,
             .admission = here.admission,
+            .cached = here.cached,
             .growths = network_.growths() + task_.growths() + values_.growths() + gradients_.growths()};
     }
     /// Launches the forward pass of a padded batch, recorded now or before; false if it must run eagerly first.
@@ -365,7 +371,7 @@ private:
     device_network::outputs forward(stream& in, on_device& here) {
         if (here.admission.drawn != nullptr) admit(in, here.admission);
         here.input = here.network;
-        if (rows_ || features_) find_rows(in, here.input);
+        if (rows_ || features_) find_rows(in, here.input, here.cached);
         const device_network::outputs out = network_.forward(in, here.input);
         task_.differentiate(in, here.input, here.task, out, here.made_on_device);
         return out;
@@ -390,6 +396,8 @@ private:
     [[nodiscard]] device_network::step_states step_of(const training_batch& b) const noexcept {
         return {step_state{.t = b.step, .factor = rates_[0]}, step_state{.t = b.step, .factor = rates_[1]}};
     }
+    /// True if the device caches features.
+    [[nodiscard]] bool caches() const noexcept { return features_ && features_->cached(); }
     /// True if the batch brings dense columns that are not on the device.
     [[nodiscard]] bool brings_rows() const noexcept {
         return (rows_ ? rows_->dim() : 0) + (features_ ? features_->columns() : 0) != network_.columns();
@@ -403,7 +411,7 @@ private:
     }
     /// Sets a batch's input rows to those of the tables on the device. The first layer reads them by id if they are of
     /// features alone, and all on the device; others are gathered, as are learned columns and features beside them.
-    void find_rows(stream& in, device_network::arguments& b) {
+    void find_rows(stream& in, device_network::arguments& b, const device_feature_table::moves& cached) {
         if (features_ && !rows_ && features_->read_by_ids()) {
             b.input.dense = features_->rows();
             b.input.ids = b.places;
@@ -413,6 +421,7 @@ private:
             b.input.dense = b.dense = rows_of(values_.at_least(b.input_count() * network_.stride(), in));
         if (rows_) rows_->gather(in, b.inputs(), b.input_count(), b.names, learned(b.dense));
         if (!features_) return;
+        if (features_->cached()) return features_->gather(in, b.inputs(), b.input_count(), cached, b.dense);
         const std::size_t first = network_.columns() - features_->columns(); // after the learned columns
         features_->gather(
             in, b.inputs(), b.input_count(), b.places, {b.dense.data + first, features_->columns(), b.dense.stride});

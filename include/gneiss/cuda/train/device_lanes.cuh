@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <gneiss/core/memory_budget.hpp>
@@ -62,7 +63,9 @@ public:
     }
     /// Uploads the arrays of a batch.
     /// \param rows  whether it has rows
-    void copy_in(std::size_t batch, bool rows) {
+    /// \param only  bytes of its rows to upload, the first ones; none: all
+    void copy_in(std::size_t batch, bool rows, std::optional<std::size_t> only = {}) {
+        if (only) rows_[batch].cut(*only);
         if (rows) rows_[batch].copy_in(coming_);
         in_[batch].copy_in(coming_);
         host_bytes_.fetch_add(in_[batch].put_bytes(), std::memory_order_relaxed);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <gneiss/cuda/core/graph.cuh>
+#include <gneiss/cuda/train/device_feature_table.cuh>
 #include <gneiss/cuda/train/device_network.cuh>
 #include <gneiss/cuda/train/sample_admission.cuh>
 
@@ -32,6 +33,7 @@ struct step_arguments {
     const void *rows = nullptr, *made = nullptr, *norm = nullptr; ///< results of the batch
     bool returns_gradients = false;
     sample_admission admission{};
+    device_feature_table::moves cached{};
     std::uint64_t growths = 0; ///< of scratch so far
 
     friend bool operator==(const step_arguments&, const step_arguments&) = default;

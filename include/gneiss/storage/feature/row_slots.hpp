@@ -32,6 +32,8 @@ public:
     [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
     [[nodiscard]] std::size_t held() const noexcept { return held_; } ///< rows in the cache
     [[nodiscard]] bool holds(node_id id) const noexcept { return table_.find(id) != no_slot; }
+    /// Returns the slot of a row, or `no_slot`.
+    [[nodiscard]] cache_slot slot_of(node_id id) const noexcept { return table_.find(id); }
 
     /// Sets slot_of[i] to the slot of ids[i], or `no_slot`. Precondition: the ids are rows. O(ids), in parallel.
     void find(std::span<const node_id> ids, std::span<cache_slot> slot_of, executor_ref executor) const {

@@ -18,6 +18,7 @@
 #include <gneiss/sample/graph_lists.hpp>
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/cpu_backend.hpp>
+#include <gneiss/train/device_cached_features.hpp>
 #include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>

@@ -232,6 +232,28 @@ TEST_CASE_TEMPLATE(
         cuda::gather_tiers<In>(nullptr, &count, most, ids.data() + first, slots.data(), std::as_const(near).view(),
             table.view(), of_tiers.view());
         check_rows<float>("rows of tiers", of_tiers, of.rows, want.view, zero.view, 0);
+        // The same rows from the slots of a cache and from those that a batch brings, which then enter.
+        constexpr std::uint32_t brought = cuda::detail::brought_row;
+        std::vector<std::uint32_t> places(most, 0);
+        std::vector<cuda::cache_entry> entries;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const std::uint32_t id = ids[first + i];
+            places[i] = slots[id] == cuda::detail::far_row ? brought | id : slots[id];
+        }
+        for (std::uint32_t id = 1; id < 40; id += 9) entries.push_back({id, id / 9});
+        const auto entered = static_cast<std::uint32_t>(entries.size());
+        rows<float> of_cache(most, of.columns, of.how);
+        cuda::gather_cached<In>(
+            nullptr, &count, most, places.data(), std::as_const(near).view(), table.view(), of_cache.view());
+        check_rows<float>("cached rows", of_cache, of.rows, want.view, zero.view, 0);
+        std::vector<std::uint32_t> from(40 * 8), cache(40 * 8, 7), expected = cache;
+        for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint32_t>(1000 + i);
+        for (const cuda::cache_entry& e : entries)
+            for (std::size_t c = 0; c < 8; ++c) expected[e.slot * 8 + c] = from[e.row * 8 + c];
+        entries.resize(entries.size() + spare); // beyond the count: not read
+        cuda::keep_cached(nullptr, &entered, entered + spare, entries.data(), {std::as_const(from).data(), 8, 8},
+            {cache.data(), 8, 8});
+        CHECK(cache == expected);
         cuda::add_rows<float, In>(nullptr, {&count, most, &first, ids.data()}, x.view(), table.view(), added.view());
         check_rows<float>("sums", added, of.rows, sums.view, one.view, 1e-6);
     }

@@ -15,6 +15,12 @@
 // table by ids. One pass each, one warp per row; results may overwrite inputs.
 namespace gneiss::cuda {
 
+/// A row that enters a cache.
+struct cache_entry {
+    std::uint32_t row = 0;  ///< its number among the rows that come
+    std::uint32_t slot = 0; ///< the slot that it takes
+};
+
 namespace detail {
 
 [[nodiscard]] __device__ inline float activated(activation act, float x) {
@@ -120,6 +126,8 @@ struct activation_back {
 
 /// Slot of a row that is not in the near table.
 constexpr std::uint32_t far_row = ~std::uint32_t{0};
+/// Marks the place of a row that is not in a cache.
+constexpr std::uint32_t brought_row = std::uint32_t{1} << 31;
 
 template <table_value In, bool Aligned>
 __global__ void __launch_bounds__(256) gather_from_tiers(const std::uint32_t* count, const std::uint32_t* ids,
@@ -134,6 +142,31 @@ __global__ void __launch_bounds__(256) gather_from_tiers(const std::uint32_t* co
         const slice_type slice(chunk, threadIdx.x % warp_lanes, out.columns);
         slice.store(to, slice.load(from));
     }
+}
+
+template <table_value In, bool Aligned>
+__global__ void __launch_bounds__(256) gather_from_cache(const std::uint32_t* count, const std::uint32_t* places,
+    rows_view<const In> cache, rows_view<const In> brought, rows_view<float> out) {
+    using slice_type = row_slice<float, warp_lanes, Aligned>;
+    const std::uint32_t row = grid_warp();
+    if (row >= __ldg(count)) return;
+    const std::uint32_t place = __ldg(places + row), number = place & ~brought_row;
+    const In* const from = place == number ? cache[number] : brought[number];
+    float* const to = out[row];
+    for (unsigned chunk = 0; chunk * slice_type::columns < out.columns; ++chunk) {
+        const slice_type slice(chunk, threadIdx.x % warp_lanes, out.columns);
+        slice.store(to, slice.load(from));
+    }
+}
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) keep_in_cache(const std::uint32_t* count, const cache_entry* entries,
+    rows_view<const std::uint32_t> brought, rows_view<std::uint32_t> cache) {
+    const std::uint32_t i = grid_warp();
+    if (i >= __ldg(count)) return;
+    const cache_entry of = entries[i];
+    const std::uint32_t* const from = brought[of.row];
+    std::uint32_t* const to = cache[of.slot];
+    for (std::uint32_t c = threadIdx.x % warp_lanes; c < cache.columns; c += warp_lanes) to[c] = from[c];
 }
 
 /// One thread per element of the narrow matrix.
@@ -187,6 +220,22 @@ void gather_tiers(cudaStream_t stream, const std::uint32_t* count, std::uint32_t
     const bool aligned = near.aligned() && far.aligned() && out.aligned();
     launch(stream, aligned ? detail::gather_from_tiers<In, true> : detail::gather_from_tiers<In, false>,
         detail::warp_grid(capacity), 256, 0, count, ids, slots, near, far, out);
+}
+
+/// out[i] = cache[places[i]], or brought[n] where the place is `detail::brought_row` | n. [*count, columns],
+/// at most `capacity` rows.
+template <table_value In>
+void gather_cached(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const std::uint32_t* places,
+    rows_view<const In> cache, rows_view<const In> brought, rows_view<float> out) {
+    const bool aligned = cache.aligned() && brought.aligned() && out.aligned();
+    launch(stream, aligned ? detail::gather_from_cache<In, true> : detail::gather_from_cache<In, false>,
+        detail::warp_grid(capacity), 256, 0, count, places, cache, brought, out);
+}
+/// cache[entries[i].slot] = brought[entries[i].row], for i below *count, at most `capacity`: rows of 4-byte words.
+/// Slots are distinct.
+inline void keep_cached(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity,
+    const cache_entry* entries, rows_view<const std::uint32_t> brought, rows_view<std::uint32_t> cache) {
+    launch(stream, detail::keep_in_cache<256>, detail::warp_grid(capacity), 256, 0, count, entries, brought, cache);
 }
 
 /// out[i] = dropped(x[i] + y[*rows.first + i]), or with the row of y at the id there: a residual. out may be x.

@@ -39,20 +39,24 @@ inline void check_parts(const ginex_options& options, const ginex_parts& parts) 
     if (parts.on_device && (parts.backend == nullptr || options.samples_ahead()))
         throw error(errc::invalid_argument,
             "a device samples for its own backend, and on demand: superbatches are sampled on the CPU");
-    if (std::holds_alternative<features_on_device>(parts.features) && parts.backend == nullptr)
+    const bool cached = std::holds_alternative<device_cached_rows>(parts.features);
+    if ((cached || std::holds_alternative<features_on_device>(parts.features)) && parts.backend == nullptr)
         throw error(errc::invalid_argument, "features of a device need its backend");
+    if (cached && options.replicas.only)
+        throw error(errc::invalid_argument, "a device that caches rows computes all batches, those of each replica");
 }
 
 /// Returns options of superbatches for the cache. Throws errc::invalid_argument for a cache that they do not fit.
 [[nodiscard]] inline superbatch_options superbatches_of(const ginex_options& options, const ginex_parts& parts) {
-    const auto* rows = std::get_if<feature_rows>(&parts.features);
-    const bool changes = rows != nullptr && rows->cache != nullptr && rows->policy == nullptr;
+    const auto* there = std::get_if<device_cached_rows>(&parts.features);
+    const auto* rows = there != nullptr ? &there->rows : std::get_if<feature_rows>(&parts.features);
+    const bool changes = there != nullptr || (rows != nullptr && rows->cache != nullptr && rows->policy == nullptr);
     if (changes && !options.samples_ahead()) throw error(errc::invalid_argument, "change sets need superbatches");
     if (rows != nullptr && rows->extents != nullptr && !changes)
         throw error(
             errc::invalid_argument, "rows are dealt out to the batches of superbatches, by the change sets of a cache");
     superbatch_options result = options.superbatches;
-    result.cache_capacity = changes ? rows->cache->capacity() : 0;
+    result.cache_capacity = there != nullptr ? there->slots : changes ? rows->cache->capacity() : 0;
     result.keep_requests = rows != nullptr && rows->extents != nullptr;
     result.trace = options.trace;
     return result;
@@ -65,6 +69,8 @@ inline void check_parts(const ginex_options& options, const ginex_parts& parts) 
         return any_features(std::in_place_type<features_in_memory>, *all, executor);
     if (const auto* there = std::get_if<features_on_device>(&parts.features))
         return any_features(std::in_place_type<features_on_device>, *there);
+    if (const auto* cached = std::get_if<device_cached_rows>(&parts.features))
+        return any_features(std::in_place_type<device_cached_features>, *cached, executor);
     const bool turns = options.superbatches.schedule == superbatch_schedule::alternate;
     return any_features(std::in_place_type<cached_features>, std::get<feature_rows>(parts.features),
         turns ? cache_between_superbatches::emptied : cache_between_superbatches::kept, executor);
@@ -123,11 +129,13 @@ GNEISS_INLINE superbatch_times times_of(const ginex_trainer& training) {
         .gather = stages.busy_seconds[gather],
         .compute = stages.busy_seconds[compute],
         .wait = stages.wait_seconds[compute]};
-    if (const auto* cached = training.features().get_if<cached_features>()) {
-        result.switching += seconds(cached->spent().fill);
-        result.gather = seconds(cached->spent().gather);
-        result.update = seconds(cached->spent().update);
-    }
+    const auto take = [&](const cached_features::times& spent) {
+        result.switching += seconds(spent.fill);
+        result.gather = seconds(spent.gather);
+        result.update = seconds(spent.update);
+    };
+    if (const auto* cached = training.features().get_if<cached_features>()) take(cached->spent());
+    if (const auto* there = training.features().get_if<device_cached_features>()) take(there->spent());
     return result;
 }
 

@@ -61,7 +61,8 @@ GNEISS_INLINE joestar_trainer make_joestar(
     const joestar_options& options, const joestar_parts& parts, executor_ref executor, memory_budget& budget) {
     detail::check_task(parts);
     detail::check_partitions(options, parts);
-    if (std::holds_alternative<features_on_device>(parts.features))
+    if (std::holds_alternative<features_on_device>(parts.features) ||
+        std::holds_alternative<device_cached_rows>(parts.features))
         throw error(
             errc::invalid_argument, "macro-batches hold their rows: features of a device are for batches alone");
     auto slots = std::make_shared<detail::joestar_slots>(options, parts, executor, budget);
