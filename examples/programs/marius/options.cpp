@@ -34,6 +34,8 @@ void options::add_to(programs::command& to) {
         "row-major, searched, memory, or a file of \"i j\" lines",
         "comet-beta, or beta-randomized where comet-beta reads over an eighth more");
     add_execution(to);
+    to.option("record", record, "--device cuda: from the second epoch on, launch each step as a recorded graph")
+        .neutral();
     add_validation(to, "a tenth of the epochs");
     add_ranking(to);
     to.option("early-stop", early_stop,
@@ -84,6 +86,10 @@ options resolve(const options& given, const gneiss::dataset& data) {
     resolve_width(o, graph);
     if (*o.decoder == "complex" && *o.dim % 2 != 0)
         throw programs::usage_error("--dim " + std::to_string(*o.dim) + " is odd: ComplEx rows are pairs of floats");
+    if (o.record && o.device == "cpu") {
+        if (!o.resume) throw programs::usage_error("--record is for --device cuda");
+        o.record = false; // of a run on a device
+    }
     if (o.async_relations && o.device == "cuda") throw programs::usage_error("--async-relations is for --device cpu");
     if (!o.lr) o.lr = (*o.decoder == "dot" ? 0.05 : 0.2) * (o.warm_start ? trainers::warm_rate : 1);
     if (!o.batch) o.batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;

@@ -21,6 +21,7 @@ struct options : trainers::run_options, trainers::link_options, trainers::rate_o
     std::optional<double> lr;
     std::string step_at = "update";
     bool async_relations = false;
+    bool record = false; ///< steps on a device are recorded and replayed
 
     void add_to(programs::command& to);
 

@@ -37,8 +37,9 @@ gneiss::embedding_table make_relations(const gneiss::any_link_model& model, cons
 gneiss::any_backend backend_on(
     trainers::compute_device& device, const options& o, const training_plan& plan, gneiss::embedding_table& relations) {
     trainers::limit_pinned(device, plan);
-    return device.embed(trainers::decoder_of(o, *o.batch, *o.dim, relations),
-        trainers::device_embeddings_of(o, plan.partitioning.nodes, plan.layout));
+    gneiss::decoder_setup links = trainers::decoder_of(o, *o.batch, *o.dim, relations);
+    links.recorded = o.record;
+    return device.embed(links, trainers::device_embeddings_of(o, plan.partitioning.nodes, plan.layout));
 }
 
 /// Returns training options with the plan's state sizes.

@@ -52,6 +52,7 @@ struct decoder_setup {
     std::uint64_t batch = 0;
     negative_options negatives{}; ///< bound a batch's negatives, for the same purpose
     embedding_table& relations;   ///< on the host; the device's copy returns with the parameters
+    bool recorded = false;        ///< of embeddings alone: steps are recorded, and replayed by one launch each
 };
 
 /// Embeddings of all nodes that live and step on a device: the store `device`.

@@ -1,3 +1,4 @@
+#include <gneiss/cuda/core/recorder.cuh>
 #include <gneiss/cuda/train/device_embedding_backend.cuh>
 
 #include <cmath>
@@ -19,8 +20,9 @@ using gneiss::test::temporary_directory;
 namespace {
 
 /// Trains on the emulated device.
-compute_factory on_device(memory_budget& budget, const std::optional<device_embeddings>& keep = {}) {
-    return [&budget, keep](const set_up& with, embedding_table& relations) {
+compute_factory on_device(
+    memory_budget& budget, const std::optional<device_embeddings>& keep = {}, bool recorded = false) {
+    return [&budget, keep, recorded](const set_up& with, embedding_table& relations) {
         return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_embedding_backend>, budget,
             decoder_setup{.decoder = with.decoder,
                 .loss = with.loss,
@@ -29,7 +31,8 @@ compute_factory on_device(memory_budget& budget, const std::optional<device_embe
                 .options = with.model,
                 .batch = with.training.batch_edges,
                 .negatives = with.training.negatives,
-                .relations = relations},
+                .relations = relations,
+                .recorded = recorded},
             keep);
     };
 }
@@ -130,6 +133,73 @@ TEST_CASE("simt.train.device_embedding_backend: resident rows are stepped like c
     CHECK(same_parameters(train(graph, with, directory / "stopped", 3, on_device(budget, keep)), want));
     with.buffer_slots = 2;
     CHECK_THROWS_AS((void)train(graph, with, directory / "some", 0, on_device(budget, keep)), error);
+}
+
+TEST_CASE("simt.train.device_embedding_backend: recorded steps give the bits of eager ones, in fewer launches") {
+    toy_graph graph(60, 4, 3, 300, 5);
+    const temporary_directory directory;
+    int run = 0;
+    const auto compare = [&](const set_up& with, const std::optional<device_embeddings>& keep = {}) {
+        CAPTURE(with.decoder);
+        CAPTURE(keep.has_value());
+        memory_budget budget;
+        const auto calls_of = [&](bool recorded, outcome& made, std::uint64_t stop = 0) {
+            const cuda::device_calls before = cuda::calls_so_far();
+            made = train(graph, with, directory / std::to_string(run++), stop, on_device(budget, keep, recorded));
+            return cuda::calls_so_far() - before;
+        };
+        outcome eager, recorded, stopped;
+        const cuda::device_calls plain = calls_of(false, eager), fast = calls_of(true, recorded);
+        CHECK(recorded == eager);
+        CHECK(plain.recorded_steps + plain.eager_steps == 0);
+        CHECK(fast.recorded_steps > fast.eager_steps);
+        CHECK(fast.launches < plain.launches / 2);
+        (void)calls_of(true, stopped, 5);
+        CHECK(same_parameters(stopped, eager));
+    };
+    set_up with = small("complex", "softmax");
+    with.epochs = 5;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 4;
+    compare(with);
+    with.optimizer = "adagrad";
+    compare(with, device_embeddings{60, {with.dim, with.dim}});
+    with.training.pipeline = {.staleness = 2, .deterministic = true};
+    compare(with);
+    with.training.pipeline = {.staleness = 0};
+    with.decoder = "distmult";
+    with.loss = "marius";
+    with.training.negatives.filtered = true; // masks of other sizes from batch to batch
+    with.training.step_at = step_place::compute;
+    compare(with);
+}
+
+TEST_CASE("simt.train.device_embedding_backend: a recorded step allocates nothing, and waits for its results alone") {
+    toy_graph graph(60, 4, 3, 300, 5);
+    const temporary_directory directory;
+    for (const bool keep : {false, true}) {
+        CAPTURE(keep);
+        const auto calls_of = [&](std::uint64_t epochs) {
+            set_up with = small("complex", "softmax");
+            with.epochs = epochs;
+            with.order = "memory";
+            with.order_slots = with.buffer_slots = 4;
+            memory_budget budget;
+            const std::optional<device_embeddings> rows =
+                keep ? std::optional(device_embeddings{60, {with.dim, 0}}) : std::nullopt;
+            const cuda::device_calls before = cuda::calls_so_far();
+            (void)train(graph, with, directory / (std::to_string(epochs) + (keep ? "kept" : "")), 0,
+                on_device(budget, rows, true));
+            return cuda::calls_so_far() - before;
+        };
+        const cuda::device_calls last = calls_of(6) - calls_of(5); // those of the sixth epoch
+        CHECK(last.eager_steps == 0);
+        REQUIRE(last.recorded_steps > 0);
+        CHECK(last.launches == last.recorded_steps);
+        CHECK(last.allocations == 0);
+        CHECK(last.recordings == 0);
+        CHECK(last.waits <= last.recorded_steps + (keep ? 3 : 2)); // tables come and go with an epoch
+    }
 }
 
 TEST_CASE("simt.train.device_embedding_backend: impossible options are refused with the reason") {

@@ -31,6 +31,7 @@
 #include <gneiss/cuda/train/device_rows.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
 #include <gneiss/cuda/train/device_tasks.cuh>
+#include <gneiss/cuda/train/recorded_graphs.cuh>
 #include <gneiss/cuda/train/recorded_step.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/cuda/train/run_room.cuh>
@@ -247,7 +248,6 @@ protected:
 private:
     using room = step_room<Task>;
     using step_arguments = detail::step_arguments<Task>;
-    using recorded_step = detail::recorded_step<Task>;
     struct on_device {
         device_network::batch network{};
         typename Task::batch task{};
@@ -255,17 +255,16 @@ private:
         float* gradients = nullptr;           ///< [nodes, dense columns], on the device
         device_feature_table::moves cached{}; ///< of a cache of features
         bool returns_gradients = false;
-        bool padded = false;                     ///< to the capacities of the run
-        bool replays = false;                    ///< the graphs compute it
-        device_network::arguments input{};       ///< those of `network`, with its rows
-        bool kept = false;                       ///< the device keeps its sample, and admits its step or refuses it:
-        sample_admission admission{};            ///< what it is asked
-        sample_answer answer{};                  ///< and answers
-        typename Task::room examples{};          ///< sizes of the task's part
-        std::uint64_t turn = 0;                  ///< number of its first computation, in the order of batches
-        bool stepped = false;                    ///< its update was launched, too
-        std::optional<step_arguments> ran{};     ///< of the last padded batch that ran eagerly in this slot
-        std::optional<recorded_step> recorded{}; ///< not in flight when the slot has a batch to begin
+        bool padded = false;               ///< to the capacities of the run
+        bool replays = false;              ///< the graphs compute it
+        device_network::arguments input{}; ///< those of `network`, with its rows
+        bool kept = false;                 ///< the device keeps its sample, and admits its step or refuses it:
+        sample_admission admission{};      ///< what it is asked
+        sample_answer answer{};            ///< and answers
+        typename Task::room examples{};    ///< sizes of the task's part
+        std::uint64_t turn = 0;            ///< number of its first computation, in the order of batches
+        bool stepped = false;              ///< its update was launched, too
+        recorded_graphs<step_arguments, 2> graphs{}; ///< forward with the loss, and backward with the update
         std::span<const typename Task::outcome> made{};
         typename Task::outcome* made_on_device = nullptr;
         std::span<const gradient_norm> norm{};
@@ -291,36 +290,26 @@ private:
             .cached = here.cached,
             .growths = network_.growths() + task_.growths() + values_.growths() + gradients_.growths()};
     }
-    /// Launches the forward pass of a padded batch, recorded now or before; false if it must run eagerly first.
-    bool replay_forward(stream& in, on_device& here) {
-        const step_arguments now = given(here);
-        if (here.recorded && here.recorded->settings == settings_ && here.recorded->of == now) {
-            here.recorded->forward.launch(in);
-            return true;
-        }
-        here.recorded.reset();
-        if (here.ran != now) return false;
-        device_network::outputs out;
-        graph first = graph::record(in, [&] { out = forward(in, here); });
-        graph second = graph::record(in, [&] {
-            backward(in, here, out);
-            update(in, here);
-        });
-        here.recorded = recorded_step{now, settings_, std::move(first), std::move(second)};
-        here.recorded->forward.launch(in);
-        return true;
-    }
     /// Launches the forward pass of a batch; and the backward pass, unless it is recorded.
     void begin_step(stream& in, on_device& here, bool ends_step) {
-        here.replays = here.padded && ends_step && replay_forward(in, here);
-        if (here.replays) return;
+        const auto record = [&] {
+            device_network::outputs out;
+            graph first = graph::record(in, [&] { out = forward(in, here); });
+            graph second = graph::record(in, [&] {
+                backward(in, here, out);
+                update(in, here);
+            });
+            return std::array{std::move(first), std::move(second)};
+        };
+        here.replays = here.padded && ends_step && here.graphs.ready(given(here), settings_, record);
+        if (here.replays) return here.graphs.launch(0, in);
         backward(in, here, forward(in, here));
-        if (here.padded) here.ran = given(here);
+        if (here.padded) here.graphs.ran(given(here));
     }
     /// Launches the update, with the backward pass if it is recorded.
     void end_step(stream& in, on_device& here, bool replays) {
         if (replays)
-            here.recorded->backward.launch(in);
+            here.graphs.launch(1, in);
         else
             update(in, here);
         here.stepped = true;

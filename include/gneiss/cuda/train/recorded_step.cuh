@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/train/device_feature_table.cuh>
 #include <gneiss/cuda/train/device_network.cuh>
 #include <gneiss/cuda/train/sample_admission.cuh>
@@ -37,15 +36,6 @@ struct step_arguments {
     std::uint64_t growths = 0; ///< of scratch so far
 
     friend bool operator==(const step_arguments&, const step_arguments&) = default;
-};
-
-/// The graphs of a step.
-template <class Task>
-struct recorded_step {
-    step_arguments<Task> of;
-    std::uint64_t settings; ///< of the optimizers, then
-    graph forward;          ///< with the loss
-    graph backward;         ///< with the update
 };
 
 } // namespace gneiss::cuda::detail
