@@ -306,6 +306,51 @@ TEST_CASE("with --record, each trainer gives the bits of a run without it, and l
     compare("mariusgnn", link + "--inputs both --store device --feature-place device --sample-on gpu");
 }
 
+TEST_CASE(
+    "host threads copy each row of a batch once: all that they copy is at most 1.05 times the rows, in each trainer") {
+    const device_workshop shop;
+    const auto made = shop.run("generate planted --nodes 200 --edges 600 --classes 4 --undirected --partitions 3 --out "
+                               "wide --seed 5 --task node --num-features 1024 --feature-signal 2 --train-fraction .3",
+        "gneiss-data");
+    REQUIRE(made.code == 0);
+    const auto share = [&](const std::string& trainer, const std::string& how) {
+        fs::remove_all(shop / "run");
+        const auto got = shop.run("train wide --epochs 2 --seed 3 --no-eval --memory 256MiB --device cuda --quiet "
+                                  "--json --out run " +
+                how,
+            "emulated-gneiss-" + trainer);
+        CAPTURE(trainer);
+        CAPTURE(how);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        const json last = json::parse(got.out)["epochs"].back();
+        const double rows = last["row_bytes"], copied = last["host_copied_bytes"];
+        MESSAGE(trainer, " ", how, ": ", copied / rows, " of the bytes of rows");
+        REQUIRE(rows > 0);
+        CHECK(copied >= rows);
+        return copied / rows;
+    };
+    const std::string layers = "--layers sage:4,sage --fanout 3,3 --batch 20 --early-stop 0 ";
+    CHECK(share("mariusgnn", layers + "--task node --staleness 0") <= 1.05);
+    CHECK(share("mariusgnn", layers + "--task node --staleness 0 --store disk --buffer 2") <= 1.05);
+    CHECK(share("ginex", layers + "--topology memory --feature-cache memory") <= 1.05);
+    CHECK(share("ginex", layers + "--feature-cache none --pipeline conventional") <= 1.05);
+    CHECK(share("ginex",
+              layers +
+                  "--topology disk --feature-cache belady --superbatch 3 --feature-place tier "
+                  "--device-memory 500KiB") <= 1.05);
+    CHECK(share("hanoi", layers + "--partitions 3 --macro 2 --reuse 1") <= 1.05);
+    CHECK(share("joestar", layers + "--first-stage single") <= 1.05);
+    CHECK(share("joestar", layers + "--first-stage large --macro 2") <= 1.05);
+    CHECK(share("mariusgnn",
+              "--task link --inputs features --decoder distmult --dim 8 --batch 50 --negatives 10 "
+              "--chunks 1 --layers sage:8 --fanout 3 --staleness 0") <= 1.05);
+    CHECK(share("marius", "--decoder distmult --dim 1024 --batch 100 --negatives 10 --chunks 1 --staleness 0") <= 1.05);
+    // A cache in memory gets a copy of the rows that enter.
+    const double cached = share("ginex", layers + "--topology disk --feature-cache belady --superbatch 3");
+    CHECK(cached <= 2);
+}
+
 TEST_CASE("fusion and recording change the launches of a step, and no bit of the losses") {
     const device_workshop shop;
     const std::string command = "--epochs 4 --early-stop 0 --seed 3 --no-eval --device cuda --layers sage:8,sage "

@@ -88,7 +88,7 @@ private:
 device_counts device_counts_so_far() {
     const gneiss::cuda::device_calls calls = gneiss::cuda::calls_so_far();
     return {calls.launches, calls.waits, calls.copied_bytes, calls.bus_rows, calls.bus_bytes, calls.recorded_steps,
-        calls.eager_steps};
+        calls.eager_steps, calls.row_bytes, calls.thread_bytes};
 }
 
 std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> memory, std::uint64_t pinned) {

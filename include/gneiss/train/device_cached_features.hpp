@@ -162,6 +162,8 @@ private:
             to = {stored_.at_least(missing_.size() * row), row};
         }
         from.source.gather(missing_, to);
+        b.copied_bytes += missing_.size() * row_bytes(from.type, from.columns);
+        if (decoded) b.copied_bytes += missing_.size() * from.columns * sizeof(float);
         if (decoded || from.normalized) detail::decode_rows(from, missing_.size(), to, brought, executor_);
         if (span) span.bytes(from.source.statistics().io.read_bytes - before);
     }

@@ -115,6 +115,7 @@ public:
     void gather(training_batch& b, matrix_view<float> to) {
         staleness_.read(b.nodes);
         gather_rows(executor_, *resident(b.rows), b.nodes, to);
+        b.copied_bytes += to.rows() * to.columns() * sizeof(float);
         if (options_.relations == nullptr) return;
         const matrix_view<const float> now = std::as_const(*options_.relations).values();
         b.relations = {b.memory_of_rows.relations.at_least(now.rows() * now.columns()), now.rows(), now.columns()};

@@ -46,10 +46,13 @@ namespace detail {
 }
 inline void gather_resident(
     const resident_features& from, training_batch& b, matrix_view<float> dense, executor_ref executor) {
-    if (from.sparse())
+    if (from.sparse()) {
         from.gather(executor, b.nodes, b.sparse);
-    else
+        b.copied_bytes += b.sparse.bytes();
+    } else {
         from.gather(executor, b.nodes, dense);
+        b.copied_bytes += dense.rows() * dense.columns() * sizeof(float);
+    }
 }
 
 } // namespace detail
@@ -116,6 +119,7 @@ public:
     void gather(training_batch& b, matrix_view<float> dense) const {
         check_rows(b.nodes, features_.rows());
         for (std::size_t i = 0; i < b.nodes.size(); ++i) std::ranges::copy(features_[b.nodes[i]], dense[i].begin());
+        b.copied_bytes += dense.rows() * dense.columns() * sizeof(float);
     }
     void enter(phase /*next*/) noexcept {}
 
@@ -243,9 +247,11 @@ public:
                 rows_.source.gather(ids, to);
             if (span) span.bytes(bytes_read() - before);
         });
+        b.copied_bytes += ids.size() * row;
         if (rows_.cache != nullptr) detail::timed(times_.update, [&] { update(b, to); });
         if (rows_.type != feature_type::f32 || rows_.normalized)
             detail::timed(times_.gather, [&] { detail::decode_rows(rows_, ids.size(), to, dense, executor_); });
+        if (rows_.type != feature_type::f32) b.copied_bytes += ids.size() * rows_.columns * sizeof(float);
     }
 
     void enter(phase /*next*/) noexcept {} // superbatches rely on cached rows
@@ -289,7 +295,7 @@ private:
             }});
     }
 
-    void update(const training_batch& b, const gather_target& rows) {
+    void update(training_batch& b, const gather_target& rows) {
         const trace_span span(b.trace, "update cache", b.traced());
         if (rows_.policy != nullptr) {
             rows_.policy->next(b.nodes, changes_);
@@ -301,6 +307,7 @@ private:
         else
             return; // no slots, no changes; samples drawn after a stop belong to no superbatch
         rows_.cache->apply(changes_, b.nodes, rows);
+        b.copied_bytes += changes_.in.size() * row_bytes(rows_.type, rows_.columns);
     }
 
     feature_rows rows_;

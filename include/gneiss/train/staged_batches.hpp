@@ -68,10 +68,13 @@ public:
         if (buffer_.rows_on_device()) {
             b.rows = b.features; // until the device has read the rows
             from.places_of(b.numbers, b.places);
-        } else if (from.slots().empty() && columns().sparse != 0)
+        } else if (from.slots().empty() && columns().sparse != 0) {
             buffer_.gather(from, b.numbers, b.sparse);
-        else
+            b.copied_bytes += b.sparse.bytes();
+        } else {
             buffer_.gather(from, b.numbers, dense);
+            b.copied_bytes += dense.rows() * dense.columns() * sizeof(float);
+        }
     }
     void enter(phase /*next*/) noexcept {}
     /// Returns the macro-batches so far.

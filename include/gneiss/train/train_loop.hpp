@@ -387,15 +387,14 @@ private:
         b.in = {.dense = b.rows_read.middle_columns(0, columns)};
         b.gradients = to.gradients;
         b.relations = {};
+        b.copied_bytes = 0;
         if (learned != 0 && backend_.device_resident()) {
             upload_embeddings(b);
         } else if (learned != 0) {
             embeddings_.gather(b, b.rows_read.middle_columns(0, width - fixed.dense));
         }
         if (fixed.total() != 0) features_.gather(b, b.rows_read.middle_columns(learned, fixed.dense));
-        b.moved_bytes = b.rows_read.data() == nullptr ? 0 // they are on a device
-            : b.moves.places.empty()                  ? count * width * sizeof(float)
-                                                      : b.moves.bytes();
+        b.moved_bytes = b.row_bytes(); // not of those that are on a device
         if (fixed.sparse != 0) b.in.sparse = {fixed.sparse, b.sparse.offsets, b.sparse.columns, b.sparse.values};
         b.features.reset();
         batches_.gathered(b);

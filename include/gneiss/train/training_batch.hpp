@@ -114,6 +114,7 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     input_rows<float> in;         ///< [nodes]; learned columns are unset if the backend holds embeddings
     sparse_feature_rows sparse;   ///< memory of in.sparse
     device_cache_moves moves;     ///< of rows that a device caches; else empty
+    std::uint64_t copied_bytes = 0; ///< bytes that threads copied for these rows, each time that they did
     /// [nodes, dense columns], written by the backend; empty: nothing is learned, or the backend holds embeddings
     matrix_view<float> gradients;
     matrix_view<float> relations; ///< as gathered with the batch; empty: the backend's own, which it steps
@@ -128,6 +129,13 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     [[nodiscard]] std::uint64_t sample_bytes() const noexcept {
         return link_arena.reserved() + sample_arena.reserved() + layers.memory_bytes() +
             4 * (seeds.capacity() + labels.capacity() + targets.capacity() + coverage.capacity() + places.capacity());
+    }
+    /// Returns the bytes of the rows that the batch has in memory: features and embeddings.
+    [[nodiscard]] std::uint64_t row_bytes() const noexcept {
+        const std::uint64_t dense = rows_read.data() == nullptr ? 0
+            : moves.places.empty()                              ? rows_read.rows() * rows_read.columns() * sizeof(float)
+                                                                : moves.bytes();
+        return dense + (in.sparse.columns == 0 ? 0 : sparse.bytes());
     }
     /// Frees links, sample, layers, labels, targets, coverage, places, sparse features and the payload.
     void drop_sample() {

@@ -175,6 +175,8 @@ json to_json(const epoch_record& record) {
     put(object, "copied_bytes", record.copied_bytes);
     put(object, "bus_rows", record.bus_rows);
     put(object, "bus_bytes", record.bus_bytes);
+    put(object, "row_bytes", record.row_bytes);
+    put(object, "host_copied_bytes", record.host_copied_bytes);
     put(object, "recorded_steps", record.recorded_steps);
     put(object, "eager_steps", record.eager_steps);
     if (!record.passes.empty()) object["passes"] = record.passes;
@@ -246,6 +248,8 @@ epoch_record epoch_from_json(const json& object) {
     get(object, "copied_bytes", record.copied_bytes);
     get(object, "bus_rows", record.bus_rows);
     get(object, "bus_bytes", record.bus_bytes);
+    get(object, "row_bytes", record.row_bytes);
+    get(object, "host_copied_bytes", record.host_copied_bytes);
     get(object, "recorded_steps", record.recorded_steps);
     get(object, "eager_steps", record.eager_steps);
     get(object, "passes", record.passes);

@@ -78,7 +78,7 @@ struct epoch_record {
     std::optional<std::uint64_t> sampled_edges{};
     std::optional<double> staleness_p50{}, staleness_max{};
     std::optional<double> launches_per_step{}, waits_per_step{}; ///< of a device; the same for its copies:
-    std::optional<std::uint64_t> copied_bytes{}, bus_rows{}, bus_bytes{};
+    std::optional<std::uint64_t> copied_bytes{}, bus_rows{}, bus_bytes{}, row_bytes{}, host_copied_bytes{};
     std::optional<std::uint64_t> recorded_steps{}, eager_steps{}; ///< steps that were recorded graphs, and others
     std::vector<std::uint32_t> passes{}; ///< over each macro-batch; 0: it had no training nodes
     metric_values train{};               ///< of the examples as they were trained

@@ -86,6 +86,8 @@ struct device_counts {
     std::uint64_t bus_bytes = 0;      ///< their bytes
     std::uint64_t recorded_steps = 0; ///< training steps that were recorded graphs
     std::uint64_t eager_steps = 0;    ///< those that were not, with --record
+    std::uint64_t row_bytes = 0;      ///< of rows that batches brought
+    std::uint64_t thread_bytes = 0;   ///< that host threads copied for batches
 };
 /// Returns the counts; zeros in a build without CUDA (programs/device/).
 [[nodiscard]] device_counts device_counts_so_far();

@@ -258,6 +258,8 @@ programs::epoch_record run_loop::record_of(const trainer& of, std::uint64_t epoc
         record.launches_per_step = static_cast<double>(device.launches - device_at_start_.launches) / steps;
         record.waits_per_step = static_cast<double>(device.waits - device_at_start_.waits) / steps;
         record.copied_bytes = device.copied_bytes - device_at_start_.copied_bytes;
+        record.row_bytes = device.row_bytes - device_at_start_.row_bytes;
+        record.host_copied_bytes = device.thread_bytes - device_at_start_.thread_bytes;
         if (device.bus_rows != 0) { // features are in host memory
             record.bus_rows = device.bus_rows - device_at_start_.bus_rows;
             record.bus_bytes = device.bus_bytes - device_at_start_.bus_bytes;

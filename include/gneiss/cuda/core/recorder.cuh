@@ -54,6 +54,8 @@ struct device_calls {
     std::uint64_t eager_steps = 0;    ///< other training steps, where steps are recorded
     std::uint64_t recordings = 0;     ///< of graphs
     std::uint64_t refused_steps = 0;  ///< eager ones whose samples the device had refused
+    std::uint64_t row_bytes = 0;      ///< of rows that batches brought
+    std::uint64_t thread_bytes = 0;   ///< that host threads copied for batches: their rows and other arrays
 
     friend bool operator==(const device_calls&, const device_calls&) = default;
 };
@@ -63,7 +65,8 @@ struct device_calls {
         now.host_bytes - before.host_bytes, now.allocations - before.allocations, now.waits - before.waits,
         now.bus_rows - before.bus_rows, now.bus_bytes - before.bus_bytes, now.recorded_steps - before.recorded_steps,
         now.eager_steps - before.eager_steps, now.recordings - before.recordings,
-        now.refused_steps - before.refused_steps};
+        now.refused_steps - before.refused_steps, now.row_bytes - before.row_bytes,
+        now.thread_bytes - before.thread_bytes};
 }
 
 /// Keeps the calls that all threads make from its construction on.
@@ -104,6 +107,8 @@ struct call_counter {
     std::atomic<std::uint64_t> eager_steps{0};        ///< the others, if steps are recorded
     std::atomic<std::uint64_t> recordings{0};         ///< of graphs
     std::atomic<std::uint64_t> refused_steps{0};      ///< whose samples did not fit
+    std::atomic<std::uint64_t> row_bytes{0};          ///< of rows that batches brought
+    std::atomic<std::uint64_t> thread_bytes{0};       ///< that host threads copied for batches
     std::atomic<bool> records{false};                 ///< a recorder is there
     std::mutex lock{};                                ///< of the rest
     recorder* by = nullptr;                           ///< the recorder
@@ -128,7 +133,8 @@ struct call_counter {
             count(device_call::allocation), count(device_call::wait), bus_rows.load(std::memory_order_relaxed),
             bus_bytes.load(std::memory_order_relaxed), recorded_steps.load(std::memory_order_relaxed),
             eager_steps.load(std::memory_order_relaxed), recordings.load(std::memory_order_relaxed),
-            refused_steps.load(std::memory_order_relaxed)};
+            refused_steps.load(std::memory_order_relaxed), row_bytes.load(std::memory_order_relaxed),
+            thread_bytes.load(std::memory_order_relaxed)};
     }
     /// Counts a call. A recorder gets describe(), a `recorded_call`; without one, it is not called.
     template <class Describe>
@@ -183,6 +189,13 @@ inline void note_over_bus(std::uint64_t rows, std::uint64_t bytes) noexcept {
     call_counter& all = call_counter::of_process();
     all.bus_rows.fetch_add(rows, std::memory_order_relaxed);
     all.bus_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+/// Counts the bytes of rows that a batch brings, and those that host threads copied for it.
+inline void note_batch(std::uint64_t row_bytes, std::uint64_t thread_bytes) noexcept {
+    call_counter& all = call_counter::of_process();
+    all.row_bytes.fetch_add(row_bytes, std::memory_order_relaxed);
+    all.thread_bytes.fetch_add(thread_bytes, std::memory_order_relaxed);
 }
 
 /// Counts a recording of a graph.

@@ -131,6 +131,7 @@ public:
         put_step(slot, b);
         if (rows_) here.given.ids = slot.put(std::span<const node_id>(b.links->nodes), of.counts.nodes).device;
         lanes_.copy_in(b.slot, !rows_);
+        detail::note_batch(b.row_bytes(), b.copied_bytes + slot.put_bytes());
     }
     void differentiate(training_batch& b) {
         on_device& here = batches_.at(b.slot);

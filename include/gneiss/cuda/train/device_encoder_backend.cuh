@@ -165,6 +165,7 @@ public:
         if (caches()) here.cached = features_->put(b, of.network.rows, here.rows.data, slot);
         if (features_) features_->note(b.nodes);
         lanes_.copy_in(b.slot, here.rows.data != nullptr, caches() ? std::optional(b.moves.bytes()) : std::nullopt);
+        detail::note_batch(b.row_bytes(), b.copied_bytes + slot.put_bytes());
     }
     void differentiate(training_batch& b) {
         on_device& here = batches_.at(b.slot);
