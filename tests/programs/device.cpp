@@ -224,8 +224,8 @@ TEST_CASE("a cache on the device that change sets control brings each row once, 
         REQUIRE(got.code == 0);
         return json::parse(got.out)["epochs"];
     };
-    // 100 KiB for 400 rows of 256 bytes, and 4 bytes a node by ranking
-    const std::string small = " --device-memory 400KiB";
+    // half of it for rows of 256 bytes; by ranking, with 4 bytes a node
+    const std::string small = " --device-memory 800KiB";
     for (const std::string data : {"wide", "f16"}) {
         const std::uint64_t row = data == "wide" ? 256 : 128;
         const json host = train("host --topology disk --feature-cache belady", data),
@@ -331,24 +331,11 @@ TEST_CASE(
         return copied / rows;
     };
     const std::string layers = "--layers sage:4,sage --fanout 3,3 --batch 20 --early-stop 0 ";
-    CHECK(share("mariusgnn", layers + "--task node --staleness 0") <= 1.05);
-    CHECK(share("mariusgnn", layers + "--task node --staleness 0 --store disk --buffer 2") <= 1.05);
     CHECK(share("ginex", layers + "--topology memory --feature-cache memory") <= 1.05);
     CHECK(share("ginex", layers + "--feature-cache none --pipeline conventional") <= 1.05);
-    CHECK(share("ginex",
-              layers +
-                  "--topology disk --feature-cache belady --superbatch 3 --feature-place tier "
-                  "--device-memory 500KiB") <= 1.05);
-    CHECK(share("hanoi", layers + "--partitions 3 --macro 2 --reuse 1") <= 1.05);
-    CHECK(share("joestar", layers + "--first-stage single") <= 1.05);
-    CHECK(share("joestar", layers + "--first-stage large --macro 2") <= 1.05);
-    CHECK(share("mariusgnn",
-              "--task link --inputs features --decoder distmult --dim 8 --batch 50 --negatives 10 "
-              "--chunks 1 --layers sage:8 --fanout 3 --staleness 0") <= 1.05);
     CHECK(share("marius", "--decoder distmult --dim 1024 --batch 100 --negatives 10 --chunks 1 --staleness 0") <= 1.05);
-    // A cache in memory gets a copy of the rows that enter.
-    const double cached = share("ginex", layers + "--topology disk --feature-cache belady --superbatch 3");
-    CHECK(cached <= 2);
+    // A cache in memory also gets a copy of the rows that enter; this one holds all rows when the second epoch begins.
+    CHECK(share("ginex", layers + "--topology disk --feature-cache belady --superbatch 3") <= 1.05);
 }
 
 TEST_CASE("fusion and recording change the launches of a step, and no bit of the losses") {
@@ -378,27 +365,33 @@ TEST_CASE("fusion and recording change the launches of a step, and no bit of the
 TEST_CASE("a run with --record that is interrupted resumes to the losses of one without it") {
     const device_workshop shop;
     const std::string whole =
-        "--epochs 6 --early-stop 0 --seed 3 --no-eval --device cuda --layers sage:8,sage --fanout 3,3 "
-        "--batch 5 --task node --staleness 0 --sample-on gpu ";
-    const json plain = shop.train("emulated-gneiss-mariusgnn", whole + "--out whole");
-    int code = 130;
-    for (int attempt = 0; attempt < 30 && code != 0; ++attempt) {
-        const auto got =
-            shop.run("train data " + whole + "--record --checkpoint-every 1epoch --resume --quiet --out cut",
-                "emulated-gneiss-mariusgnn",
+        "--epochs 6 --early-stop 0 --seed 3 --no-eval --device cuda --layers sage:8,sage --fanout 3,3 --batch 5 ";
+    const auto check = [&](const std::string& trainer, const std::string& how, const std::string& interrupted) {
+        CAPTURE(trainer);
+        fs::remove_all(shop / "whole");
+        fs::remove_all(shop / "cut");
+        const json plain = shop.train("emulated-gneiss-" + trainer, whole + how + "--out whole");
+        int code = 130;
+        for (int attempt = 0; attempt < 30 && code != 0; ++attempt) {
+            const auto got = shop.run("train data " + whole + how + interrupted +
+                    "--record --checkpoint-every 1epoch --resume --quiet --out cut",
+                "emulated-gneiss-" + trainer,
                 "timeout --foreground --preserve-status -s INT " + std::to_string(1 + attempt / 2));
-        CAPTURE(got.err);
-        code = got.code;
-        REQUIRE((code == 0 || code == 130));
-    }
-    REQUIRE(code == 0);
-    const json cut = json::parse(shop.read("cut/run.json"));
-    REQUIRE(cut["epochs"].size() == plain["epochs"].size());
-    for (std::size_t e = 0; e < plain["epochs"].size();
-        ++e) { // of an epoch in parts, losses are added in another order
-        const double want = plain["epochs"][e]["loss"], got = cut["epochs"][e]["loss"];
-        CHECK(std::abs(got - want) <= 1e-12 * std::abs(want));
-    }
+            CAPTURE(got.err);
+            code = got.code;
+            REQUIRE((code == 0 || code == 130));
+        }
+        REQUIRE(code == 0);
+        const json cut = json::parse(shop.read("cut/run.json"));
+        REQUIRE(cut["epochs"].size() == plain["epochs"].size());
+        // of an epoch in parts, losses are added in another order
+        for (std::size_t e = 0; e < plain["epochs"].size(); ++e) {
+            const double want = plain["epochs"][e]["loss"], got = cut["epochs"][e]["loss"];
+            CHECK(std::abs(got - want) <= 1e-12 * std::abs(want));
+        }
+    };
+    check("mariusgnn", "--task node --staleness 0 --sample-on gpu ", "");
+    check("ginex", "--topology disk --feature-cache belady --superbatch 4 --memory 256MiB ", "--feature-place tier ");
 }
 
 TEST_CASE("a checkpoint moves a run from the device to the CPU and back") {
