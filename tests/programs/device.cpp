@@ -306,8 +306,7 @@ TEST_CASE("with --record, each trainer gives the bits of a run without it, and l
     compare("mariusgnn", link + "--inputs both --store device --feature-place device --sample-on gpu");
 }
 
-TEST_CASE(
-    "host threads copy each row of a batch once: all that they copy is at most 1.05 times the rows, in each trainer") {
+TEST_CASE("host threads copy each row of a batch once: all that they copy is at most 1.05 times the rows") {
     const device_workshop shop;
     const auto made = shop.run("generate planted --nodes 200 --edges 600 --classes 4 --undirected --partitions 3 --out "
                                "wide --seed 5 --task node --num-features 1024 --feature-signal 2 --train-fraction .3",
