@@ -226,7 +226,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a cache on a device keeps rows of f16 and bf16, and floats of other rows") {
-    for (const auto [stored, there, normalized] : {std::tuple{feature_type::f16, feature_type::f16, false},
+    for (const auto& [stored, there, normalized] : {std::tuple{feature_type::f16, feature_type::f16, false},
              {feature_type::bf16, feature_type::bf16, false}, {feature_type::f16, feature_type::f32, true},
              {feature_type::int8, feature_type::f32, false}, {feature_type::f32, feature_type::f32, true}}) {
         const auto [brought, least] = run({.stored = stored, .there = there, .normalized = normalized});
@@ -246,7 +246,7 @@ TEST_CASE("the rows that a cache on a device will miss are dealt out to the batc
         }
 }
 
-TEST_CASE("a cache on a device refuses another in memory, and more slots than it can number") {
+TEST_CASE("a cache on a device refuses another in memory, rows of another type, and more slots than it can number") {
     std::uint64_t read = 0;
     any_row_source source(std::in_place_type<counted_rows>, counted_rows{feature_type::f32, &read});
     memory_budget budget;
@@ -258,6 +258,15 @@ TEST_CASE("a cache on a device refuses another in memory, and more slots than it
     CHECK_THROWS_WITH_AS(
         device_cached_features({.rows = {.source = source, .columns = columns}, .slots = std::size_t{1} << 31}, on),
         doctest::Contains("a cache of 2147483648 rows on a device"), error);
+    for (const bool normalized : {false, true}) // f16 of floats; halves that are normalized
+        CHECK_THROWS_WITH_AS(device_cached_features({.rows = {.source = source,
+                                                         .columns = columns,
+                                                         .type = normalized ? feature_type::f16 : feature_type::f32,
+                                                         .normalized = normalized},
+                                                        .slots = 4,
+                                                        .type = feature_type::f16},
+                                 on),
+            "rows in a cache on the device are floats, or as they are stored", error);
 }
 
 } // namespace test_train_device_cached_features

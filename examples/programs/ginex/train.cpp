@@ -365,7 +365,7 @@ private:
             lists_.reset();
             options on_disk = placed;
             on_disk.topology = "disk";
-            if (!data_->has("features.indptr")) on_disk.feature_cache = "belady";
+            if (!data_->has("features.indptr") && !placed.places_features()) on_disk.feature_cache = "belady";
             o = choose_stores(on_disk, *data_, net_);
             try {
                 plan();

@@ -328,8 +328,8 @@ private:
     [[nodiscard]] gneiss::device_macro_batches_setup staged(
         const profile& seen, std::uint64_t nodes, const gneiss::macro_batch_options& macro_batches) const {
         const std::size_t hops = how_.first_hops().fanout.size();
-        return {.nodes = nodes,
-            .edges = trainers::some_more(seen.edges),
+        return {.nodes = std::min(graph_.nodes, nodes + nodes / 8),
+            .edges = trainers::some_more(seen.edges) + seen.edges / 8, // as the host's bound
             .lists = how_.sample_on == "cpu"                       ? 0U
                 : macro_batches.form == gneiss::second_stage::hops ? static_cast<std::uint32_t>(hops)
                                                                    : 1U,
@@ -374,10 +374,12 @@ private:
         const gneiss::memory_need encoder = bound.encoders(to.encoder_bytes);
         const std::uint64_t sample = seen.batch_bytes * 9 / 8 + (std::uint64_t{1} << 20);
         const std::uint64_t samples = (how_.in_flight + workers) * sample;
-        const std::uint64_t rows = how_.in_flight * batch_nodes * columns * sizeof(float);
+        const std::uint64_t row =
+            to.macro_batches.rows_on_device ? sizeof(gneiss::cache_slot) : columns * sizeof(float);
+        const std::uint64_t rows = how_.in_flight * batch_nodes * row;
         const std::uint64_t freed = samples + rows + encoder.bytes + to.macro_bytes,
                             between = least_evaluation_ - std::min(least_evaluation_, freed);
-        if (seen.large != 0 && rows != 0) { // the loop charges the rows
+        if (seen.large != 0 && rows != 0 && !to.macro_batches.rows_on_device) { // the loop charges the rows
             plan.memory.reserve({"samples", samples});
             plan.memory.add({"batches", rows});
         } else {

@@ -41,7 +41,8 @@ public:
     using times = cached_features::times; ///< time of each part of the work
 
     /// Precondition: what `with` refers to outlives this. Throws errc::invalid_argument for a host cache beside that of
-    /// the device, and for more slots than `device_cache_moves` can number.
+    /// the device, for rows there that are neither floats nor as they are stored, and for more slots than
+    /// `device_cache_moves` can number.
     device_cached_features(const device_cached_rows& with, executor_ref executor)
         : of_(checked(with)),
           executor_(executor),
@@ -81,6 +82,8 @@ private:
     [[nodiscard]] static const device_cached_rows& checked(const device_cached_rows& with) {
         if (with.rows.cache != nullptr || with.rows.policy != nullptr)
             throw error(errc::invalid_argument, "rows are cached on the device, and not in memory, too");
+        if (with.type != feature_type::f32 && (with.type != with.rows.type || with.rows.normalized))
+            throw error(errc::invalid_argument, "rows in a cache on the device are floats, or as they are stored");
         if (with.slots >= device_cache_moves::brought)
             throw error(errc::invalid_argument,
                 "a cache of " + std::to_string(with.slots) + " rows on a device: at most " +

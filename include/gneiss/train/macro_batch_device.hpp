@@ -49,6 +49,9 @@ public:
 
     /// True if it keeps rows of features: then the host has none.
     [[nodiscard]] virtual bool keeps_rows() const noexcept = 0;
+    /// Returns the number of rows that it has room for, and their columns.
+    [[nodiscard]] virtual std::uint64_t row_capacity() const noexcept = 0;
+    [[nodiscard]] virtual std::size_t columns() const noexcept = 0;
     /// Returns the type of the rows there: that of the source, or f32.
     [[nodiscard]] virtual feature_type row_type() const noexcept = 0;
     /// Writes rows that go to the device, from number `first` on, as values of `row_type`.

@@ -14,6 +14,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -122,8 +123,8 @@ class macro_batch_buffer {
 public:
     /// \param first_stage  draws the sample of a large batch: `neighbor_sample`s
     /// \param features     of the nodes, without a cache; what they refer to outlives this
-    /// Throws errc::invalid_argument for a cache, and for a device that does not keep rows as the options say, or
-    /// sparse ones, or those of partitions; over_budget.
+    /// Throws errc::invalid_argument for a cache, for a device that does not keep rows as the options say, or sparse
+    /// ones, or those of partitions, and for blocks that batches have drawn on a device; over_budget.
     macro_batch_buffer(any_sampler first_stage, const feature_input& features, nodes_of_large_batch nodes,
         const macro_batch_options& options, executor_ref executor, memory_budget& budget)
         : sampler_(std::move(first_stage)),
@@ -138,6 +139,9 @@ public:
         if (options.rows_on_device != (options.device && options.device->keeps_rows()) ||
             (options.rows_on_device && (sparse() || options.outside)))
             throw error(errc::invalid_argument, "a device keeps dense rows of all nodes of a macro-batch, if asked");
+        if (options.device && options.form == second_stage::drawn)
+            throw error(errc::invalid_argument, "a device draws batches from lists: second_stage::hops or lists");
+        if (options.rows_on_device) check_rows_of(*options.device);
         loader_.emplace([this](const buffer_state& s) { return make(s); }, [](const buffer_state&) { return true; },
             open_track(options.trace, "first stage"), "make macro-batch");
     }
@@ -349,6 +353,7 @@ private:
             fresh_.push_back(ids[v]);
             places_.push_back(to.slots_[v]);
         }
+        if (rows_on_device()) in_order_of_ids();
         read(bytes);
         // Rows of the macro-batch before that this one does not have: its batches read them until it is dropped, and no
         // other macro-batch is made before that.
@@ -404,10 +409,30 @@ private:
         const auto bytes = static_cast<std::size_t>(row_bytes());
         encoded_.resize(to.rows() * bytes);
         rows->source.gather(ids, {.data = encoded_.data(), .stride = bytes, .rows = to.rows()});
-        for (std::size_t i = 0; i < to.rows(); ++i) {
-            decode_row(rows->type, encoded_.data() + i * bytes, floats[i]);
-            if (rows->normalized) normalize_row(floats[i]);
-        }
+        parallel_for(executor_, to.rows(), 1024, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                decode_row(rows->type, encoded_.data() + i * bytes, floats[i]);
+                if (rows->normalized) normalize_row(floats[i]);
+            }
+        });
+    }
+    /// Orders the rows that are read by their ids: parts of them, read one after the other, share no block of a file.
+    void in_order_of_ids() {
+        std::vector<std::pair<node_id, cache_slot>> both(fresh_.size());
+        for (std::size_t i = 0; i < both.size(); ++i) both[i] = {fresh_[i], places_[i]};
+        std::ranges::sort(both);
+        for (std::size_t i = 0; i < both.size(); ++i) std::tie(fresh_[i], places_[i]) = both[i];
+    }
+    void check_rows_of(const macro_batch_device& there) const {
+        const auto* const rows = std::get_if<feature_rows>(&features_);
+        const bool as_stored = rows != nullptr && rows->type == there.row_type() && !rows->normalized;
+        if (there.row_capacity() < options_.rows || there.columns() != columns().dense ||
+            (there.row_type() != feature_type::f32 && !as_stored))
+            throw error(errc::invalid_argument,
+                "a device with room for " + std::to_string(there.row_capacity()) + " rows of " +
+                    std::to_string(there.columns()) + " columns, where macro-batches have " +
+                    std::to_string(options_.rows) + " of " + std::to_string(columns().dense) +
+                    ", of floats or as they are stored");
     }
     void forget_rows() {
         held_.clear();

@@ -44,6 +44,8 @@ struct set_up {
     std::uint32_t epochs = 3;
     std::size_t in_flight = 2, sample_workers = 1;
     bool delta = true, claims_rows = false;       ///< rows are said to be on the device
+    std::uint64_t missing = 0;                    ///< rows for which the device has no room
+    bool halves = false;                          ///< it keeps rows of f16, whatever is stored
     std::uint64_t rows = 0, nodes = 0, edges = 0; ///< room on the device; 0: for all
 };
 
@@ -85,9 +87,11 @@ struct trainer {
                     .lists = !with.on.sample              ? 0
                         : with.form == second_stage::hops ? static_cast<std::uint32_t>(first.size())
                                                           : 1,
-                    .rows = with.on.rows ? rows : 0,
+                    .rows = with.on.rows ? rows - with.missing : 0,
                     .columns = columns,
-                    .type = floats ? feature_type::f32 : data.features.type,
+                    .type = with.halves ? feature_type::f16
+                        : floats        ? feature_type::f32
+                                        : data.features.type,
                     .fused = with.on.fused});
         if (with.on.sample)
             sampling = std::make_shared<cuda::device_sampling>(budget,
@@ -365,6 +369,11 @@ TEST_CASE("simt.train.device_macro_batch: what does not fit or does not go toget
         doctest::Contains("features that a device reads by itself"), error);
     CHECK_THROWS_WITH_AS(
         (void)train(data, {.on = {.sample = true}, .claims_rows = true}), doctest::Contains("keeps dense rows"), error);
+    CHECK_THROWS_WITH_AS(
+        (void)train(data, {.on = both, .missing = 1}), doctest::Contains("a device with room for 399 rows"), error);
+    for (const char* features : {"memory", "disk"}) // floats, which f16 cannot hold as they are stored
+        CHECK_THROWS_WITH_AS((void)train(data, {.on = both, .features = features, .halves = true}),
+            doctest::Contains("of floats or as they are stored"), error);
     memory_budget small(memory_budget::unlimited, memory_budget::unlimited, 20'000);
     CHECK_THROWS_WITH_AS(cuda::device_macro_batches(small, {.nodes = 1000, .edges = 1000, .lists = 2}),
         doctest::Contains("macro-batches"), over_budget);

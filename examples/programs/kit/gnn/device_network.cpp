@@ -68,8 +68,9 @@ void choose_feature_place(gnn_options& how, const compute_device* device, const 
     const std::uint64_t here = features.rows() * gneiss::device_features::row_bytes(columns, type),
                         pinned = features.rows() * gneiss::device_features::pinned_row_bytes(columns, type);
     if (by_change_sets) {
-        const std::uint64_t row = gneiss::device_features::row_bytes(columns, type),
-                            most = std::max<std::uint64_t>(feature_share(*device) / row, 1);
+        const std::uint64_t row = gneiss::device_features::row_bytes(columns, type), of_slot = 60; // in host memory
+        const std::uint64_t most =
+            std::max<std::uint64_t>(std::min(feature_share(*device) / row, how.memory->bytes / 4 / of_slot), 1);
         how.cache_slots = static_cast<std::size_t>(std::min(features.rows(), most));
         return live.say(fmt::format("features of {} in a cache of {} rows on the device, by change sets: {} of {} left "
                                     "there",

@@ -152,6 +152,9 @@ public:
         const device_cache_moves& of = b.moves;
         if (of.places.size() != b.nodes.size() || (of.rows != 0 && of.row_bytes != near_bytes_))
             throw error(errc::invalid_argument, "a batch does not say which of its rows the device caches");
+        for (const device_cache_entry& one : of.entries)
+            if ((one.slot + std::uint64_t{1}) * near_bytes_ > near_.bytes())
+                throw error(errc::invalid_argument, "a row enters a slot beyond those of the device's cache");
         static_assert(sizeof(cache_entry) == sizeof(device_cache_entry) &&
             offsetof(cache_entry, slot) == offsetof(device_cache_entry, slot) &&
             detail::brought_row == device_cache_moves::brought);

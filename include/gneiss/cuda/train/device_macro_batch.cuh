@@ -104,6 +104,8 @@ public:
     /// Returns the sizes that it has room for.
     [[nodiscard]] const device_macro_batches_setup& setup() const noexcept { return with_; }
     [[nodiscard]] bool keeps_rows() const noexcept override { return with_.rows != 0; }
+    [[nodiscard]] std::uint64_t row_capacity() const noexcept override { return with_.rows; }
+    [[nodiscard]] std::size_t columns() const noexcept override { return with_.columns; }
     [[nodiscard]] feature_type row_type() const noexcept override { return with_.type; }
     /// Returns the table of rows, in device memory.
     [[nodiscard]] const std::byte* rows() const noexcept { return rows_.data(); }
