@@ -209,7 +209,7 @@ private:
     std::size_t columns_;
     feature_type type_;
     std::size_t near_bytes_, far_bytes_; ///< of a row
-    bool cached_, all_near_, fused_;
+    bool cached_ = false, all_near_, fused_;
     device_buffer<std::byte> near_;      ///< rows of nodes or slots
     pinned_buffer<std::byte> far_;       ///< rows of nodes, unless all are near
     device_buffer<std::uint32_t> slots_; ///< [nodes] in `near_`, or `far_row`; of a tier
