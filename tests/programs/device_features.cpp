@@ -17,6 +17,19 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using test_programs_device::device_workshop;
 
+/// Trains on the emulated device, and returns the epochs of run.json.
+json epochs_of(const device_workshop& shop, const std::string& trainer, const std::string& arguments) {
+    fs::remove_all(shop / "run");
+    const auto got =
+        shop.run("train " + arguments + " --seed 3 --no-eval --memory 256MiB --device cuda --quiet --json --out run",
+            "emulated-gneiss-" + trainer);
+    CAPTURE(trainer);
+    CAPTURE(arguments);
+    CAPTURE(got.err);
+    REQUIRE(got.code == 0);
+    return json::parse(got.out)["epochs"];
+}
+
 } // namespace
 
 TEST_CASE("a tier reads fewer rows over the bus than all in pinned memory, with the bits of the host's rows") {
@@ -27,16 +40,8 @@ TEST_CASE("a tier reads fewer rows over the bus than all in pinned memory, with 
             "gneiss-data");
     REQUIRE(made.code == 0);
     const auto train = [&](const std::string& trainer, const std::string& place, const std::string& data = "wide") {
-        fs::remove_all(shop / "run");
-        const auto got = shop.run("train " + data +
-                " --layers sage:8,sage --fanout 3,3 --epochs 2 --batch 30 --early-stop 0 "
-                "--seed 3 --no-eval --memory 256MiB --device cuda --quiet --json --out run "
-                "--feature-place " +
-                place,
-            "emulated-gneiss-" + trainer);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-        return json::parse(got.out)["epochs"];
+        return epochs_of(shop, trainer,
+            data + " --layers sage:8,sage --fanout 3,3 --epochs 2 --batch 30 --early-stop 0 --feature-place " + place);
     };
     for (const std::string trainer : {"ginex", "hanoi"}) { // rows of all nodes do not fit in half of 700 KiB
         const json host = train(trainer, "host"), tier = train(trainer, "tier --device-memory 700KiB"),
@@ -86,16 +91,8 @@ TEST_CASE("a cache on the device that change sets control brings each row once, 
     REQUIRE(made.code == 0);
     REQUIRE(shop.run("convert wide --feature-type f16 --out f16", "gneiss-data").code == 0);
     const auto train = [&](const std::string& how, const std::string& data = "wide") {
-        fs::remove_all(shop / "run");
-        const auto got = shop.run("train " + data +
-                " --layers sage:8,sage --fanout 3,3 --epochs 3 --batch 20 --early-stop 0 --seed 3 --no-eval --memory "
-                "256MiB --device cuda --quiet --json --out run --feature-place " +
-                how,
-            "emulated-gneiss-ginex");
-        CAPTURE(how);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-        return json::parse(got.out)["epochs"];
+        return epochs_of(shop, "ginex",
+            data + " --layers sage:8,sage --fanout 3,3 --epochs 3 --batch 20 --early-stop 0 --feature-place " + how);
     };
     // half of it for rows of 256 bytes, of which most fit, or of 128, of which all do; by ranking, with 4 bytes a node
     const std::string small = " --device-memory 800KiB";
@@ -128,16 +125,7 @@ TEST_CASE("host threads copy each row of a batch once: all that they copy is at 
         "gneiss-data");
     REQUIRE(made.code == 0);
     const auto share = [&](const std::string& trainer, const std::string& how) {
-        fs::remove_all(shop / "run");
-        const auto got = shop.run("train wide --epochs 2 --seed 3 --no-eval --memory 256MiB --device cuda --quiet "
-                                  "--json --out run " +
-                how,
-            "emulated-gneiss-" + trainer);
-        CAPTURE(trainer);
-        CAPTURE(how);
-        CAPTURE(got.err);
-        REQUIRE(got.code == 0);
-        const json last = json::parse(got.out)["epochs"].back();
+        const json last = epochs_of(shop, trainer, "wide --epochs 2 " + how).back();
         const double rows = last["row_bytes"], copied = last["host_copied_bytes"];
         MESSAGE(trainer, " ", how, ": ", copied / rows, " of the bytes of rows");
         REQUIRE(rows > 0);
