@@ -124,7 +124,7 @@ public:
         dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const {
         return self_->make(weights, name, in, by);
     }
-    /// Returns the options if it is one of the library's layers, else null: for devices, which support no others.
+    /// Returns the options if it is one of the library's layers, else null: for `network_setup::layers`.
     [[nodiscard]] const layer_options* options() const noexcept {
         const auto* held = dynamic_cast<const holder<library_layer>*>(self_.get());
         return held == nullptr ? nullptr : &held->factory.options;

@@ -156,18 +156,13 @@ private:
         const std::uint64_t before = span ? of_.rows.source.statistics().io.read_bytes : 0;
         const feature_rows& from = of_.rows;
         if (from.extents != nullptr && b.window) from.extents->select(b.key.number.index - b.window->first());
-        const bool decoded = of_.type != from.type;
         b.moves.rows = missing_.size();
         b.moves.row_bytes = of_.row_bytes();
-        gather_target to{reinterpret_cast<std::byte*>(brought.data()), of_.row_bytes()};
-        if (decoded) {
-            const std::size_t row = row_bytes(from.type, from.columns);
-            to = {stored_.at_least(missing_.size() * row), row};
-        }
-        from.source.gather(missing_, to);
+        detail::read_rows_as(of_.type, from, missing_,
+            {.data = reinterpret_cast<std::byte*>(brought.data()), .stride = of_.row_bytes()}, brought, stored_,
+            executor_);
         b.copied_bytes += missing_.size() * row_bytes(from.type, from.columns);
-        if (decoded) b.copied_bytes += missing_.size() * from.columns * sizeof(float);
-        if (decoded || from.normalized) detail::decode_rows(from, missing_.size(), to, brought, executor_);
+        if (of_.type != from.type) b.copied_bytes += missing_.size() * from.columns * sizeof(float);
         if (span) span.bytes(from.source.statistics().io.read_bytes - before);
     }
 

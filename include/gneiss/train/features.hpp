@@ -152,6 +152,21 @@ inline void decode_rows(const feature_rows& of, std::size_t count, const gather_
     });
 }
 
+/// Reads rows to `to` as a device keeps them: as values of `type`, f32 or the stored one, normalized if they are to be.
+/// \param floats  the same memory, if they are f32
+/// \param stored  memory for rows of another type before they are decoded
+inline void read_rows_as(feature_type type, const feature_rows& of, std::span<const node_id> ids,
+    const gather_target& to, matrix_view<float> floats, reusable_buffer<std::byte>& stored, executor_ref executor) {
+    const bool decoded = type != of.type;
+    gather_target read = to;
+    if (decoded) {
+        const std::size_t row = row_bytes(of.type, of.columns);
+        read = {.data = stored.at_least(ids.size() * row), .stride = row};
+    }
+    of.source.gather(ids, read);
+    if (decoded || of.normalized) decode_rows(of, ids.size(), read, floats, executor);
+}
+
 /// Adds the nanoseconds of `work`.
 template <class Work>
 void timed(std::atomic<std::int64_t>& to, Work&& work) {

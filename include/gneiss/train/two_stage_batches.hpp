@@ -400,21 +400,14 @@ private:
     /// Reads the rows of `fresh_` from number `first` on, as a device keeps them.
     void read_for_device(std::size_t first, matrix_view<std::byte> to) {
         const auto ids = std::span<const node_id>(fresh_).subspan(first, to.rows());
-        auto* const rows = std::get_if<feature_rows>(&features_);
-        if (rows != nullptr && rows->type == options_.device->row_type() && !rows->normalized)
-            return rows->source.gather(ids, {.data = to.data(), .stride = to.stride(), .rows = to.rows()});
-        const matrix_view<float> floats( // rows are aligned for floats
-            reinterpret_cast<float*>(to.data()), to.rows(), columns().dense, to.stride() / sizeof(float));
-        if (rows == nullptr) return resident().gather(executor_, ids, floats);
-        const auto bytes = static_cast<std::size_t>(row_bytes());
-        encoded_.resize(to.rows() * bytes);
-        rows->source.gather(ids, {.data = encoded_.data(), .stride = bytes, .rows = to.rows()});
-        parallel_for(executor_, to.rows(), 1024, [&](std::size_t i, std::size_t end) {
-            for (; i < end; ++i) {
-                decode_row(rows->type, encoded_.data() + i * bytes, floats[i]);
-                if (rows->normalized) normalize_row(floats[i]);
-            }
-        });
+        matrix_view<float> floats;
+        if (options_.device->row_type() == feature_type::f32) // rows are aligned for them
+            floats = {reinterpret_cast<float*>(to.data()), to.rows(), columns().dense, to.stride() / sizeof(float)};
+        if (const auto* const rows = std::get_if<feature_rows>(&features_))
+            detail::read_rows_as(options_.device->row_type(), *rows, ids,
+                {.data = to.data(), .stride = to.stride(), .rows = to.rows()}, floats, stored_, executor_);
+        else
+            resident().gather(executor_, ids, floats);
     }
     /// Orders the rows that are read by their ids: parts of them, read one after the other, share no block of a file.
     void in_order_of_ids() {
@@ -477,10 +470,10 @@ private:
     mini_batch_arena scratch_;
     aligned_buffer<std::byte, 64> rows_; // [rows, row_bytes()], read by `gather` too
     std::vector<cache_slot> free_, places_;
-    slot_table held_;               // rows of the macro-batch made last
-    std::vector<node_id> held_ids_; // its nodes
-    bool ready_ = false;            // the members above are set up
-    std::vector<std::byte> encoded_;
+    slot_table held_;                   // rows of the macro-batch made last
+    std::vector<node_id> held_ids_;     // its nodes
+    bool ready_ = false;                // the members above are set up
+    reusable_buffer<std::byte> stored_; // rows for a device before they are decoded
     std::vector<node_id> large_, fresh_, seeds_;
     slot_set kept_;
 

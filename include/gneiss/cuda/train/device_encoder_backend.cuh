@@ -32,10 +32,10 @@
 #include <gneiss/cuda/train/device_sampling.cuh>
 #include <gneiss/cuda/train/device_tasks.cuh>
 #include <gneiss/cuda/train/recorded_graphs.cuh>
-#include <gneiss/cuda/train/recorded_step.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/cuda/train/run_room.cuh>
 #include <gneiss/cuda/train/sample_admission.cuh>
+#include <gneiss/cuda/train/step_arguments.cuh>
 #include <gneiss/train/row_target.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/training_optimizers.hpp>
