@@ -122,6 +122,7 @@
 #include <gneiss/model/layer/late_attention.hpp>
 #include <gneiss/model/layer/linear.hpp>
 #include <gneiss/model/layer/linear_aggregation.hpp>
+#include <gneiss/model/layer/message_columns.hpp>
 #include <gneiss/model/layer/message_passing.hpp>
 #include <gneiss/model/layer/missing_neighbors.hpp>
 #include <gneiss/model/layer/product_order.hpp>

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-// Custom message passing layers, as a user would write them; all but `gated` also run on a device.
+// Custom message passing layers, as a user would write them; all also run on a device.
 namespace own_layers {
 
 using namespace gneiss;
@@ -103,6 +103,15 @@ struct pool {
     }
 };
 
+/// to = value.
+template <class T>
+struct filled {
+    T value;
+    matrix_view<T> to;
+
+    GNEISS_HD void operator()(std::size_t i, std::size_t k) const { to(i, k) = value; }
+};
+
 /// out = the reduction over neighbors of sigmoid(a[t] + b[s]) ⊙ v[s], where [a | b | v] = x W: a gate on each edge.
 struct gated {
     message_reduction reduce = message_reduction::mean;
@@ -119,11 +128,11 @@ struct gated {
         if (!grad_rows.empty()) c.multiply_nt(g, c.value(weight), grad_rows);
     }
     [[nodiscard]] std::size_t edge_columns(std::size_t) const { return width; }
-    void edge(auto source, auto target, auto out) const {
+    GNEISS_HD void edge(auto source, auto target, auto out) const {
         for (std::size_t k = 0; k < width; ++k)
             out[k] = source[2 * width + k] / (1 + std::exp(-target[k] - source[width + k]));
     }
-    void edge_backward(auto source, auto target, auto g, auto grad_source, auto grad_target) const {
+    GNEISS_HD void edge_backward(auto source, auto target, auto g, auto grad_source, auto grad_target) const {
         for (std::size_t k = 0; k < width; ++k) {
             const auto gate = 1 / (1 + std::exp(-target[k] - source[width + k]));
             const auto slope = g[k] * source[2 * width + k] * gate * (1 - gate);
@@ -132,14 +141,116 @@ struct gated {
             grad_source[2 * width + k] += g[k] * gate;
         }
     }
-    void update(auto& c, auto, auto reduced, auto out) const {
-        c.apply_nodes(out.rows(), [&](std::size_t i) { std::ranges::copy(reduced[i], out[i].begin()); });
+    void update(auto& c, auto, auto reduced, auto out) const { scale_and_add(c, 1, reduced, {}, out); }
+    template <class T>
+    void update_backward(
+        auto& c, auto, auto, matrix_view<const T> g, matrix_view<T> grad_own, matrix_view<T> grad_reduced) const {
+        scale_and_add(c, 1, g, {}, grad_reduced);
+        if (!grad_own.empty()) c.apply_values(grad_own.rows(), grad_own.columns(), filled<T>{0, grad_own});
     }
-    void update_backward(auto& c, auto, auto, auto g, auto grad_own, auto grad_reduced) const {
-        c.apply_nodes(g.rows(), [&](std::size_t i) {
-            std::ranges::copy(g[i], grad_reduced[i].begin());
-            if (!grad_own.empty()) std::ranges::fill(grad_own[i], 0);
-        });
+};
+
+/// out = Σ over neighbors of w v[s] / Σ w, where w = exp(leaky(a[s] + b[t])) and [v | a | b] = x W: weights of edges
+/// that sum to 1 a target, as attention, from two sums.
+struct attending {
+    static constexpr message_reduction reduce = message_reduction::sum;
+    std::size_t width = 0, weight = 0;
+
+    template <class T>
+    struct divided {
+        matrix_view<const T> sums;
+        matrix_view<T> to;
+
+        GNEISS_HD void operator()(std::size_t i, std::size_t k) const {
+            const T sum = sums(i, to.columns());
+            to(i, k) = sum > 0 ? sums(i, k) / sum : 0;
+        }
+    };
+    template <class T>
+    struct divided_backward {
+        matrix_view<const T> sums, g;
+        matrix_view<T> to;
+
+        GNEISS_HD void operator()(std::size_t i) const {
+            const std::size_t columns = g.columns();
+            const T sum = sums(i, columns), by = sum > 0 ? 1 / sum : 0;
+            T of_sum = 0;
+            for (std::size_t k = 0; k < columns; ++k) {
+                to(i, k) = by * g(i, k);
+                of_sum -= by * by * g(i, k) * sums(i, k);
+            }
+            to(i, columns) = of_sum;
+        }
+    };
+
+    [[nodiscard]] std::size_t outputs() const { return width; }
+    void allocate(auto& weights, const std::string& name, std::size_t inputs) {
+        weight = weights.add(name + ".weight", inputs, width + 2, initializer::glorot(inputs, width + 2));
+    }
+    [[nodiscard]] std::size_t message_columns(std::size_t) const { return width + 2; }
+    void message(auto& c, auto rows, auto messages) const { c.multiply(rows, c.value(weight), messages); }
+    void message_backward(auto& c, auto rows, auto, auto g, auto grad_rows) const {
+        c.add_tn(rows, g, c.gradient(weight));
+        if (!grad_rows.empty()) c.multiply_nt(g, c.value(weight), grad_rows);
+    }
+    [[nodiscard]] std::size_t edge_columns(std::size_t) const { return width + 1; }
+    GNEISS_HD void edge(auto source, auto target, auto out) const {
+        const auto score = source[width] + target[width + 1], w = std::exp(score > 0 ? score : score / 4);
+        for (std::size_t k = 0; k < width; ++k) out[k] = w * source[k];
+        out[width] = w;
+    }
+    GNEISS_HD void edge_backward(auto source, auto target, auto g, auto grad_source, auto grad_target) const {
+        const auto score = source[width] + target[width + 1], w = std::exp(score > 0 ? score : score / 4);
+        auto of_weight = g[width];
+        for (std::size_t k = 0; k < width; ++k) {
+            of_weight += g[k] * source[k];
+            grad_source[k] += w * g[k];
+        }
+        const auto of_score = of_weight * (score > 0 ? w : w / 4);
+        grad_source[width] += of_score;
+        grad_target[width + 1] += of_score;
+    }
+    template <class T>
+    void update(auto& c, auto, matrix_view<const T> reduced, matrix_view<T> out) const {
+        c.apply_values(out.rows(), width, divided<T>{reduced, out});
+    }
+    template <class T>
+    void update_backward(auto& c, auto, auto reduced, matrix_view<const T> g, matrix_view<T> grad_own,
+        matrix_view<T> grad_reduced) const {
+        c.apply_nodes(g.rows(), divided_backward<T>{reduced, g, grad_reduced});
+        if (!grad_own.empty()) c.apply_values(grad_own.rows(), grad_own.columns(), filled<T>{0, grad_own});
+    }
+};
+
+/// out = x W + (the reduction over neighbors of (x[s] − x[t])²) W': functions of edges, no messages of rows.
+struct differences {
+    message_reduction reduce = message_reduction::mean;
+    std::size_t width = 0, of_own = 0, of_neighbors = 0;
+
+    [[nodiscard]] std::size_t outputs() const { return width; }
+    void allocate(auto& weights, const std::string& name, std::size_t inputs) {
+        of_own = weights.add(name + ".own", inputs, width, initializer::glorot(inputs, width));
+        of_neighbors = weights.add(name + ".neighbours", inputs, width, initializer::glorot(inputs, width));
+    }
+    GNEISS_HD void edge(auto source, auto target, auto out) const {
+        for (std::size_t k = 0; k < out.size(); ++k) out[k] = (source[k] - target[k]) * (source[k] - target[k]);
+    }
+    GNEISS_HD void edge_backward(auto source, auto target, auto g, auto grad_source, auto grad_target) const {
+        for (std::size_t k = 0; k < g.size(); ++k) {
+            const auto slope = 2 * g[k] * (source[k] - target[k]);
+            grad_source[k] += slope;
+            grad_target[k] -= slope;
+        }
+    }
+    void update(auto& c, auto own, auto reduced, auto out) const {
+        c.multiply(reduced, c.value(of_neighbors), out);
+        c.multiply(own, c.value(of_own), out, {.accumulate = true});
+    }
+    void update_backward(auto& c, auto own, auto reduced, auto g, auto grad_own, auto grad_reduced) const {
+        c.add_tn(own, g, c.gradient(of_own));
+        c.add_tn(reduced, g, c.gradient(of_neighbors));
+        if (!grad_own.empty()) c.multiply_nt(g, c.value(of_own), grad_own);
+        if (!grad_reduced.empty()) c.multiply_nt(g, c.value(of_neighbors), grad_reduced);
     }
 };
 
@@ -168,6 +279,6 @@ struct mean {
 };
 
 static_assert(message_passing_layer<gin> && message_passing_layer<mean> && message_passing_layer<pool> &&
-    message_passing_layer<gated>);
+    message_passing_layer<gated> && message_passing_layer<attending> && message_passing_layer<differences>);
 
 } // namespace own_layers

@@ -15,6 +15,8 @@
 namespace test_model_layer_message_passing {
 
 using namespace gneiss;
+using own_layers::attending;
+using own_layers::differences;
 using own_layers::gated;
 using own_layers::gin;
 using own_layers::pool;
@@ -90,9 +92,11 @@ struct doubled_factory {
 TEST_CASE("gradients of message passing layers equal finite differences, alone and combined with the library's") {
     for (const bool last : {false, true}) {
         check({gin{.width = 4}}, {.targets_last = last, .seed = 61});
+        check({attending{.width = 3}}, {.targets_last = last, .seed = 67});
         for (const message_reduction reduce : reductions) {
             check({pool{.reduce = reduce, .width = 3}}, {.targets_last = last, .seed = 62});
             check({gated{.reduce = reduce, .width = 3}}, {.targets_last = last, .seed = 63});
+            check({differences{.reduce = reduce, .width = 3}}, {.targets_last = last, .seed = 68});
             check({reduced_product{.reduce = reduce, .width = 3}}, {.targets_last = last, .seed = 64});
         }
     }
@@ -127,10 +131,11 @@ TEST_CASE("a message passing layer gives the same rows as the library's layer of
 TEST_CASE("a message passing layer computed in parts equals the whole, for any parts") {
     const gnn::sample graph({40, 40}, false, 3);
     const gnn::matrix<> rows(40, 5, 3);
-    double_layers layers{{gin{.width = 4}, {.then = activation::relu, .residual = true}}};
+    double_layers layers{{gin{.width = 4}, {.then = activation::relu, .residual = true}}, attending{.width = 3}};
     for (const message_reduction reduce : reductions) {
         layers.push_back({pool{.reduce = reduce, .width = 3}, {.norm = true}});
         layers.push_back(gated{.reduce = reduce, .width = 3});
+        layers.push_back(differences{.reduce = reduce, .width = 3});
     }
     for (const auto& layer : layers) {
         dense_parameters<double> weights;

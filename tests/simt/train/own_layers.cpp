@@ -60,7 +60,7 @@ outcome train_on_device(const graph_data& data, const set_up& with, const cuda::
 
 TEST_CASE("simt.train.own_layers: layers of your own train on the device as on the CPU, eager and recorded") {
     const graph_data data = graph_data::planted(150, 3);
-    const own_layers::gin first{.width = 6};
+    const own_layers::attending first{.width = 6}; // with functions of edges
     const own_layers::pool second{.width = 4};
     const layer_surround around{.then = activation::relu, .dropout = .2, .norm = true};
     set_up with;

@@ -16,6 +16,7 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer/edge_operations.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
+#include <gneiss/model/layer/message_columns.hpp>
 
 namespace gneiss {
 
@@ -143,8 +144,9 @@ private:
 ///                                       row by row and many at a time; backward *adds* to both
 ///     l.kept_floats(sizes)              maximum floats of `c.keep`, from `layer_sizes`; default 0
 ///
-/// The same layer runs on a GPU (`cuda/model/layer/any_layer.cuh`) if it has no functions of edges, and gives
-/// `apply_nodes` and `apply_values` function objects whose call is GNEISS_HD, which hold views and numbers.
+/// The same layer runs on a GPU (`cuda/model/layer/any_layer.cuh`) if it gives `apply_nodes` and `apply_values`
+/// function objects whose call is GNEISS_HD, which hold views and numbers, and its functions of edges, if any, are
+/// GNEISS_HD, too: then it is trivially copyable, and their rows are whatever has `[]` and `size()`.
 ///
 /// Cost: message and update are called once per batch, for all rows; edge once per edge, and twice in backward.
 /// The same operands give the same bits.
@@ -208,9 +210,7 @@ static_assert(message_passing_layer<neighbor_mean>);
 /// A message passing layer as a `graph_layer`, whole and in parts; made by `any_layer_factory`.
 template <class T, gnn_kernels<T> Backend, class Layer>
 class message_layer final : public graph_layer<T> {
-    static constexpr bool sends = requires(const Layer& l) { l.message_columns(std::size_t{}); };
-    static constexpr bool looks_at_edges =
-        requires(const Layer& l, std::span<const T> in, std::span<T> out) { l.edge(in, in, out); };
+    static constexpr bool sends = detail::sends_messages<Layer>, looks_at_edges = detail::looks_at_edges<Layer, T>;
 
 public:
     /// Throws `invalid_argument` for sparse rows.
@@ -228,8 +228,8 @@ public:
     [[nodiscard]] std::size_t outputs() const override { return layer_.outputs(); }
     /// Returns the most memory of the layer in a batch [bytes].
     [[nodiscard]] static std::uint64_t memory(const Layer& layer, const layer_sizes& of) {
-        const std::uint64_t reduced = of.targets * edge_columns(layer, of.in.dense);
-        std::uint64_t floats = 2 * reduced + of.targets * of.in.dense + kept_floats(layer, of);
+        const std::uint64_t reduced = of.targets * detail::edge_columns<T>(layer, of.in.dense);
+        std::uint64_t floats = 2 * reduced + of.targets * of.in.dense + detail::kept_floats(layer, of);
         if (layer.reduce == message_reduction::max) floats += reduced; // 4-byte integers are counted, too
         if constexpr (sends) floats += 2 * of.sources * layer.message_columns(of.in.dense);
         return floats * sizeof(T);
@@ -237,7 +237,7 @@ public:
 
     void forward(
         const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
-        context_.begin(weights, kept_floats(layer_, sizes_of(in.view)), in.on);
+        context_.begin(weights, detail::kept_floats(layer_, sizes_of(in.view)), in.on);
         messages_ = in.rows.dense;
         if constexpr (sends) {
             const matrix_view<T> to = rows_of(message_memory_, in.view.sources, layer_.message_columns(in_.dense));
@@ -284,7 +284,7 @@ public:
 
     /// Messages; own [rows, messages if edges use the target's]; sums [reduced, the same].
     [[nodiscard]] part_columns parts() const override {
-        const std::size_t sent = sent_columns(layer_, in_.dense), of_target = looks_at_edges ? sent : 0;
+        const std::size_t sent = detail::sent_columns(layer_, in_.dense), of_target = looks_at_edges ? sent : 0;
         return {.messages = sent,
             .own = in_.dense + of_target,
             .sums = columns() + of_target,
@@ -349,30 +349,12 @@ public:
     }
 
 private:
-    [[nodiscard]] static std::uint64_t kept_floats(const Layer& layer, const layer_sizes& of) {
-        if constexpr (requires { layer.kept_floats(of); })
-            return layer.kept_floats(of);
-        else
-            return 0;
-    }
-    [[nodiscard]] static std::size_t sent_columns(const Layer& layer, std::size_t inputs) {
-        if constexpr (sends)
-            return layer.message_columns(inputs);
-        else
-            return inputs;
-    }
-    [[nodiscard]] static std::size_t edge_columns(const Layer& layer, std::size_t inputs) {
-        if constexpr (looks_at_edges && requires { layer.edge_columns(inputs); })
-            return layer.edge_columns(inputs);
-        else
-            return sent_columns(layer, inputs);
-    }
-    [[nodiscard]] std::size_t columns() const { return edge_columns(layer_, in_.dense); }
+    [[nodiscard]] std::size_t columns() const { return detail::edge_columns<T>(layer_, in_.dense); }
     [[nodiscard]] layer_sizes sizes_of(const layer_view& view) const {
         return {.in = in_, .sources = view.sources, .targets = view.targets, .edges = view.edges()};
     }
     void begin_part(const dense_parameters<T>& weights, std::size_t rows, executor_ref executor) {
-        context_.begin(weights, kept_floats(layer_, {.in = in_, .sources = rows, .targets = rows}), executor);
+        context_.begin(weights, detail::kept_floats(layer_, {.in = in_, .sources = rows, .targets = rows}), executor);
     }
     template <class Value>
     [[nodiscard]] static matrix_view<Value> rows_of(

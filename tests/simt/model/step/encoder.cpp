@@ -3,7 +3,9 @@
 #include <gneiss/cuda/core/graph.cuh>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -299,6 +301,9 @@ TEST_CASE_TEMPLATE(
 }
 
 TEST_CASE("simt.model.encoder: layers of your own give the rows and gradients of the host") {
+    using own_layers::attending;
+    using own_layers::differences;
+    using own_layers::gated;
     using own_layers::gin;
     using own_layers::mean;
     using own_layers::pool;
@@ -316,12 +321,21 @@ TEST_CASE("simt.model.encoder: layers of your own give the rows and gradients of
         check("mean", mean{.width = 7}, {.then = activation::relu}, {.last = by_ids, .by_ids = by_ids});
         check("gin, no gradient of the input", gin{.width = 4}, {}, {.by_ids = by_ids, .inputs = false});
         check("pool, no gradient of the input", pool{.width = 4}, {}, {.by_ids = by_ids, .inputs = false});
+        check("attending", attending{.width = 5}, {.then = activation::relu}, {.last = by_ids, .by_ids = by_ids});
+        check("gated, no gradient of the input", gated{.width = 4}, {}, {.by_ids = by_ids, .inputs = false});
+        check(
+            "differences, no gradient of the input", differences{.width = 4}, {}, {.by_ids = by_ids, .inputs = false});
+        check("attending, dropped", attending{.width = 6}, {.dropout = .4, .norm = true}, {.by_ids = by_ids},
+            "sage:5:dropout=.3");
         check("gin, dropped", gin{.width = 8}, {.then = activation::tanh, .dropout = .4, .norm = true},
             {.by_ids = by_ids}, "sage:5:dropout=.3");
     }
     for (const message_reduction reduce : {message_reduction::sum, message_reduction::mean, message_reduction::max})
-        for (const bool last : {false, true})
+        for (const bool last : {false, true}) {
             check("pool", pool{.reduce = reduce, .width = 5}, {}, {.last = last, .by_ids = last});
+            check("gated", gated{.reduce = reduce, .width = 5}, {}, {.last = last, .by_ids = last});
+            check("differences", differences{.reduce = reduce, .width = 5}, {}, {.last = last, .by_ids = !last});
+        }
     check("gin, residual", gin{.width = 6}, {.then = activation::elu, .residual = true}, {}, "gcn:4,linear:3");
 
     alike<float> behind;
@@ -329,6 +343,72 @@ TEST_CASE("simt.model.encoder: layers of your own give the rows and gradients of
     behind.add(pool{.width = 6}, {.then = activation::relu, .dropout = .25});
     behind.add(gin{.width = 3}, {});
     check_layers("behind layers of the library", behind, {.sparse = 9, .relative = 1e-4});
+
+    alike<float> edges;
+    for (const layer_options& one : parse_layers("linear:8,sage:7")) edges.add(one);
+    edges.add(differences{.reduce = message_reduction::max, .width = 6}, {.then = activation::tanh, .dropout = .25});
+    edges.add(gated{.width = 3}, {.residual = true});
+    check_layers("edges behind layers of the library", edges, {.sparse = 9, .relative = 1e-4});
+}
+
+TEST_CASE("simt.model.encoder: gradients of functions of edges are slopes of what the device computes") {
+    const gnn::sample views({21, 13}, true, 4);
+    const auto check = [&](const auto& layer) {
+        dense_parameters<float> weights;
+        const encoder<float, eigen_backend> host(weights, {cpu_layer(layer)}, {.dense = 5});
+        weights.allocate(1);
+        device_memory memory(1U << 20);
+        const cuda::encoder_capacity most{.rows = 22, .hops = {{15, 22, static_cast<std::uint32_t>(views[0].edges())}}};
+        device_layer lists(memory, most.hops[0]);
+        lists.assign(memory, views[0]);
+        cuda::encoder<float> device(
+            memory.arena(), weights, std::vector<cuda::any_layer<float>>{layer}, {.dense = 5}, most);
+        const std::vector<float> values(weights.values().begin(), weights.values().end()),
+            table = random_values<float>(22 * 8, 5), g = random_values<float>(15 * 8, 6);
+        float *const at_weights = memory.put(values), *const rows = memory.put(table);
+        const cuda::dense_weights on_device{at_weights, memory.put(std::vector<float>(values.size()))};
+        const std::uint32_t* const count = memory.put(std::uint32_t{21});
+        // Σ g ⊙ out for weights and rows, moved along `by`
+        const std::size_t columns = host.outputs(), stride = round_up(columns, std::size_t{4});
+        const auto moved = [](const std::vector<float>& from, const std::vector<float>& along, float by) {
+            std::vector<float> to = from;
+            for (std::size_t i = 0; i < to.size(); ++i) to[i] += by * along[i];
+            return to;
+        };
+        const auto compute = [&] {
+            return device.forward(memory.stream(), on_device, std::vector{lists.view},
+                {.dense = cuda::rows_view<const float>(rows, 5, 8), .count = count}, {});
+        };
+        const std::vector<float> along_weights = random_values<float>(values.size(), 7),
+                                 along_rows = random_values<float>(table.size(), 8);
+        const auto at = [&](float by) {
+            memory.set(at_weights, std::span<const float>(moved(values, along_weights, by)));
+            memory.set(rows, std::span<const float>(moved(table, along_rows, by)));
+            const auto out = memory.get(compute(), 13);
+            double sum = 0;
+            for (std::size_t i = 0; i < 13; ++i)
+                for (std::size_t k = 0; k < columns; ++k) sum += out.view(i, k) * g[i * stride + k];
+            return sum;
+        };
+        const float step = 1.0F / 512;
+        const double slope = (at(step) - at(-step)) / (2 * step);
+        static_cast<void>(at(0));
+        const cuda::rows_view<float> to_rows(memory.put(std::vector<float>(table.size())), 5, 8);
+        device.backward(memory.stream(), on_device, {memory.put(g), columns, stride}, to_rows);
+        const std::vector<float> of_weights = memory.get(on_device.gradients, values.size());
+        const auto of_rows = memory.get(to_rows, 21);
+        double gradient = 0;
+        for (std::size_t i = 0; i < values.size(); ++i) gradient += of_weights[i] * along_weights[i];
+        for (std::size_t i = 0; i < 21; ++i)
+            for (std::size_t k = 0; k < 5; ++k) gradient += of_rows.view(i, k) * along_rows[i * 8 + k];
+        CHECK(std::abs(slope) > .1);
+        CHECK(gradient == doctest::Approx(slope).epsilon(1e-3));
+    };
+    for (const message_reduction reduce : {message_reduction::sum, message_reduction::mean}) {
+        check(own_layers::gated{.reduce = reduce, .width = 4});
+        check(own_layers::differences{.reduce = reduce, .width = 3});
+    }
+    check(own_layers::attending{.width = 4});
 }
 
 TEST_CASE("simt.model.encoder: wrong layers of your own are refused before a kernel reads them") {
@@ -336,7 +416,17 @@ TEST_CASE("simt.model.encoder: wrong layers of your own are refused before a ker
         [[nodiscard]] std::uint64_t kept_floats(const layer_sizes& of) const { return of.targets; }
     };
     static_assert(cuda::message_passing_layer<own_layers::gin> && cuda::message_passing_layer<own_layers::pool>);
-    static_assert(!cuda::message_passing_layer<own_layers::gated>); // functions of edges
+    static_assert(cuda::message_passing_layer<own_layers::gated> && cuda::message_passing_layer<own_layers::attending>);
+    struct of_spans : own_layers::mean { // takes no other rows
+        static void edge(std::span<const float>, std::span<const float>, std::span<float>) {}
+        static void edge_backward(std::span<const float>, std::span<const float>, std::span<const float>,
+            std::span<float>, std::span<float>) {}
+    };
+    struct not_copied : own_layers::gated {
+        std::vector<float> values; // of the host
+    };
+    static_assert(message_passing_layer<of_spans> && !cuda::message_passing_layer<of_spans>);
+    static_assert(message_passing_layer<not_copied> && !cuda::message_passing_layer<not_copied>);
     const cuda::encoder_capacity most{.rows = 9, .hops = {{3, 9, 20}}};
     dense_parameters<float> weights;
     const encoder<float, eigen_backend> host(weights, {cpu_layer(own_layers::gin{.width = 4})}, {.dense = 5});

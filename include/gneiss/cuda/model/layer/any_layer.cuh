@@ -47,7 +47,8 @@ public:
         static_assert(std::is_same_v<T, float>, "rows of layers of your own are floats");
         static_assert(message_passing_layer<Layer>,
             "a layer of a device's encoder is a message_passing_layer (outputs, reduce, allocate, update, "
-            "update_backward) whose functions take a cuda::layer_context, without functions of edges");
+            "update_backward) whose functions take a cuda::layer_context; with functions of edges, it is trivially "
+            "copyable and they take any rows");
         make_ = [layer = std::move(layer)](const layer_setup& with) -> std::unique_ptr<graph_layer<T>> {
             return std::make_unique<message_layer<Layer>>(with, layer);
         };

@@ -19,6 +19,7 @@
 #include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/device/aggregate.cuh>
+#include <gneiss/cuda/model/device/edge_functions.cuh>
 #include <gneiss/cuda/model/device/linear.cuh>
 #include <gneiss/cuda/model/device/partial_sums.cuh>
 #include <gneiss/cuda/model/device/row_maps.cuh>
@@ -28,6 +29,7 @@
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/kernels.hpp>
 #include <gneiss/model/layer/edge_operations.hpp>
+#include <gneiss/model/layer/message_columns.hpp>
 
 namespace gneiss::cuda {
 
@@ -178,11 +180,11 @@ private:
 };
 
 /// A `gneiss::message_passing_layer` that also runs on a device: its functions take the device's `layer_context`, and
-/// what they give to `apply_nodes` and `apply_values` are function objects whose call is GNEISS_HD. Functions of edges
-/// run on the CPU alone.
+/// what they give to `apply_nodes` and `apply_values` are function objects whose call is GNEISS_HD. Functions of edges,
+/// if any, are GNEISS_HD.
 template <class L>
-concept message_passing_layer = std::copy_constructible<L> &&
-    !requires(const L& l, std::span<const float> in, std::span<float> out) { l.edge(in, in, out); } &&
+concept message_passing_layer =
+    std::copy_constructible<L> && (!gneiss::detail::looks_at_edges<L, float> || edge_functions<L>) &&
     requires(L& l, const L& c, dense_parameters<float>& weights, const std::string& name, std::size_t inputs,
         layer_context& context, matrix_view<const float> in, matrix_view<float> out) {
         { c.outputs() } -> std::convertible_to<std::size_t>;
@@ -195,17 +197,18 @@ concept message_passing_layer = std::copy_constructible<L> &&
 /// A message passing layer on a device: `gneiss::message_layer` with the same arrays.
 ///
 /// Cost: that of the layer's functions, and of aggregation: a row read per edge. Copies the targets' own rows; where
-/// messages are functions of rows that come from a table, those of all sources, too.
+/// messages are functions of rows or edges and rows come from a table, those of all sources, too.
 template <message_passing_layer Layer>
 class message_layer final : public graph_layer<float> {
-    static constexpr bool sends = requires(const Layer& l) { l.message_columns(std::size_t{}); };
+    static constexpr bool sends = gneiss::detail::sends_messages<Layer>,
+                          looks_at_edges = gneiss::detail::looks_at_edges<Layer, float>;
 
 public:
     /// Throws `invalid_argument` for sparse rows, or arrays that are not in the weights.
     message_layer(const layer_setup& with, Layer layer)
         : layer_(std::move(layer)),
-          columns_(columns_of(layer_, with.in.dense)),
-          context_(with, layer_, kept_floats(layer_, with)),
+          columns_(gneiss::detail::edge_columns<float>(layer_, with.in.dense)),
+          context_(with, layer_, gneiss::detail::kept_floats(layer_, sizes_of(with))),
           own_(with.rows<float>(with.capacity.targets, with.in.dense)),
           grad_own_(with.rows<float>(with.capacity.targets, with.in.dense)),
           reduced_(with.rows<float>(with.capacity.targets, columns_)),
@@ -215,11 +218,13 @@ public:
                 errc::invalid_argument, "a message passing layer takes no sparse rows: put a linear layer in front");
         if (layer_.reduce == message_reduction::max)
             winners_ = with.rows<std::uint32_t>(with.capacity.targets, columns_);
+        if constexpr (sends || looks_at_edges) sources_ = with.rows<float>(with.capacity.sources, with.in.dense);
         if constexpr (sends) {
-            sources_ = with.rows<float>(with.capacity.sources, with.in.dense);
-            messages_ = with.rows<float>(with.capacity.sources, columns_);
-            grad_messages_ = with.rows<float>(with.capacity.sources, columns_);
+            const std::size_t sent = gneiss::detail::sent_columns(layer_, with.in.dense);
+            messages_ = with.rows<float>(with.capacity.sources, sent);
+            grad_messages_ = with.rows<float>(with.capacity.sources, sent);
         }
+        if constexpr (looks_at_edges) along_edge_ = with.rows<float>(with.capacity.targets, columns_);
     }
 
     /// Messages with weights get gradients by source.
@@ -231,7 +236,7 @@ public:
         std::visit(
             [&]<class In>(rows_view<const In> x) {
                 gather_rows<float, In>(in.stream, in.own_rows(), x, own_);
-                if constexpr (sends)
+                if constexpr (sends || looks_at_edges)
                     send(in, x);
                 else
                     reduce(in, gathered(incoming(in.view), in.rows.ids), x);
@@ -265,19 +270,11 @@ public:
 private:
     using rows = matrix_view<const float>;
 
-    [[nodiscard]] static std::uint64_t kept_floats(const Layer& layer, const layer_setup& with) {
-        const layer_capacity& most = with.capacity;
-        if constexpr (requires(const layer_sizes& of) { layer.kept_floats(of); })
-            return layer.kept_floats(
-                layer_sizes{.in = with.in, .sources = most.sources, .targets = most.targets, .edges = most.edges});
-        else
-            return 0;
-    }
-    [[nodiscard]] static std::size_t columns_of(const Layer& layer, std::size_t inputs) {
-        if constexpr (sends)
-            return layer.message_columns(inputs);
-        else
-            return inputs;
+    [[nodiscard]] static layer_sizes sizes_of(const layer_setup& with) {
+        return {.in = with.in,
+            .sources = with.capacity.sources,
+            .targets = with.capacity.targets,
+            .edges = with.capacity.edges};
     }
     [[nodiscard]] static rows of_targets(const layer_input<float>& in, rows_view<const float> of) {
         return {of.data, in.view.target_capacity, of.columns, of.stride};
@@ -292,16 +289,25 @@ private:
         return {of.data, in.view.source_capacity, of.columns, of.stride};
     }
 
-    /// Computes the messages of the sources' rows and reduces them.
+    /// Computes the messages of the sources' rows, and of edges, and reduces them.
     template <class In>
     void send(const layer_input<float>& in, rows_view<const In> x) {
         rows_ = sources_;
         if constexpr (std::is_same_v<In, float>)
             if (in.rows.ids == nullptr) rows_ = x;
         if (rows_.data == sources_.data) gather_rows<float, In>(in.stream, in.all_rows(), x, sources_);
-        context_.over(in.sources());
-        layer_.message(context_, of_sources(in, rows_), sources(in, messages_));
-        reduce<float>(in, incoming(in.view), messages_);
+        if constexpr (sends) {
+            context_.over(in.sources());
+            layer_.message(context_, of_sources(in, rows_), sources(in, messages_));
+        }
+        if constexpr (looks_at_edges)
+            reduce_edges(in.stream, layer_, in.view, layer_.reduce, sent(), along_edge_, reduced_, winners_);
+        else
+            reduce<float>(in, incoming(in.view), messages_);
+    }
+    /// Returns the messages of rows [sources, sent columns].
+    [[nodiscard]] rows_view<const float> sent() const noexcept {
+        return sends ? rows_view<const float>(messages_) : rows_;
     }
     /// Reduces rows at the other end of the lists.
     template <class In>
@@ -313,7 +319,9 @@ private:
     }
     /// Computes the gradients of messages from those of the reduced rows.
     void push(const layer_input<float>& in, rows_view<float> to) {
-        if (layer_.reduce == message_reduction::max)
+        if constexpr (looks_at_edges)
+            push_edges(in.stream, layer_, in.view, layer_.reduce, sent(), grad_reduced_, winners_, to);
+        else if (layer_.reduce == message_reduction::max)
             aggregate_max_backward<float>(in.stream, outgoing(in.view), grad_reduced_, winners_, to);
         else
             aggregate<float>(in.stream, outgoing(in.view), weight(), grad_reduced_, to);
@@ -323,14 +331,15 @@ private:
     }
 
     Layer layer_;
-    std::size_t columns_; ///< of a message
+    std::size_t columns_; ///< of a message along an edge
     layer_context context_;
     rows_view<float> own_, grad_own_;               ///< [targets, inputs]
     rows_view<float> reduced_, grad_reduced_;       ///< [targets, columns]
     rows_view<std::uint32_t> winners_{};            ///< [targets, columns], for maximum
     rows_view<float> sources_{};                    ///< [sources, inputs], if they come from a table
     rows_view<const float> rows_{};                 ///< the sources' rows in the batch
-    rows_view<float> messages_{}, grad_messages_{}; ///< [sources, columns], unless they are the rows
+    rows_view<float> messages_{}, grad_messages_{}; ///< [sources, sent columns], unless they are the rows
+    rows_view<float> along_edge_{};                 ///< [targets, columns], scratch of functions of edges
 };
 
 } // namespace gneiss::cuda
