@@ -624,6 +624,52 @@ TEST_CASE("simt.train.device_encoder_backend: replicas share the steps of weight
         }
 }
 
+TEST_CASE("simt.train.device_encoder_backend: batches of replicas are recorded, a graph each, with the bits of "
+          "batches that are not") {
+    const graph_data planted = graph_data::planted(150, 3), random = graph_data::random(90, 3, 3, 150, 5);
+    const auto check = [&](const graph_data& data, const set_up& with, bool keep = false, bool sample = false,
+                           const device_features* features = nullptr, bool ids_on_host = true) {
+        CAPTURE(with.links);
+        CAPTURE(sample);
+        const auto run = [&](bool recorded) {
+            memory_budget budget;
+            const cuda::device_calls before = cuda::calls_so_far();
+            outcome result =
+                train(data, with, 0, on_device(budget, keep, sample, features, recorded, !recorded || ids_on_host));
+            return std::pair(std::move(result), cuda::calls_so_far() - before);
+        };
+        const auto [want, eager] = run(false);
+        const auto [got, calls] = run(true);
+        CHECK(got == want);
+        std::uint64_t batches = 0;
+        for (const training_statistics& of : want.epochs)
+            batches += ceil_div(of.examples, std::uint64_t{with.training.batch});
+        CHECK(calls.recorded_steps + calls.eager_steps >= batches); // states end by smaller ones
+        CHECK(calls.eager_steps >= batches / with.epochs);          // those of the first epoch
+        CHECK(calls.recorded_steps >= batches / 4);
+        CHECK(calls.refused_steps == 0);
+        CHECK(calls.launches < eager.launches);
+        MESSAGE("recorded ", calls.recorded_steps, ", eager ", calls.eager_steps, ", launches ", calls.launches, " of ",
+            eager.launches);
+    };
+    set_up with = small();
+    with.epochs = 3;
+    with.optimizer = "adam";
+    with.training.batch = 8;
+    with.training.replicas.count = 3;
+    with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
+    check(planted, with);
+    with.links = true;
+    with.decoder = "complex";
+    check(random, with);
+    with.links = false;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 3;
+    const device_features table = features_of(planted);
+    with.features_on_device = true;
+    check(planted, with, true, true, &table, false); // learned rows and samples on the device, too
+}
+
 TEST_CASE(
     "simt.train.device_encoder_backend: a run stopped anywhere resumes to the same bits, even if batches overlap") {
     const graph_data data = graph_data::planted(150, 3);

@@ -13,6 +13,8 @@ namespace gneiss::cuda {
 /// Recorded are pointers and argument values: everything that changes per step must be in device memory.
 class graph {
 public:
+    /// Nothing, which is not launched.
+    graph() = default;
     /// Records the work that step() adds to `in`, and to streams that wait for its events (`in` must wait for them
     /// again). Nothing runs, and other threads may allocate and wait meanwhile. step() must do neither: CUDA refuses
     /// that, which throws `device_error`; exceptions of step() propagate after the recording is discarded.
@@ -64,8 +66,6 @@ private:
         capturing& operator=(const capturing&) = delete;
         ~capturing() { detail::call_counter::captures() = false; }
     };
-
-    graph() = default;
 
     cudaGraphExec_t graph_ = nullptr;
     std::size_t nodes_ = 0;

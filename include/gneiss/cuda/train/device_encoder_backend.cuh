@@ -51,8 +51,8 @@ namespace detail {
 /// are read from them. In each slot, a first batch runs eagerly, so that all scratch is there; then the forward pass
 /// with its loss, and the backward pass with the update, are two graphs, which later batches launch. They read the
 /// step's number and learning rates in device memory, and are recorded again after scratch or a slot grew. Batches that
-/// exceed the capacities run eagerly, as do those that share a step. The bits are those of eager steps, since results
-/// depend on counts alone.
+/// exceed the capacities run eagerly. Where batches share a step, forward and backward pass of each are one graph;
+/// their sum and its update are not recorded. The bits are those of eager steps: results depend on counts alone.
 ///
 /// If the device keeps its samples (`device_sampling::keeps`), the host learns the sizes of a batch with its loss. The
 /// step itself asks whether they fit (`sample_admission`). If they do not, this and all later steps change nothing
@@ -95,7 +95,7 @@ public:
         on_device& here = batches_.at(b.slot);
         here.rows = {};
         const std::size_t nodes = b.nodes.size(), stride = round_up<std::size_t>(columns, 4);
-        if (records()) rooms_.begin(b.key.epoch);
+        if (records_) rooms_.begin(b.key.epoch);
         const std::size_t most =
             rooms_.room() ? std::max<std::size_t>(nodes, rooms_.room()->network.rows) : nodes; // of a fitting batch
         row_target to;
@@ -146,8 +146,8 @@ public:
             here.padded = here.padded && holds(*rooms_.room(), sizes);
         }
         here.examples = sizes.task;
-        if (records() && !here.kept) add_sizes(sizes);
-        if (records() && sampling_) sampling_->warmed(b.key.epoch);
+        if (records_ && !here.kept) add_sizes(sizes);
+        if (records_ && !shared_ && sampling_) sampling_->warmed(b.key.epoch); // the host sees samples of a shared step
         const room& of = here.padded ? *rooms_.room() : sizes;
         transfer_slot& slot = lanes_.stage_in(b.slot,
             network_.bytes_of(of.network, gradient, !drawn.empty()) + Task::bytes_of(b, of.task) +
@@ -175,17 +175,15 @@ public:
         here.stepped = false;
         stream& in = lanes_.begin(b.slot);
         if (here.kept) sampling_->ready(b.slot, in);
-        begin_step(in, here, b.ends_step);
-        if (setup_records_ && b.ends_step && !here.kept) detail::note_step(here.replays);
-        if (here.replays) return;
-        if (shared_) {
-            task_.add_to_sums(in);
-            added_.resize(sums_.size());
-            copy_to_host_async(std::span(added_), std::span<const float>(network_.gradients()), in);
-            fill_bytes_async(network_.gradients(), 0, in);
-            in.synchronize();
-            for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += added_[i];
-        }
+        begin_step(in, here);
+        if (records_ && !here.kept) detail::note_step(here.replays);
+        if (!shared_) return;
+        task_.add_to_sums(in);
+        added_.resize(sums_.size());
+        copy_to_host_async(std::span(added_), std::span<const float>(network_.gradients()), in);
+        fill_bytes_async(network_.gradients(), 0, in);
+        in.synchronize();
+        for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += added_[i];
         if (b.ends_step) return;
         fill_bytes_async(std::span(here.norm_on_device, 1), 0, in);
         lanes_.end(b.slot);
@@ -204,7 +202,7 @@ public:
             in.synchronize();
             std::ranges::fill(sums_, 0.0F);
         }
-        end_step(in, here, !b.absent && here.replays);
+        end_step(in, here, !shared_ && here.replays);
         lanes_.end(b.slot);
     }
     void to_host(training_batch& b) {
@@ -225,7 +223,7 @@ protected:
         const device_features* features, std::shared_ptr<const device_macro_batches> macros, TaskArguments&&... of_task)
         : network_(budget, network),
           task_(budget, std::forward<TaskArguments>(of_task)...),
-          setup_records_(network.recorded),
+          records_(network.recorded),
           macros_(std::move(macros)),
           sampling_(std::move(sampling)),
           values_(budget, "rows of a batch"),
@@ -265,7 +263,7 @@ private:
         typename Task::room examples{};    ///< sizes of the task's part
         std::uint64_t turn = 0;            ///< number of its first computation, in the order of batches
         bool stepped = false;              ///< its update was launched, too
-        recorded_graphs<step_arguments, 2> graphs{}; ///< forward with the loss, and backward with the update
+        recorded_graphs<step_arguments, 2> graphs{}; ///< see `begin_step`
         std::span<const typename Task::outcome> made{};
         typename Task::outcome* made_on_device = nullptr;
         std::span<const gradient_norm> norm{};
@@ -277,8 +275,6 @@ private:
         here.norm_on_device = norm.device;
     }
 
-    /// True if steps are recorded.
-    [[nodiscard]] bool records() const noexcept { return setup_records_ && !shared_; }
     /// Returns what the kernels of a batch are given. Calls with equal values do the same, in the same memory.
     [[nodiscard]] step_arguments given(const on_device& here) const {
         return {.network = here.network,
@@ -291,18 +287,23 @@ private:
             .cached = here.cached,
             .growths = network_.growths() + task_.growths() + values_.growths() + gradients_.growths()};
     }
-    /// Launches the forward pass of a batch; and the backward pass, unless it is recorded.
-    void begin_step(stream& in, on_device& here, bool ends_step) {
+    /// Launches the forward pass of a batch; and the backward pass, unless it is recorded with the update.
+    void begin_step(stream& in, on_device& here) {
         const auto record = [&] {
             device_network::outputs out;
-            graph first = graph::record(in, [&] { out = forward(in, here); });
-            graph second = graph::record(in, [&] {
+            std::array<graph, 2> made;
+            made[0] = graph::record(in, [&] {
+                out = forward(in, here);
+                if (shared_) backward(in, here, out);
+            });
+            if (shared_) return made;
+            made[1] = graph::record(in, [&] {
                 backward(in, here, out);
                 update(in, here);
             });
-            return std::array{std::move(first), std::move(second)};
+            return made;
         };
-        here.replays = here.padded && ends_step && here.graphs.ready(given(here), settings_, record);
+        here.replays = here.padded && here.graphs.ready(given(here), settings_, record);
         if (here.replays) return here.graphs.launch(0, in);
         backward(in, here, forward(in, here));
         if (here.padded) here.graphs.ran(given(here));
@@ -346,7 +347,7 @@ private:
         std::ranges::sort(later, {}, [&](std::size_t i) { return batches_[i].turn; });
         for (const std::size_t i : later) {
             stream& again = lanes_.begin(i);
-            begin_step(again, batches_[i], true);
+            begin_step(again, batches_[i]);
             if (!batches_[i].stepped) continue; // its thread is about to
             end_step(again, batches_[i], batches_[i].replays);
             lanes_.end(i);
@@ -422,7 +423,7 @@ private:
     bool shared_ = false;             ///< several batches share a step
     std::vector<float> sums_, added_; ///< gradients of weights, since the last step and of the last batch, if shared
     std::array<std::span<float>, 2> parts_{};
-    bool setup_records_;                   ///< as of `network_setup`
+    bool records_;                         ///< as of `network_setup`
     run_room<room> rooms_{};               ///< none in a run that is not recorded
     std::mutex sizes_;                     ///< of what `rooms_` adds up
     device_buffer<std::uint32_t> refused_; ///< 0, or 1 from the first refused step on until the host has computed it
