@@ -172,6 +172,9 @@ TEST_CASE("simt.train.device_embedding_backend: recorded steps give the bits of 
     with.training.negatives.filtered = true; // masks of other sizes from batch to batch
     with.training.step_at = step_place::compute;
     compare(with);
+    with.training.step_at = set_up{}.training.step_at;
+    with.training.replicas.count = 3; // sums and update of a step are not recorded
+    compare(with);
 }
 
 TEST_CASE("simt.train.device_embedding_backend: a recorded step allocates nothing, and waits for its results alone") {

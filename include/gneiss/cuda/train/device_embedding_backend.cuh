@@ -42,9 +42,9 @@ namespace gneiss::cuda {
 /// Losses and gradients are those of `link_model` up to rounding, and a function of the batch alone. If steps are
 /// recorded (`decoder_setup::recorded`), those of batches within the capacities of the run (`run_room`) are a graph
 /// each, with the bits of eager ones: as in `device_encoder_backend`, the first epoch sets the capacities, later
-/// batches are padded to them, and the first of them in each slot, larger ones, and those that share a step run
-/// eagerly. Memory: for the largest batch so far, per batch in flight its arrays, rows and gradients, pinned and on the
-/// device.
+/// batches are padded to them, and the first of them in each slot and larger ones run eagerly; where batches share a
+/// step, its update is not recorded. Memory: for the largest batch so far, per batch in flight its arrays, rows and
+/// gradients, pinned and on the device.
 class device_embedding_backend {
 public:
     /// \param keep  number of nodes whose rows are stored and updated on the device (the store `device`); none: rows
@@ -55,7 +55,7 @@ public:
         memory_budget& budget, const decoder_setup& with, const std::optional<device_embeddings>& keep = {})
         : links_(budget, with),
           dim_(static_cast<std::uint32_t>(with.dim)),
-          setup_records_(with.recorded),
+          records_(with.recorded),
           values_(budget, "rows of a batch"),
           gradients_(budget, "gradients of a batch"),
           lanes_(budget) {
@@ -95,7 +95,7 @@ public:
 
     [[nodiscard]] row_target target(training_batch& b, std::size_t columns, std::size_t /*gradients*/) {
         on_device& here = batches_.at(b.slot);
-        if (records()) rooms_.begin(b.key.epoch);
+        if (records_) rooms_.begin(b.key.epoch);
         const std::size_t nodes = b.nodes.size(), apart = round_up<std::size_t>(columns, 4), back = rows_ ? 0 : nodes,
                           most = std::max<std::size_t>(nodes, rooms_.room() ? rooms_.room()->counts.nodes : 0),
                           most_back = rows_ ? 0 : most;
@@ -122,7 +122,7 @@ public:
         if (b.absent) return put_step(lanes_.stage_in(b.slot, transfer_slot::array_bytes(1, sizeof(step_state))), b);
         const link_room sizes = device_links::sizes_of(*b.links);
         here.padded = rooms_.room() && holds(*rooms_.room(), sizes);
-        if (records()) rooms_.add(sizes);
+        if (records_) rooms_.add(sizes);
         const link_room& of = here.padded ? *rooms_.room() : sizes;
         transfer_slot& slot = lanes_.stage_in(b.slot,
             device_links::bytes_of(*b.links, of) + transfer_slot::array_bytes(1, sizeof(step_state)) +
@@ -139,17 +139,21 @@ public:
         const auto record = [&] {
             return std::array{graph::record(in, [&] {
                 compute(in, here.given);
-                links_.step(in, here.given.at);
+                if (!shared_) links_.step(in, here.given.at);
             })};
         };
         here.given.growths = growths();
-        here.replays = here.padded && b.ends_step && here.graphs.ready(here.given, settings_, record);
-        if (setup_records_ && b.ends_step) detail::note_step(here.replays);
-        if (here.replays) return; // launched with its update
-        compute(in, here.given);
-        here.given.growths = growths();
-        if (here.padded) here.graphs.ran(here.given);
-        if (shared_) links_.add_to_sums(in);
+        here.replays = here.padded && here.graphs.ready(here.given, settings_, record);
+        if (records_) detail::note_step(here.replays);
+        if (!here.replays) {
+            compute(in, here.given);
+            here.given.growths = growths();
+            if (here.padded) here.graphs.ran(here.given);
+        } else if (shared_) {
+            here.graphs.launch(0, in); // others are launched with their update
+        }
+        if (!shared_) return;
+        links_.add_to_sums(in);
         if (!b.ends_step) lanes_.end(b.slot);
     }
     [[nodiscard]] gradient_parts gradients() noexcept {
@@ -195,12 +199,10 @@ private:
         step_arguments given{};
         bool padded = false;                         ///< to the capacities of the run
         bool replays = false;                        ///< the graph computes it
-        recorded_graphs<step_arguments, 1> graphs{}; ///< a step with its update
+        recorded_graphs<step_arguments, 1> graphs{}; ///< a step with its update, unless it is shared
         std::span<const link_statistics> statistics{};
     };
 
-    /// True if steps are recorded.
-    [[nodiscard]] bool records() const noexcept { return setup_records_ && !shared_; }
     /// Returns how often scratch was replaced.
     [[nodiscard]] std::uint64_t growths() const noexcept {
         return links_.growths() + values_.growths() + gradients_.growths();
@@ -228,7 +230,7 @@ private:
     std::uint32_t dim_;
     bool shared_ = false; ///< several batches share a step
     std::array<std::span<float>, 1> part_{};
-    bool setup_records_;                 ///< as of `decoder_setup`
+    bool records_;                       ///< as of `decoder_setup`
     run_room<link_room> rooms_{};        ///< none in a run that is not recorded
     any_row_optimizer optimizer_{sgd{}}; ///< of rate 1
     double rate_ = 1;                    ///< in this epoch
