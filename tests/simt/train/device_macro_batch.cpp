@@ -50,7 +50,7 @@ struct set_up {
 };
 
 /// Training in two stages on the emulated device.
-struct trainer {
+struct trained_on_device {
     const graph_data& data;
     set_up with;
     memory_budget budget{};
@@ -66,7 +66,7 @@ struct trainer {
     std::optional<any_backend> backend{};
     std::optional<joestar_trainer> training{};
 
-    trainer(const graph_data& of, const set_up& options)
+    trained_on_device(const graph_data& of, const set_up& options)
         : data(of),
           with(options),
           layers(parse_layers(std::string(with.layers), {.dropout = .2})),
@@ -171,7 +171,7 @@ struct trainer {
     }
 };
 
-outcome train(const graph_data& data, const set_up& options) { return trainer(data, options)(); }
+outcome train(const graph_data& data, const set_up& options) { return trained_on_device(data, options)(); }
 
 /// The combinations that a device has a part in.
 constexpr places all_places[] = {{.sample = true}, {.rows = true}, {.sample = true, .rows = true},
@@ -294,7 +294,7 @@ TEST_CASE("simt.train.device_macro_batch: a run that is stopped anywhere and res
             resume_position from;
             std::optional<outcome> between;
             {
-                trainer first(data, {.on = on});
+                trained_on_device first(data, {.on = on});
                 std::stop_source stop;
                 std::uint64_t applied = 0;
                 training_observer observer;
@@ -309,7 +309,7 @@ TEST_CASE("simt.train.device_macro_batch: a run that is stopped anywhere and res
                 }
                 between = first.net.end({});
             }
-            trainer second(data, {.on = on});
+            trained_on_device second(data, {.on = on});
             std::ranges::copy(between->weights, second.net.weights.values().begin());
             std::ranges::copy(between->state, second.net.weights.state().begin());
             for (std::uint64_t e = from.epoch; e < 3; ++e) {
@@ -327,7 +327,7 @@ TEST_CASE("simt.train.device_macro_batch: rows pass the bus once a macro-batch, 
           "neither lists nor ids to a step, and recorded steps wait for their results alone") {
     const graph_data data(400);
     const auto last_of = [&](const places& on) {
-        trainer of(data, {.on = on, .epochs = 5});
+        trained_on_device of(data, {.on = on, .epochs = 5});
         (void)of();
         return std::pair(of.seen.back(), staged(*of.training));
     };
