@@ -55,7 +55,7 @@ int main(int count, char** arguments) {
     const char* const filter = count > 1 + once ? arguments[1 + once] : "";
     if (count > 2 + once || filter[0] == '-') {
         std::fprintf(stderr, "usage: %s [--once] [REGEX]\n", arguments[0]);
-        return 2;
+        return std::string_view(filter) == "--help" ? 0 : 2;
     }
     try {
         for (const cuda::device_info& one : cuda::devices())
