@@ -18,7 +18,6 @@
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
-#include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
@@ -29,11 +28,9 @@
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/macro_batch_border.hpp>
 #include <gneiss/storage/embedding/history_file.hpp>
+#include <gneiss/storage/embedding/history_snapshot.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
-#include <gneiss/storage/io/detail/file_checksum.hpp>
-#include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
-#include <gneiss/storage/io/plain_file.hpp>
 #include <gneiss/train/history_options.hpp>
 #include <gneiss/train/training_batch.hpp>
 
@@ -98,7 +95,7 @@ public:
     [[nodiscard]] static memory_need need(
         std::span<const hidden_rows> layers, std::uint64_t nodes, const history_options& options) {
         return {"histories",
-            options.most_age == 0 ? 0 : nodes * record_bytes(layers, options.type, 0) + sent_bytes(nodes, layers)};
+            options.most_age == 0 ? 0 : nodes * history_record_bytes(layers, options.type) + sent_bytes(nodes, layers)};
     }
     /// Returns the memory of rows in a file.
     [[nodiscard]] static memory_need need(
@@ -106,7 +103,7 @@ public:
         if (options.most_age == 0) return {"histories"};
         return {"histories",
             (store.most_inside + 2 * store.most_halo) *
-                    record_bytes(layers, options.type, history_file::checksum_bytes) +
+                    history_record_bytes(layers, options.type, history_file::checksum_bytes) +
                 sent_bytes(store.most_halo, layers) + store.parts.size() * sizeof(std::uint32_t) +
                 4 * store.most_halo * sizeof(node_id)};
     }
@@ -115,7 +112,7 @@ public:
         std::span<const hidden_rows> layers, std::uint64_t nodes, const history_options& options) {
         return options.most_age == 0
             ? 0
-            : history_file::bytes(nodes, record_bytes(layers, options.type, history_file::checksum_bytes));
+            : history_file::bytes(nodes, history_record_bytes(layers, options.type, history_file::checksum_bytes));
     }
 
     [[nodiscard]] const history_options& options() const noexcept { return options_; }
@@ -200,42 +197,20 @@ public:
 
     /// Writes rows in memory to a file, durably and in one step. Errors: io_error.
     void save(const std::filesystem::path& to) const {
-        atomic_write_file(to, [&](sequential_writer& out) {
-            checksum_stream sum(magic);
-            const std::vector<std::uint64_t> begin = head();
-            for (const std::span<const std::byte> part :
-                {std::as_bytes(std::span(begin)), std::span<const std::byte>(rows_.data(), rows_.size())}) {
-                sum.update(part);
-                out.append(part);
-            }
-            const std::uint64_t value = sum.value();
-            out.append(std::as_bytes(std::span(&value, 1)));
+        snapshot().save(to, [&](std::uint64_t first, std::size_t count) {
+            return std::span<const std::byte>(rows_.data() + first * record_, count * record_);
         });
     }
     /// Reads rows that `save` wrote. Throws errc::corrupt, naming the file, for one that is cut or damaged, or of other
     /// layers; io_error. After an error before the last read the rows are as before.
     void load(const std::filesystem::path& from) {
-        const plain_file file = plain_file::open(from);
-        const std::vector<std::uint64_t> expected = head();
-        const std::uint64_t first = expected.size() * sizeof(std::uint64_t), bytes = first + rows_.size();
-        if (file.size() != bytes + sizeof(std::uint64_t))
-            throw error(errc::corrupt,
-                "has " + std::to_string(file.size()) + " bytes, histories of this run have " +
-                    std::to_string(bytes + sizeof(std::uint64_t)),
-                {.path = from});
-        std::uint64_t stored = 0;
-        file.read_at(bytes, std::as_writable_bytes(std::span(&stored, 1)));
-        if (stored != detail::file_checksum(file, 0, bytes, magic))
-            throw error(errc::corrupt, "does not match its checksum: the file is damaged", {.path = from});
-        std::vector<std::uint64_t> found(expected.size());
-        file.read_at(0, std::as_writable_bytes(std::span(found)));
-        if (found != expected) throw error(errc::corrupt, "holds histories of other layers", {.path = from});
-        file.read_at(first, std::span(rows_.data(), rows_.size()));
+        snapshot().load(from, [&](std::uint64_t first, std::span<const std::byte> records) {
+            std::ranges::copy(records, rows_.data() + first * record_);
+        });
     }
 
 private:
-    static constexpr std::uint64_t magic = 0x5453494853494e47ULL; // "GNISHIST"
-    using number = std::uint32_t;                                 // macro-batch of the last push, from 1; 0: none
+    using number = std::uint32_t; // macro-batch of the last push, from 1; 0: none
 
     /// A macro-batch that will be entered.
     struct coming {
@@ -252,7 +227,7 @@ private:
           options_(options),
           executor_(executor),
           charge_(std::move(charge)),
-          record_(record_bytes(layers_, options.type, lead)) {
+          record_(history_record_bytes(layers_, options.type, lead)) {
         if (options.type != feature_type::f32 && options.type != feature_type::f16)
             throw error(errc::invalid_argument, "histories are f32 or f16");
         for (const hidden_rows& of : layers_) {
@@ -260,23 +235,14 @@ private:
             lead += sizeof(number) + static_cast<std::size_t>(row_bytes(options.type, of.columns));
         }
     }
-    /// Returns the bytes of a node's record: `lead`, then for each layer the last push and the row.
-    [[nodiscard]] static std::size_t record_bytes(
-        std::span<const hidden_rows> layers, feature_type type, std::size_t lead) {
-        for (const hidden_rows& of : layers)
-            lead += sizeof(number) + static_cast<std::size_t>(row_bytes(type, of.columns));
-        return lead;
-    }
     /// Returns the memory of a bit for each row of `nodes` nodes.
     [[nodiscard]] static std::uint64_t sent_bytes(std::uint64_t nodes, std::span<const hidden_rows> layers) noexcept {
         return ceil_div(nodes * layers.size(), std::uint64_t{64}) * 8;
     }
-    [[nodiscard]] bool keeps() const noexcept { return options_.most_age != 0 && !layers_.empty(); }
-    /// Returns the shape of the rows, which begins their file.
-    [[nodiscard]] std::vector<std::uint64_t> head() const {
-        std::vector<std::uint64_t> result{magic, nodes_, static_cast<std::uint64_t>(options_.type), rows_.size()};
-        for (const hidden_rows& of : layers_) result.push_back(of.columns);
-        return result;
+    [[nodiscard]] bool keeps() const noexcept { return keeps_histories(layers_, options_); }
+    /// Returns the form of the file of rows in memory.
+    [[nodiscard]] history_snapshot snapshot() const {
+        return {history_shape(layers_, nodes_, options_), nodes_, keeps() ? record_ : 0};
     }
 
     /// Writes the partitions that were pushed to.

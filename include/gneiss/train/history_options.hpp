@@ -46,6 +46,28 @@ struct history_options {
     bool halo_features = false;            ///< the first layer reads the features of the halo
 };
 
+/// True if rows are kept: there are layers that read them, of some age.
+[[nodiscard]] inline bool keeps_histories(
+    std::span<const hidden_rows> layers, const history_options& options) noexcept {
+    return options.most_age != 0 && !layers.empty();
+}
+/// Returns the bytes of a node's record: `lead`, then for each layer the macro-batch of the last push, from 1, or 0, in
+/// 4 bytes, and the row.
+[[nodiscard]] inline std::size_t history_record_bytes(
+    std::span<const hidden_rows> layers, feature_type type, std::size_t lead = 0) {
+    for (const hidden_rows& of : layers)
+        lead += sizeof(std::uint32_t) + static_cast<std::size_t>(row_bytes(type, of.columns));
+    return lead;
+}
+/// Returns the shape of the records of nodes, which begins their `history_snapshot`.
+[[nodiscard]] inline std::vector<std::uint64_t> history_shape(
+    std::span<const hidden_rows> layers, std::uint64_t nodes, const history_options& options) {
+    const std::size_t record = keeps_histories(layers, options) ? history_record_bytes(layers, options.type) : 0;
+    std::vector<std::uint64_t> result{nodes, static_cast<std::uint64_t>(options.type), nodes * record};
+    for (const hidden_rows& of : layers) result.push_back(of.columns);
+    return result;
+}
+
 /// File of histories that exceed memory, with the records of the partitions of macro-batches.
 struct history_store {
     std::filesystem::path path{};           ///< of the file
