@@ -96,12 +96,14 @@ public:
     };
 
     /// Throws `invalid_argument` for weights of other layers, `over_budget`, `device_error`.
-    device_network(memory_budget& budget, const network_setup& with)
+    /// \param lists_by_source  batches bring them; else they are made on the device
+    device_network(memory_budget& budget, const network_setup& with, bool lists_by_source = true)
         : budget_(budget),
           setup_(with),
           parameters_memory_(budget, "weights", parameter_bytes()),
           arena_(parameters_memory_.span()),
           parameters_(arena_, with.weights, states()),
+          lists_by_source_(lists_by_source),
           lists_of_inputs_(needs_lists_of_inputs(with, false)) {}
 
     /// True if batches whose input gets a gradient, or not, need lists by source in the layer of their first hop, where
@@ -161,7 +163,7 @@ public:
         bool by_source = gradient || lists_of_inputs_;
         if (!drawn)
             for (const layer_capacity& hop : room.hops) {
-                sum += lists(hop.targets, hop.sources, hop.edges, by_source);
+                sum += lists(hop.targets, hop.sources, hop.edges, by_source && lists_by_source_);
                 by_source = true;
             }
         if (setup_.in.sparse != 0)
@@ -189,7 +191,8 @@ public:
         if (drawn.empty())
             for (const gneiss::layer_view& v : b.layers) {
                 const layer_capacity& most = room.hops[result.views.size()];
-                result.views.push_back(put(v, to, most, !result.views.empty() || gradient || lists_of_inputs_));
+                result.views.push_back(
+                    put(v, to, most, lists_by_source_ && (!result.views.empty() || gradient || lists_of_inputs_)));
             }
         result.input = {};
         result.dense = rows;
@@ -208,10 +211,11 @@ public:
         rows_view<float> rows, gradients; ///< rows and their gradients
     };
     /// Computes the outputs of a batch.
-    [[nodiscard]] outputs forward(stream& in, const arguments& b) {
+    /// \param between  gets rows between layers, here and in `backward`; null: none does
+    [[nodiscard]] outputs forward(stream& in, const arguments& b, row_exchange<float>* between = nullptr) {
         fit(b, in);
-        outputs result{
-            .rows = encode_->forward(in, parameters_.weights(), b.views, b.input, {b.key, b.names}), .gradients = {}};
+        outputs result{.rows = encode_->forward(in, parameters_.weights(), b.views, b.input, {b.key, b.names}, between),
+            .gradients = {}};
         result.gradients = {gradients_, result.rows.columns, result.rows.stride};
         return result;
     }
@@ -319,6 +323,7 @@ private:
     device_buffer<std::byte> parameters_memory_;
     device_arena arena_;
     device_parameters parameters_;
+    bool lists_by_source_; ///< batches bring them
     bool lists_of_inputs_; ///< without a gradient of the input, too
     dense_optimizer optimizer_{sgd{}};
     encoder_capacity most_{};

@@ -31,9 +31,9 @@ namespace gneiss::cuda {
 ///     encode.backward(stream, parameters.weights(), grad_rows, grad_inputs);   // adds to the weights' gradients
 ///
 /// Drops the same elements as on the host. Results differ from the host's by rounding: the order of sums, and the
-/// choice of (A x) W or A (x W), which depends on the widths. Results are deterministic from run to run. Rows from
-/// elsewhere (`encoder_hook`) are not supported: each layer's sources are the targets of the previous one. All memory
-/// is taken from the arena at construction. forward and backward are asynchronous and allocate nothing; counts, names
+/// choice of (A x) W or A (x W), which depends on the widths. Results are deterministic from run to run. Each layer's
+/// sources are the targets of the previous one; a `row_exchange` may replace their rows. All memory is taken from the
+/// arena at construction. forward and backward are asynchronous and allocate nothing; counts, names
 /// and keys are in device memory, so a captured step serves any batch within the capacities. One batch at a time.
 template <storage T>
 class encoder {
@@ -103,10 +103,13 @@ public:
     /// Returns rows of the last layer's targets, [targets, outputs], valid until the next call. `views` has hops()
     /// layers within the capacities; all arguments must stay valid until `backward` has passed. Throws
     /// `invalid_argument` for inconsistent shapes.
+    /// \param between  gets rows between layers, here and in `backward`; null: none does
     [[nodiscard]] rows_view<T> forward(cudaStream_t stream, const dense_weights& weights,
-        std::span<const layer_view> views, const encoder_input<T>& input, const encoder_pass& pass) {
+        std::span<const layer_view> views, const encoder_input<T>& input, const encoder_pass& pass,
+        row_exchange<T>* between = nullptr) {
         check(views, input);
         pass_ = pass;
+        between_ = between;
         const std::uint32_t* const count = input.count != nullptr ? input.count : &views[0].counts->sources;
         detail::stage_counts counts{};
         for (std::size_t i = 0, hop = 0, rows = most_.rows; i < stages_.size(); ++i) {
@@ -126,6 +129,7 @@ public:
         enter(stream, input, count);
         for (std::size_t i = 0; i < stages_.size(); ++i) {
             run(i);
+            exchange(i);
             if (i + 1 < stages_.size())
                 stages_[i + 1].input.rows = input_rows<T>::of(stages_[i].out, own_first(stages_[i + 1]));
         }
@@ -144,6 +148,9 @@ public:
             if (i != 0) to = {gradients_[i % 2], stages_[i - 1].outputs, row_stride(stages_[i - 1].outputs)};
             run_backward(i, g, to);
             g = to;
+            if (i == 0 || !exchanged(i - 1)) continue;
+            const layer_input<T>& of = stages_[i - 1].input;
+            between_->gradients(stream, i, of.targets().count, of.view.target_capacity, g);
         }
     }
 
@@ -221,6 +228,20 @@ private:
         return i + 1 == stages_.size() ? dropout_mask{}
                                        : mask(i + 1, &state_[i + 1].rows, stages_[i + 1].around.dropout);
     }
+    /// True if the output rows of a stage are exchanged before they are dropped out.
+    [[nodiscard]] bool exchanged(std::size_t i) const {
+        return between_ != nullptr && i + 1 < stages_.size() && between_->exchanges(i + 1);
+    }
+    /// Exchanges the output rows of a stage, if asked, and drops them out.
+    void exchange(std::size_t i) {
+        if (!exchanged(i)) return;
+        const stage& s = stages_[i];
+        const std::uint32_t* const count = s.input.targets().count;
+        const std::uint32_t capacity = s.input.view.target_capacity;
+        between_->rows(s.input.stream, i + 1, count, capacity, s.out);
+        const dropout_mask dropout = behind(i);
+        if (dropout.drops()) cuda::dropout<T>(s.input.stream, count, capacity, dropout, s.out, s.out);
+    }
     [[nodiscard]] static const std::uint32_t* own_first(const stage& s) noexcept {
         return &s.input.view.counts->first_target;
     }
@@ -249,7 +270,8 @@ private:
         const std::uint32_t* const count = in.targets().count;
         const std::uint32_t capacity = in.view.target_capacity;
         const bool residual = s.around.residual;
-        const dropout_mask dropout = behind(i), first = residual ? dropout_mask{} : dropout;
+        const dropout_mask dropout = exchanged(i) ? dropout_mask{} : behind(i),
+                           first = residual ? dropout_mask{} : dropout;
         const rows_view<T> to = residual ? s.activated : s.out;
         if (s.around.norm) {
             s.layer->forward(in, activation::none, {}, s.plain);
@@ -307,6 +329,7 @@ private:
     T* gradients_[2] = {}; ///< gradients of a layer's sources, alternating
     detail::stage_state* state_ = nullptr;
     encoder_pass pass_{};
+    row_exchange<T>* between_ = nullptr;
 };
 
 } // namespace gneiss::cuda

@@ -39,6 +39,26 @@ struct encoder_pass {
     const node_id* names = nullptr;       ///< [rows] names of input rows in random keys: node ids; null: row numbers
 };
 
+/// Inspects or replaces rows between layers, as `gneiss::encoder_hook` on the host: by kernels, which a recorded step
+/// has, too.
+template <storage T>
+class row_exchange {
+public:
+    row_exchange() = default;
+    row_exchange(const row_exchange&) = delete;
+    row_exchange& operator=(const row_exchange&) = delete;
+    virtual ~row_exchange() = default;
+
+    /// True for layers from 1 on whose input rows it gets.
+    [[nodiscard]] virtual bool exchanges(std::size_t layer) const = 0;
+    /// Called with these rows before the layer drops values out: *count of at most `capacity`.
+    virtual void rows(
+        cudaStream_t in, std::size_t layer, const std::uint32_t* count, std::uint32_t capacity, rows_view<T> rows) = 0;
+    /// Called with the gradients of these rows in backward: to be 0 for a replaced row.
+    virtual void gradients(cudaStream_t in, std::size_t layer, const std::uint32_t* count, std::uint32_t capacity,
+        rows_view<T> gradients) = 0;
+};
+
 namespace detail {
 
 /// Values of a batch computed on the device, per layer.
