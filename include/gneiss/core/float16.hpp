@@ -22,8 +22,8 @@ enum class float16 : std::uint16_t {};
 }
 
 /// Rounds to nearest, ties to even. Values too large become infinity; NaN becomes a quiet NaN.
-[[nodiscard]] constexpr float16 to_float16(float value) noexcept {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
+[[nodiscard]] GNEISS_HD constexpr float16 to_float16(float value) noexcept {
+    const auto bits = __builtin_bit_cast(std::uint32_t, value);
     const std::uint32_t sign = (bits >> 16) & 0x8000U, magnitude = bits & 0x7fffffffU;
     const auto make = [sign](std::uint32_t rest) { return static_cast<float16>(sign | rest); };
     if (magnitude > 0x7f800000U) return make(0x7e00U | ((magnitude >> 13) & 0x3ffU));

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor_options.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
+#include <gneiss/train/history_options.hpp>
 
 namespace gneiss::cuda {
 struct layer_list;
@@ -105,7 +107,8 @@ struct device_sampling_setup {
     /// make lists by source of the first layer, which are needed if rows below it are learned, or it sums by source
     /// itself
     bool lists_of_inputs = true;
-    bool recorded = false; ///< samples are recorded, and replayed by one launch each
+    bool lists_by_source = true; ///< make those of the other layers; else the backend does, of edges that it keeps
+    bool recorded = false;       ///< samples are recorded, and replayed by one launch each
     /// weight of an edge by its id, at least 0 and finite, in proportion to which neighbors are drawn, as by
     /// `weighted`; called while a graph is copied; empty: all are equal
     std::function<float(edge_index)> weight{};
@@ -114,13 +117,47 @@ struct device_sampling_setup {
     bool ids_on_host = true;
 };
 
+/// Histories that a device keeps: rows of hidden layers, of all nodes.
+struct device_histories_setup {
+    std::vector<hidden_rows> layers{};      ///< as of `hidden_rows_of`
+    history_options options{};              ///< of f32 or f16
+    std::span<const std::uint16_t> parts{}; ///< [nodes] partition of each; copied
+    std::uint32_t partitions = 0;           ///< their number
+    bool pinned = false; ///< rows are in pinned host memory, which kernels read and write over the bus
+
+    /// Returns the bytes of a row of `columns` values there.
+    [[nodiscard]] std::uint64_t row_bytes(std::size_t columns) const noexcept {
+        return pinned ? device_features::pinned_row_bytes(columns, options.type)
+                      : device_features::row_bytes(columns, options.type);
+    }
+    /// Returns the memory of the device: of a node 2 bytes, 8 a layer, and rows unless they are pinned.
+    [[nodiscard]] memory_need need() const {
+        return {"histories",
+            parts.size() * (sizeof(std::uint16_t) + (keeps() ? 8 * layers.size() : 0)) + (pinned ? 0 : rows()),
+            memory_kind::device};
+    }
+    /// Returns the pinned memory.
+    [[nodiscard]] memory_need pinned_need() const {
+        return {"histories, pinned", pinned ? rows() : 0, memory_kind::pinned};
+    }
+
+private:
+    [[nodiscard]] bool keeps() const noexcept { return keeps_histories(layers, options); }
+    [[nodiscard]] std::uint64_t rows() const noexcept {
+        std::uint64_t sum = 0;
+        for (const hidden_rows& of : layers) sum += row_bytes(of.columns);
+        return keeps() ? parts.size() * sum : 0;
+    }
+};
+
 /// Macro-batches that a device keeps, two at a time: graphs, rows of features in one table, or both.
 struct device_macro_batches_setup {
     std::uint64_t nodes = 0; ///< most nodes of a macro-batch
     edge_index edges = 0;    ///< most edges of its lists
     std::uint32_t lists = 0; ///< of a node: one for each hop, or one for all; 0: batches are sampled on the host
-    std::uint64_t rows = 0;  ///< of the table, as of `macro_batch_options`; 0: the host has the rows
-    std::size_t columns = 0; ///< values of a row
+    /// of the table, as of `macro_batch_options`, with one of zeros in addition; 0: the host has the rows
+    std::uint64_t rows = 0;
+    std::size_t columns = 0;               ///< values of a row
     feature_type type = feature_type::f32; ///< of the rows: f32, or f16 and bf16, which kernels widen to floats
     bool fused = true;                     ///< as of `device_features`
 
@@ -140,8 +177,8 @@ struct device_macro_batches_setup {
                                                : lists * (nodes + 1) * sizeof(edge_index) + edges * sizeof(node_id) +
                 nodes * (sizeof(node_id) + (rows == 0 ? 0 : sizeof(std::uint32_t)));
         return {"macro-batches",
-            2 * graph + (lists == 0 ? 0 : (nodes + 1) * sizeof(std::uint32_t)) + rows * row_bytes() +
-                2 * staged_rows() * (row_bytes() + sizeof(std::uint32_t)),
+            2 * graph + (lists == 0 ? 0 : (nodes + 1) * sizeof(std::uint32_t)) +
+                (rows == 0 ? 0 : rows + 1) * row_bytes() + 2 * staged_rows() * (row_bytes() + sizeof(std::uint32_t)),
             memory_kind::device};
     }
 };

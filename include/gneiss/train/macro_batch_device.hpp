@@ -47,9 +47,11 @@ public:
     macro_batch_device& operator=(const macro_batch_device&) = delete;
     virtual ~macro_batch_device() = default;
 
+    /// True if it keeps graphs, from which batches are drawn there: with one list of a node, or one for each hop.
+    [[nodiscard]] virtual bool keeps_graphs() const noexcept = 0;
     /// True if it keeps rows of features: then the host has none.
     [[nodiscard]] virtual bool keeps_rows() const noexcept = 0;
-    /// Returns the number of rows that it has room for, and their columns.
+    /// Returns the number of rows that it has room for, and their columns. The place after them has a row of zeros.
     [[nodiscard]] virtual std::uint64_t row_capacity() const noexcept = 0;
     [[nodiscard]] virtual std::size_t columns() const noexcept = 0;
     /// Returns the type of the rows there: that of the source, or f32.

@@ -65,6 +65,9 @@ public:
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; } // with the graph
     void gather(training_batch& b, matrix_view<float> dense) const {
         const auto& from = *static_cast<const staged_macro_batch*>(b.features.get());
+        const epoch_plan& states = graph_.states();
+        b.macro_batch = b.key.epoch * states.size() + b.key.number.state;
+        b.inside = states.at(b.key.number.state).resident;
         if (buffer_.rows_on_device()) {
             b.rows = b.features; // until the device has read the rows
             from.places_of(b.numbers, b.places);

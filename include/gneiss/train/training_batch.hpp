@@ -106,7 +106,9 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     std::shared_ptr<access_window> window; ///< accesses around this batch, if known; else null
 
     // Written by the feature source and the embeddings.
-    lease features; ///< features of the state, until they are gathered
+    lease features;                         ///< features of the state, until they are gathered
+    std::uint64_t macro_batch = 0;          ///< number of the state, if it is a macro-batch, counted over all epochs
+    std::span<const partition_id> inside{}; ///< partitions of the state, likewise; valid in its epoch
     /// [nodes] of their rows in a table of the state, which a device keeps; empty: there is none, or it knows them
     std::vector<std::uint32_t> places;
     row_memory memory_of_rows;    ///< memory of its rows, while it has rows

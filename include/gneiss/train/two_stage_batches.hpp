@@ -84,7 +84,8 @@ class staged_macro_batch {
 public:
     /// Returns the graph.
     [[nodiscard]] const macro_batch& graph() const noexcept { return graph_; }
-    /// Returns the place of each node's dense features among the buffer's rows; empty: they are sparse.
+    /// Returns the place of each node's dense features among the buffer's rows, or those of the device; `no_slot`, or
+    /// there the place of zeros: they are not moved. Empty: they are sparse.
     [[nodiscard]] std::span<const cache_slot> slots() const noexcept { return slots_; }
     /// Returns the sparse features of the nodes.
     [[nodiscard]] const sparse_feature_rows& sparse() const noexcept { return sparse_; }
@@ -124,7 +125,7 @@ public:
     /// \param first_stage  draws the sample of a large batch: `neighbor_sample`s
     /// \param features     of the nodes, without a cache; what they refer to outlives this
     /// Throws errc::invalid_argument for a cache, for a device that does not keep rows as the options say, or sparse
-    /// ones, or those of partitions, and for blocks that batches have drawn on a device; over_budget.
+    /// ones, and for blocks that batches have drawn on a device; over_budget.
     macro_batch_buffer(any_sampler first_stage, const feature_input& features, nodes_of_large_batch nodes,
         const macro_batch_options& options, executor_ref executor, memory_budget& budget)
         : sampler_(std::move(first_stage)),
@@ -137,9 +138,9 @@ public:
         if (const auto* rows = std::get_if<feature_rows>(&features); rows != nullptr && rows->cache != nullptr)
             throw error(errc::invalid_argument, "macro-batches hold their rows: the source needs no cache");
         if (options.rows_on_device != (options.device && options.device->keeps_rows()) ||
-            (options.rows_on_device && (sparse() || options.outside)))
+            (options.rows_on_device && sparse()))
             throw error(errc::invalid_argument, "a device keeps dense rows of all nodes of a macro-batch, if asked");
-        if (options.device && options.form == second_stage::drawn)
+        if (options.device && options.device->keeps_graphs() && options.form == second_stage::drawn)
             throw error(errc::invalid_argument, "a device draws batches from lists: second_stage::hops or lists");
         if (options.rows_on_device) check_rows_of(*options.device);
         loader_.emplace([this](const buffer_state& s) { return make(s); }, [](const buffer_state&) { return true; },
@@ -369,6 +370,8 @@ private:
             held_ids_.push_back(ids[v]);
             held_.insert(ids[v], to.slots_[v]);
         }
+        if (rows_on_device()) // a row of zeros, for nodes without features
+            std::ranges::replace(to.slots_, no_slot, static_cast<cache_slot>(options_.device->row_capacity()));
         count.rows += fresh_.size();
         count.bytes += fresh_.size() *
             (rows_on_device() ? gneiss::row_bytes(options_.device->row_type(), columns().dense) : bytes);

@@ -25,6 +25,7 @@
 #include <gneiss/cuda/model/device/optimizer.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/train/device_feature_table.cuh>
+#include <gneiss/cuda/train/device_histories.cuh>
 #include <gneiss/cuda/train/device_lanes.cuh>
 #include <gneiss/cuda/train/device_macro_batch.cuh>
 #include <gneiss/cuda/train/device_network.cuh>
@@ -152,7 +153,7 @@ public:
         transfer_slot& slot = lanes_.stage_in(b.slot,
             network_.bytes_of(of.network, gradient, !drawn.empty()) + Task::bytes_of(b, of.task) +
                 (b.places.empty() ? 0 : transfer_slot::array_bytes(of.network.rows, sizeof(std::uint32_t))) +
-                (here.kept ? sample_admission::bytes_of(drawn.size()) : 0) +
+                (here.kept ? sample_admission::bytes_of(drawn.size()) : 0) + (past_ ? past_->place_bytes() : 0) +
                 (caches() ? device_feature_table::bytes_of_moves(of.network.rows) : 0));
         network_.put(b, slot, here.network, of.network, gradient, step_of(b), here.rows, drawn,
             sampling_ ? sampling_->names(b.slot) : nullptr);
@@ -160,6 +161,7 @@ public:
             : drawn.empty()                     ? here.network.names
                                                 : sampling_->places(b.slot);
         Task::put(b, slot, here.task, of.task);
+        if (past_) here.place = past_->put(b, slot);
         if (here.kept)
             here.admission.take(slot, here.network.views, here.network.at, sampling_->failure(b.slot), refused_.data());
         if (caches()) here.cached = features_->put(b, of.network.rows, here.rows.data, slot);
@@ -220,12 +222,14 @@ protected:
     template <class... TaskArguments>
     device_encoder_backend(memory_budget& budget, const network_setup& network,
         const std::optional<device_embeddings>& keep, std::shared_ptr<device_sampling> sampling,
-        const device_features* features, std::shared_ptr<const device_macro_batches> macros, TaskArguments&&... of_task)
-        : network_(budget, network),
+        const device_features* features, std::shared_ptr<const device_macro_batches> macros,
+        std::shared_ptr<device_histories> past, TaskArguments&&... of_task)
+        : network_(budget, network, past == nullptr),
           task_(budget, std::forward<TaskArguments>(of_task)...),
           records_(network.recorded),
           macros_(std::move(macros)),
           sampling_(std::move(sampling)),
+          past_(std::move(past)),
           values_(budget, "rows of a batch"),
           gradients_(budget, "gradients of a batch"),
           lanes_(budget) {
@@ -237,6 +241,8 @@ protected:
                 "features that a device reads by itself need embeddings there, too, if there are any");
         if (caches() && rows_)
             throw error(errc::invalid_argument, "a cache of features on a device is for rows without learned columns");
+        if (past_ && rows_)
+            throw error(errc::invalid_argument, "histories on a device are for inputs without learned columns");
         if (!sampling_ || !sampling_->keeps_ids()) return;
         if (brings_rows() || network.in.sparse != 0 || (features_ && !features_->all_near()))
             throw error(errc::invalid_argument, "a device that keeps the ids of a batch needs all rows in its memory");
@@ -247,28 +253,7 @@ protected:
 private:
     using room = step_room<Task>;
     using step_arguments = detail::step_arguments<Task>;
-    struct on_device {
-        device_network::batch network{};
-        typename Task::batch task{};
-        rows_view<float> rows{};              ///< [nodes, dense columns]; without data if they are gathered here
-        float* gradients = nullptr;           ///< [nodes, dense columns], on the device
-        device_feature_table::moves cached{}; ///< of a cache of features
-        bool returns_gradients = false;
-        bool padded = false;               ///< to the capacities of the run
-        bool replays = false;              ///< the graphs compute it
-        device_network::arguments input{}; ///< those of `network`, with its rows
-        bool kept = false;                 ///< the device keeps its sample, and admits its step or refuses it:
-        sample_admission admission{};      ///< what it is asked
-        sample_answer answer{};            ///< and answers
-        typename Task::room examples{};    ///< sizes of the task's part
-        std::uint64_t turn = 0;            ///< number of its first computation, in the order of batches
-        bool stepped = false;              ///< its update was launched, too
-        recorded_graphs<step_arguments, 2> graphs{}; ///< see `begin_step`
-        std::span<const typename Task::outcome> made{};
-        typename Task::outcome* made_on_device = nullptr;
-        std::span<const gradient_norm> norm{};
-        gradient_norm* norm_on_device = nullptr;
-    };
+    using on_device = detail::batch_on_device<Task>;
     static void put_norm(on_device& here, transfer_slot& to) {
         const auto norm = to.room<gradient_norm>(1);
         here.norm = norm.host;
@@ -285,7 +270,9 @@ private:
             .returns_gradients = here.returns_gradients,
             .admission = here.admission,
             .cached = here.cached,
-            .growths = network_.growths() + task_.growths() + values_.growths() + gradients_.growths()};
+            .place = here.place,
+            .growths = (past_ ? past_->growths() : 0) + network_.growths() + task_.growths() + values_.growths() +
+                gradients_.growths()};
     }
     /// Launches the forward pass of a batch; and the backward pass, unless it is recorded with the update.
     void begin_step(stream& in, on_device& here) {
@@ -363,7 +350,8 @@ private:
         if (here.admission.drawn != nullptr) admit(in, here.admission);
         here.input = here.network;
         if (rows_ || features_) find_rows(in, here.input, here.cached);
-        const device_network::outputs out = network_.forward(in, here.input);
+        if (past_) here.input.views = past_->begin(in, here.input.views, here.input.names, here.place);
+        const device_network::outputs out = network_.forward(in, here.input, past_.get());
         task_.differentiate(in, here.input, here.task, out, here.made_on_device);
         return out;
     }
@@ -436,6 +424,7 @@ private:
     std::shared_ptr<const device_macro_batches> macros_; ///< null: features are of all nodes
     std::optional<device_feature_table> features_;
     std::shared_ptr<device_sampling> sampling_;        ///< null: layers come with the batch
+    std::shared_ptr<device_histories> past_;           ///< null: batches read no histories
     reusable_device_buffer<float> values_, gradients_; ///< for the current batch, if its rows are there
     std::vector<on_device> batches_;
     device_lanes lanes_; // last: waits for users of the rest
@@ -458,10 +447,13 @@ public:
     /// \param sampling  draws the neighborhoods, as `gnn_options::device_sampler`; null: batches have layers
     /// \param features  the last dense columns of the input; null: batches have them
     /// \param macros    has the features in their place, if it keeps rows
+    /// \param past      what batches read and push between layers; null: nothing
     device_node_backend(memory_budget& budget, const network_setup& network,
         const std::optional<device_embeddings>& keep = {}, std::shared_ptr<device_sampling> sampling = {},
-        const device_features* features = nullptr, std::shared_ptr<const device_macro_batches> macros = {})
-        : device_encoder_backend(budget, network, keep, std::move(sampling), features, std::move(macros)) {}
+        const device_features* features = nullptr, std::shared_ptr<const device_macro_batches> macros = {},
+        std::shared_ptr<device_histories> past = {})
+        : device_encoder_backend(
+              budget, network, keep, std::move(sampling), features, std::move(macros), std::move(past)) {}
 };
 
 /// The backend for link prediction; relations are stored and updated on the device, too.
@@ -471,7 +463,7 @@ public:
     device_link_backend(memory_budget& budget, const network_setup& network, const decoder_setup& links,
         const std::optional<device_embeddings>& keep = {}, std::shared_ptr<device_sampling> sampling = {},
         const device_features* features = nullptr)
-        : device_encoder_backend(budget, network, keep, std::move(sampling), features, nullptr, links) {}
+        : device_encoder_backend(budget, network, keep, std::move(sampling), features, nullptr, nullptr, links) {}
 
     /// Returns the path of scores, for a run's record.
     [[nodiscard]] link_path path() const noexcept { return task().path(); }

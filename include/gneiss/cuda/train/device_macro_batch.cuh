@@ -94,7 +94,9 @@ public:
             }
         }
         if (with.rows == 0) return;
-        rows_ = {budget, "features of macro-batches", static_cast<std::size_t>(with.rows) * row};
+        const auto rows = static_cast<std::size_t>(with.rows);
+        rows_ = {budget, "features of macro-batches", (rows + 1) * row};
+        fill_bytes_async(rows_.span().subspan(rows * row), 0, in_); // of nodes without features
         const auto some = static_cast<std::size_t>(with.staged_rows());
         for (std::optional<transfer_slot>& part : passing_)
             part.emplace(budget, "rows of macro-batches",
@@ -103,6 +105,7 @@ public:
 
     /// Returns the sizes that it has room for.
     [[nodiscard]] const device_macro_batches_setup& setup() const noexcept { return with_; }
+    [[nodiscard]] bool keeps_graphs() const noexcept override { return with_.lists != 0; }
     [[nodiscard]] bool keeps_rows() const noexcept override { return with_.rows != 0; }
     [[nodiscard]] std::uint64_t row_capacity() const noexcept override { return with_.rows; }
     [[nodiscard]] std::size_t columns() const noexcept override { return with_.columns; }
@@ -231,7 +234,7 @@ private:
     device_macro_batches_setup with_;
     stream in_;
     device_buffer<std::uint32_t> offsets_of_hop_;         ///< [nodes + 1] on their way
-    device_buffer<std::byte> rows_;                       ///< [rows, row bytes]
+    device_buffer<std::byte> rows_;                       ///< [rows + 1, row bytes]; the last is 0
     std::array<std::optional<transfer_slot>, 2> passing_; ///< rows on their way
     mutable std::mutex mutex_;                            ///< of which graphs are used and there
     std::array<kept_graph, 2> graphs_;

@@ -60,7 +60,9 @@ public:
         : budget_(budget),
           with_(with),
           macros_(std::move(macros)),
-          lists_(with.lists_of_inputs ? source_lists::all : source_lists::between),
+          lists_(!with.lists_by_source   ? source_lists::none
+                  : with.lists_of_inputs ? source_lists::all
+                                         : source_lists::between),
           numbers_(budget, with.nodes) {
         if (macros_ && with.sampler != sampler_kind::neighbor)
             throw error(errc::invalid_argument, "macro-batches are sampled by neighbor sampling");

@@ -44,8 +44,8 @@ using joestar_trainer = trainer<joestar_loop>;
 /// all partitions at once.
 /// Memory: `macro_batch_buffer::need` and rows of `rows_in_flight` batches, charged to the budget; samples, samplers
 /// and encoder are the caller's to charge. Throws errc::invalid_argument for links, a large batch that is less than a
-/// batch, histories on a device, partitions with `second_stage::hops`, and parts that do not fit together; over_budget.
-/// Source: Joestar, thesis, §5.2.
+/// batch, histories elsewhere than batches are computed, partitions with `second_stage::hops`, and parts that do not
+/// fit together; over_budget. Source: Joestar, thesis, §5.2.
 [[nodiscard]] joestar_trainer make_joestar(
     const joestar_options& options, const joestar_parts& parts, executor_ref executor, memory_budget& budget);
 /// Returns the macro-batches so far, and what was moved for them.

@@ -18,6 +18,7 @@
 #include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/histories.hpp>
+#include <gneiss/train/history_device.hpp>
 #include <gneiss/train/trainers/gnn_parts.hpp>
 #include <gneiss/train/two_stage_batches.hpp>
 
@@ -67,7 +68,8 @@ struct joestar_parts {
     frozen_parts frozen{};          ///< as `gnn_parts::frozen`
     /// partitions of the nodes, within whose border `first_stage` samples; null: macro-batches are of large batches
     std::shared_ptr<macro_batch_border> border{};
-    histories* past = nullptr; ///< with a border: rows of its halo, which batches push and read
+    histories* past = nullptr; ///< with a border: rows of its halo, which batches on the CPU push and read
+    history_device* past_on_device = nullptr; ///< the same on the device of `backend`, which reads them by itself
     /// draws the second stage on the device of `backend`, from the copies of `macro_batch_options::device`, with the
     /// fan-outs that it was made for; none: `joestar_options::second` draws on the host
     std::optional<any_device_sampler> second_on_device{};

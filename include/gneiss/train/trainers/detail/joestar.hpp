@@ -31,7 +31,7 @@ struct joestar_slots {
               {o.batch, o.seed}, source.task_of(parts.task, topology), parts.encode.outputs(), {source.all_nodes, 1})),
           batches(batches_of(o, parts, executor)),
           features(buffer, topology),
-          backend(backend_of(parts, o.seed, executor, hook_of(parts, topology))),
+          backend(backend_of(parts, o.seed, executor, hook_of(parts))),
           reducer(o.replicas.make_reducer()) {}
 
     [[nodiscard]] any_batches batches_of(const joestar_options& o, const joestar_parts& parts, executor_ref executor) {

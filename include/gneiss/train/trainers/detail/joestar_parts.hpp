@@ -36,12 +36,16 @@ inline void check_partitions(const joestar_options& options, const joestar_parts
     const auto need = [](bool holds, const char* what) {
         if (!holds) throw error(errc::invalid_argument, what);
     };
-    need((parts.border == nullptr) == (parts.past == nullptr), "a border and histories need each other");
+    need((parts.border == nullptr) == (parts.past == nullptr && parts.past_on_device == nullptr),
+        "a border and histories need each other");
     const bool on_device = options.macro_batches.device || parts.second_on_device;
     need(!on_device || !computes_on_cpu(parts.backend), "macro-batches of a device need its backend");
     need(options.macro_batches.device || !parts.second_on_device, "a device samples its copies of macro-batches");
     if (!parts.border) return;
-    need(computes_on_cpu(parts.backend), "histories are read by batches on the CPU, not by another backend");
+    need(computes_on_cpu(parts.backend) ? parts.past_on_device == nullptr : parts.past == nullptr,
+        "histories are where batches are computed: on the CPU, or on the device of their backend");
+    need(options.ahead != sampled_ahead::exact || !parts.second_on_device,
+        "batches that are drawn ahead are not drawn once more on a device");
     need(options.macro_batches.form ==
             (options.ahead == sampled_ahead::exact ? second_stage::drawn : second_stage::lists),
         "batches of partitions are drawn from whole lists of neighbors, second_stage::lists, or exactly ahead, "
@@ -109,15 +113,13 @@ struct macro_batch_source {
     std::uint64_t most, seed, all_nodes;
 };
 
-/// Returns the callbacks of batches that read histories, in the states of `graph`; none without partitions.
-[[nodiscard]] inline std::function<encoder_hook<float>(training_batch&)> hook_of(
-    const joestar_parts& parts, const staged_topology& graph) {
-    if (!parts.border) return {};
-    return [&graph, past = parts.past, inside = macro_batch_border(*parts.border),
-               now = std::pair(~std::uint64_t{0}, std::uint32_t{0})](training_batch& b) mutable {
-        const std::pair at(b.key.epoch, b.key.number.state);
-        if (std::exchange(now, at) != at) inside.enter(graph.states().at(at.second).resident);
-        return past->begin(b, inside, at.first * graph.states().size() + at.second);
+/// Returns the callbacks of batches on the CPU that read histories; none without partitions.
+[[nodiscard]] inline std::function<encoder_hook<float>(training_batch&)> hook_of(const joestar_parts& parts) {
+    if (parts.past == nullptr) return {};
+    return [past = parts.past, inside = macro_batch_border(*parts.border), now = ~std::uint64_t{0}](
+               training_batch& b) mutable {
+        if (std::exchange(now, b.macro_batch) != b.macro_batch) inside.enter(b.inside);
+        return past->begin(b, inside, b.macro_batch);
     };
 }
 
@@ -126,8 +128,8 @@ struct macro_batch_source {
     macro_batch_options result = options.macro_batches;
     if (parts.border) {
         result.outside = [border = parts.border](node_id v) { return !(*border)[v]; };
-        result.halo_features = parts.past->options().halo_features;
-        if (parts.past->on_disk())
+        result.halo_features = (parts.past ? parts.past->options() : parts.past_on_device->options()).halo_features;
+        if (parts.past != nullptr && parts.past->on_disk())
             result.made = [border = parts.border, past = parts.past](
                               std::uint64_t epoch, std::uint64_t index, const macro_batch& graph) {
                 std::vector<node_id> halo;
