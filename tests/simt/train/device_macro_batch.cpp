@@ -369,6 +369,8 @@ TEST_CASE("simt.train.device_macro_batch: what does not fit or does not go toget
         doctest::Contains("features that a device reads by itself"), error);
     CHECK_THROWS_WITH_AS(
         (void)train(data, {.on = {.sample = true}, .claims_rows = true}), doctest::Contains("keeps dense rows"), error);
+    CHECK_THROWS_WITH_AS((void)train(data, {.form = second_stage::drawn, .on = both}),
+        doctest::Contains("a device draws batches from lists"), error);
     CHECK_THROWS_WITH_AS(
         (void)train(data, {.on = both, .missing = 1}), doctest::Contains("a device with room for 399 rows"), error);
     for (const char* features : {"memory", "disk"}) // floats, which f16 cannot hold as they are stored
