@@ -271,6 +271,33 @@ TEST_CASE("device errors are reported: too little memory, no device, flags witho
     shop.refuses(2, "train data --task node --device-memory 1GiB" + to, {"--device-memory"});
     shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
     shop.refuses(2, "train data --task node --record" + to, {"--record is for --device cuda"});
+TEST_CASE("gneiss-marius on a device trains within any memory that its plan accepts, recorded or not") {
+    const device_workshop shop;
+    const std::string base = "train data --decoder distmult --dim 100 --batch 400 --negatives 50 --chunks 2 --epochs 3 "
+                             "--early-stop 0 --seed 3 --staleness 0 --no-eval --device cuda --quiet --force --out run ";
+    for (const std::string flags : {"", "--record ", "--store device --record "}) {
+        CAPTURE(flags);
+        const std::string least = shop.run(base + flags + "--memory 1MiB", "emulated-gneiss-marius").err;
+        CAPTURE(least);
+        const std::size_t at = least.find("needs ");
+        REQUIRE(at != std::string::npos);
+        CHECK(least.find("pinned batches ") != std::string::npos);
+        const auto needs = static_cast<std::int64_t>(std::stod(least.substr(at + 6)) * 1024); // KiB
+        int refused = 0, trained = 0;
+        for (const std::int64_t more : {-2048, 0, 256, 512, 2048}) { // the part of the program varies a little
+            CAPTURE(more);
+            const auto got =
+                shop.run(base + flags + "--memory " + std::to_string(needs + more) + "KiB", "emulated-gneiss-marius");
+            CAPTURE(got.err);
+            CHECK((got.code == 0 || got.code == 3));
+            CHECK(got.err.find(", pinned") == std::string::npos); // not in the middle of the run
+            ++(got.code == 0 ? trained : refused);
+        }
+        CHECK(refused > 0);
+        CHECK(trained > 0);
+    }
+}
+
     const auto recorded = shop.run("train data --epochs 1 --record --quiet --out new", "emulated-gneiss-marius");
     CHECK(recorded.code == 2);
     CHECK(recorded.err.find("error: --record is for --device cuda") == 0);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/storage/edge/bucket_reader.hpp>
+#include <gneiss/train/batch_room.hpp>
 
 #include "kit/cli/machine.hpp"
 #include "kit/report/best_state.hpp"
@@ -60,6 +61,23 @@ std::uint64_t read_while_computing(const options& o, const gneiss::dataset_manif
     return static_cast<std::uint64_t>(6 * scores * *o.dim / (threads * 20e9) * 200e6);
 }
 
+/// Adds the batches in flight to a plan; on a device, as many as fit with their pinned memory.
+void add_batches(training_plan& plan, const options& o, const gneiss::batch_needs& needs, std::uint64_t evaluation) {
+    std::size_t most = o.training_options().in_flight();
+    if (o.device == "cpu") return plan.add_batches(most, o.deterministic, needs, evaluation);
+    const std::uint64_t of_batch =
+        gneiss::pinned_bytes(needs.bound.sample + (o.store == "device" ? 0 : needs.bound.rows), o.record);
+    const training_plan without = plan;
+    for (;; --most) {
+        const std::uint64_t pinned = most * of_batch;
+        // Rows land in pinned memory, for which the plan has those of one batch at least.
+        plan.memory.reserve({trainers::pinned_batches, pinned - std::min(pinned, needs.largest.rows)});
+        plan.add_batches(most, o.deterministic, needs, evaluation);
+        if (plan.fits() || o.deterministic || most <= 2) return;
+        plan = without;
+    }
+}
+
 /// Returns a maker of plans by choice, with the memory of --candidates, for batches as seen, or by
 /// upper bounds. For partitions other than those of `buckets`, edges are estimated.
 gneiss::plan_maker planner(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
@@ -92,8 +110,9 @@ gneiss::plan_maker planner(const options& o, const gneiss::dataset_manifest& gra
         plan.memory.reserve(gneiss::bucket_reader::need(buckets));
         const trainers::state_edges edges = trainers::edges_of_states(o, plan, graph, buckets, *sizes);
         plan.state_edges = edges.most;
-        plan.memory.reserve(
-            trainers::decoder_need(o, std::min(*o.batch, edges.most), o.threads, model, plan.state_nodes()));
+        if (o.device == "cpu")
+            plan.memory.reserve(
+                trainers::decoder_need(o, std::min(*o.batch, edges.most), o.threads, model, plan.state_nodes()));
         plan.memory.reserve({"relations", 2 * relations + 4096});
         plan.memory.reserve(candidates);
         gneiss::marius_options largest = sized(o.training_options(), plan), usual = largest;
@@ -109,7 +128,7 @@ gneiss::plan_maker planner(const options& o, const gneiss::dataset_manifest& gra
         const std::uint64_t evaluation = o.no_eval
             ? 0
             : std::max(plan.least_ranking_bytes, o.keeps_best(graph.valid_edges != 0) ? plan.best_bytes() : 0);
-        plan.add_batches(o.training_options().in_flight(), o.deterministic, needs, evaluation);
+        add_batches(plan, o, needs, evaluation);
         plan.add_evaluation(evaluation, .5, std::uint64_t{1} << 30);
         return plan;
     };

@@ -30,7 +30,7 @@ gneiss::decoder_setup decoder_of(
 
 void limit_pinned(compute_device& device, const gneiss::training_plan& plan, std::uint64_t features) {
     const std::uint64_t rest = plan.budget - std::min(plan.budget, plan.memory_bytes());
-    device.limit_pinned(rest + plan.row_bytes + plan.encoder_bytes + features);
+    device.limit_pinned(rest + plan.row_bytes + plan.encoder_bytes + plan.memory.bytes_of(pinned_batches) + features);
 }
 
 std::unique_ptr<compute_device> open_device(const run_options& options) {

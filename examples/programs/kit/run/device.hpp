@@ -72,10 +72,18 @@ public:
         const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep) = 0;
 };
 
-/// Limits pinned memory by a plan: what the plan leaves of `--memory`, with what only the CPU would use: the rows of
-/// batches, which land in pinned memory instead, and the encoder.
+/// The part of a plan that is pinned for batches on a device, beside their rows.
+inline constexpr const char* pinned_batches = "pinned batches";
+
+/// Limits pinned memory by a plan: `pinned_batches`, and what the plan leaves of `--memory`, with what only the CPU
+/// would use: the rows of batches, which land in pinned memory instead, and the encoder.
 /// \param features  bytes of the plan that are pinned features
 void limit_pinned(compute_device& device, const gneiss::training_plan& plan, std::uint64_t features = 0);
+
+/// Sizes of a hop, summed over the steps that were padded to the capacities of their run.
+struct hop_counts {
+    std::uint64_t nodes = 0, edges = 0, node_capacity = 0, edge_capacity = 0;
+};
 
 /// Calls of this process to a device so far.
 struct device_counts {

@@ -11,11 +11,9 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/transfer.cuh>
+#include <gneiss/train/batch_room.hpp>
 
 namespace gneiss::cuda {
-
-/// Returns a new capacity for `bytes`, an eighth larger so that the next few batches fit.
-[[nodiscard]] constexpr std::uint64_t grown(std::uint64_t bytes) noexcept { return bytes + bytes / 8; }
 
 /// Transfer slots by the number of the batch in flight, each as large as its largest batch so far: nothing is allocated
 /// after the first few batches. Precondition of begin(): the slot's last work has completed. Thread-safety: different

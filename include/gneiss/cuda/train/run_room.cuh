@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include <gneiss/train/batch_room.hpp>
+
 namespace gneiss::cuda {
 
 /// Sizes of a batch, or room for batches of those sizes.
@@ -28,10 +30,10 @@ template <batch_room R>
     return fits;
 }
 
-/// Returns `size`, and 2 % more, rounded up.
+/// Returns `gneiss::with_spare`, of what fits.
 [[nodiscard]] constexpr std::uint32_t with_spare(std::uint32_t size) noexcept {
-    const std::uint64_t spare = std::uint64_t{size} + size / 50 + (size % 50 != 0);
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(spare, std::numeric_limits<std::uint32_t>::max()));
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(gneiss::with_spare(size), std::numeric_limits<std::uint32_t>::max()));
 }
 
 /// Room for the batches of a run, so that their steps differ in nothing but values in device memory: that of the
