@@ -33,6 +33,8 @@ epoch_record full_epoch() {
         .sampled_edges = 7,
         .staleness_p50 = 2,
         .staleness_max = 16,
+        .hops = {{.nodes = 4.5, .node_capacity = 5},
+            {.nodes = 11, .node_capacity = 12, .edges = 20.25, .edge_capacity = 22}},
         .passes = {2, 0, 1},
         .train = {{"accuracy", 0.5}},
         .valid = {{"mrr", 0.3}},
@@ -45,8 +47,10 @@ TEST_CASE("an epoch has the keys of the contract in its order") {
     CHECK(keys(to_json(full_epoch())) ==
         "epoch seconds loss learning_rate examples read_bytes write_bytes read_requests "
         "wait_seconds hit_rate stage_seconds sampled_edges "
-        "staleness_p50 staleness_max passes train valid evaluation_seconds evaluation_read_bytes "
+        "staleness_p50 staleness_max hops passes train valid evaluation_seconds evaluation_read_bytes "
         "evaluation_write_bytes");
+    CHECK(to_json(full_epoch())["hops"] == json::parse(R"([{"nodes": 4.5, "node_capacity": 5.0},
+            {"nodes": 11.0, "node_capacity": 12.0, "edges": 20.25, "edge_capacity": 22.0}])"));
 }
 
 TEST_CASE("a field that does not apply is absent, never zero") {

@@ -147,6 +147,17 @@ TEST_CASE("with --record, each trainer gives the bits of a run without it, and l
         const std::uint64_t replayed = last["recorded_steps"], eager = last["eager_steps"];
         CHECK(first["eager_steps"] > 0);
         CHECK(replayed > eager);
+        CHECK_FALSE(first.contains("hops"));
+        CHECK(last.contains("hops") == (trainer != "marius"));
+        for (std::size_t d = 0; last.contains("hops") && d < last["hops"].size(); ++d) {
+            const json& hop = last["hops"][d];
+            CHECK(hop["nodes"] > 0);
+            CHECK(hop["nodes"] <= hop["node_capacity"]);
+            CHECK(hop.contains("edges") == (d != 0));
+            if (d == 0) continue;
+            CHECK(hop["nodes"] >= last["hops"][d - 1]["nodes"]);
+            CHECK(hop["edges"] <= hop["edge_capacity"]);
+        }
         const double of_graphs = trainer == "marius" ? 1 : arguments.find("gpu") == std::string::npos ? 2 : 3;
         CHECK(last["launches_per_step"] >= of_graphs);
         CHECK(last["launches_per_step"] < plain["epochs"].back()["launches_per_step"].get<double>() * .7);
@@ -260,17 +271,6 @@ TEST_CASE("a checkpoint moves a run from the device to the CPU and back") {
     CHECK(run["epochs"].back()["loss"] < run["epochs"].front()["loss"]);
 }
 
-TEST_CASE("device errors are reported: too little memory, no device, flags without one") {
-    const device_workshop shop;
-    const std::string to = " --out new --quiet " + classes;
-    shop.refuses(3, "train data --task node --device cuda --device-memory 2KiB" + to, {"weights", "2.00 KiB"});
-    shop.refuses(3, "train data --task node --device cuda --feature-place uva --memory 1MiB" + to,
-        {"features, pinned 25.0 KiB", "the budget is 1.00 MiB"});
-    shop.refuses(
-        2, "train data --task link --inputs rows --store device --out new", {"--store device is for --device cuda"});
-    shop.refuses(2, "train data --task node --device-memory 1GiB" + to, {"--device-memory"});
-    shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
-    shop.refuses(2, "train data --task node --record" + to, {"--record is for --device cuda"});
 TEST_CASE("gneiss-marius on a device trains within any memory that its plan accepts, recorded or not") {
     const device_workshop shop;
     const std::string base = "train data --decoder distmult --dim 100 --batch 400 --negatives 50 --chunks 2 --epochs 3 "
@@ -298,6 +298,17 @@ TEST_CASE("gneiss-marius on a device trains within any memory that its plan acce
     }
 }
 
+TEST_CASE("device errors are reported: too little memory, no device, flags without one") {
+    const device_workshop shop;
+    const std::string to = " --out new --quiet " + classes;
+    shop.refuses(3, "train data --task node --device cuda --device-memory 2KiB" + to, {"weights", "2.00 KiB"});
+    shop.refuses(3, "train data --task node --device cuda --feature-place uva --memory 1MiB" + to,
+        {"features, pinned 25.0 KiB", "the budget is 1.00 MiB"});
+    shop.refuses(
+        2, "train data --task link --inputs rows --store device --out new", {"--store device is for --device cuda"});
+    shop.refuses(2, "train data --task node --device-memory 1GiB" + to, {"--device-memory"});
+    shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
+    shop.refuses(2, "train data --task node --record" + to, {"--record is for --device cuda"});
     const auto recorded = shop.run("train data --epochs 1 --record --quiet --out new", "emulated-gneiss-marius");
     CHECK(recorded.code == 2);
     CHECK(recorded.err.find("error: --record is for --device cuda") == 0);

@@ -87,8 +87,12 @@ private:
 
 device_counts device_counts_so_far() {
     const gneiss::cuda::device_calls calls = gneiss::cuda::calls_so_far();
-    return {calls.launches, calls.waits, calls.copied_bytes, calls.bus_rows, calls.bus_bytes, calls.recorded_steps,
-        calls.eager_steps, calls.row_bytes, calls.thread_bytes};
+    const gneiss::cuda::padded_steps padded = gneiss::cuda::padded_so_far();
+    device_counts counts{calls.launches, calls.waits, calls.copied_bytes, calls.bus_rows, calls.bus_bytes,
+        calls.recorded_steps, calls.eager_steps, calls.row_bytes, calls.thread_bytes, padded.steps};
+    for (const gneiss::cuda::hop_sizes& hop : padded.hops)
+        counts.hops.push_back({hop.nodes, hop.edges, hop.node_capacity, hop.edge_capacity});
+    return counts;
 }
 
 std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> memory, std::uint64_t pinned) {

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include <doctest/doctest.h>
 #include <simt/train/support.hpp>
@@ -364,16 +365,18 @@ TEST_CASE("simt.train.device_encoder_backend: where all rows are on the device, 
                 with.epochs = epochs;
                 memory_budget budget;
                 const cuda::device_calls before = cuda::calls_so_far();
+                const cuda::padded_steps padded = cuda::padded_so_far();
                 inputs = train(data, with, 0, on_device(budget, false, true, &table, true, ids_on_host))
                              .epochs.back()
                              .input_nodes;
-                return cuda::calls_so_far() - before;
+                return std::pair(cuda::calls_so_far() - before, cuda::padded_so_far() - padded);
             };
-            const cuda::device_calls three = calls_of(3);
-            return std::pair(calls_of(4) - three, inputs);
+            const auto [three, padded_of_three] = calls_of(3);
+            const auto [four, padded] = calls_of(4);
+            return std::tuple(four - three, padded - padded_of_three, inputs);
         };
-        const auto [seen, inputs] = last_of(true);
-        const auto [kept, inputs_of_kept] = last_of(false);
+        const auto [seen, padded, inputs] = last_of(true);
+        const auto [kept, padded_of_kept, inputs_of_kept] = last_of(false);
         MESSAGE("waits ", seen.waits, " and ", kept.waits, ", to the host ", seen.host_bytes, " and ", kept.host_bytes,
             " bytes, launches ", seen.launches, " and ", kept.launches, ", copies ", seen.copies, " and ", kept.copies);
         constexpr std::uint64_t batches = 5;
@@ -381,6 +384,15 @@ TEST_CASE("simt.train.device_encoder_backend: where all rows are on the device, 
         CHECK(kept.recorded_steps == seen.recorded_steps);
         CHECK(kept.recorded_steps >= 4);
         const std::uint64_t refused = kept.eager_steps;
+        CHECK(padded_of_kept == padded); // from sizes that the device has, or the host
+        CHECK(padded.steps == batches - refused);
+        REQUIRE(padded.hops.size() == 3);
+        CHECK((padded.hops[0].edges == 0 && padded.hops[2].edges > padded.hops[1].nodes));
+        if (refused == 0) CHECK(padded.hops[2].nodes == inputs);
+        for (const cuda::hop_sizes& hop : padded.hops) {
+            CHECK(hop.nodes <= hop.node_capacity);
+            CHECK(hop.edges <= hop.edge_capacity);
+        }
         CHECK(seen.waits == 3 * batches + 2); // two when weights come and go
         CHECK(kept.waits == batches + refused + 2);
         CHECK(kept.launches == 3 * batches + refused * 30);

@@ -155,6 +155,21 @@ json to_json(const plan_record& record) {
     return object;
 }
 
+json to_json(const hop_record& record) {
+    json object = {{"nodes", record.nodes}, {"node_capacity", record.node_capacity}};
+    put(object, "edges", record.edges);
+    put(object, "edge_capacity", record.edge_capacity);
+    return object;
+}
+hop_record hop_from_json(const json& object) {
+    hop_record record;
+    get(object, "nodes", record.nodes);
+    get(object, "node_capacity", record.node_capacity);
+    get(object, "edges", record.edges);
+    get(object, "edge_capacity", record.edge_capacity);
+    return record;
+}
+
 json to_json(const epoch_record& record) {
     json object = {{"epoch", record.epoch}, {"seconds", record.seconds}};
     put(object, "loss", record.loss);
@@ -179,6 +194,7 @@ json to_json(const epoch_record& record) {
     put(object, "host_copied_bytes", record.host_copied_bytes);
     put(object, "recorded_steps", record.recorded_steps);
     put(object, "eager_steps", record.eager_steps);
+    for (const hop_record& hop : record.hops) object["hops"].push_back(to_json(hop));
     if (!record.passes.empty()) object["passes"] = record.passes;
     put(object, "train", record.train);
     put(object, "valid", record.valid);
@@ -252,6 +268,8 @@ epoch_record epoch_from_json(const json& object) {
     get(object, "host_copied_bytes", record.host_copied_bytes);
     get(object, "recorded_steps", record.recorded_steps);
     get(object, "eager_steps", record.eager_steps);
+    if (const auto hops = object.find("hops"); hops != object.end())
+        for (const json& hop : *hops) record.hops.push_back(hop_from_json(hop));
     get(object, "passes", record.passes);
     get(object, "train", record.train);
     get(object, "valid", record.valid);

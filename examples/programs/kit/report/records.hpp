@@ -65,6 +65,12 @@ struct evaluation_record {
     std::uint64_t read_bytes = 0, write_bytes = 0; ///< from and to devices: not what the page cache had
 };
 
+/// Mean sizes of a hop of the samples that were padded to the capacities of their run, and these.
+struct hop_record {
+    double nodes = 0, node_capacity = 0;
+    std::optional<double> edges{}, edge_capacity{}; ///< none: the seeds
+};
+
 struct epoch_record {
     std::uint64_t epoch = 0; ///< from 1
     double seconds = 0;
@@ -80,6 +86,7 @@ struct epoch_record {
     std::optional<double> launches_per_step{}, waits_per_step{}; ///< of a device; the same for its copies:
     std::optional<std::uint64_t> copied_bytes{}, bus_rows{}, bus_bytes{}, row_bytes{}, host_copied_bytes{};
     std::optional<std::uint64_t> recorded_steps{}, eager_steps{}; ///< steps that were recorded graphs, and others
+    std::vector<hop_record> hops{};                               ///< of recorded steps, the seeds first
     std::vector<std::uint32_t> passes{}; ///< over each macro-batch; 0: it had no training nodes
     metric_values train{};               ///< of the examples as they were trained
     metric_values valid{};

@@ -96,6 +96,8 @@ struct device_counts {
     std::uint64_t eager_steps = 0;    ///< those that were not, with --record
     std::uint64_t row_bytes = 0;      ///< of rows that batches brought
     std::uint64_t thread_bytes = 0;   ///< that host threads copied for batches
+    std::uint64_t padded_steps = 0;   ///< steps that fit the capacities of their run
+    std::vector<hop_counts> hops{};   ///< of these, the seeds first
 };
 /// Returns the counts; zeros in a build without CUDA (programs/device/).
 [[nodiscard]] device_counts device_counts_so_far();

@@ -101,6 +101,23 @@ std::vector<programs::stage_time> stage_times(const gneiss::pipeline_statistics&
     return result;
 }
 
+/// Returns the mean sizes of the hops of the steps between two counts.
+std::vector<programs::hop_record> hops_between(const device_counts& before, const device_counts& now) {
+    std::vector<programs::hop_record> result;
+    if (now.padded_steps == before.padded_steps) return result;
+    const auto steps = static_cast<double>(now.padded_steps - before.padded_steps);
+    for (std::size_t i = 0; i < now.hops.size(); ++i) {
+        const auto mean = [&](std::uint64_t hop_counts::* of) {
+            return static_cast<double>(now.hops[i].*of - (i < before.hops.size() ? before.hops[i].*of : 0)) / steps;
+        };
+        result.push_back({.nodes = mean(&hop_counts::nodes), .node_capacity = mean(&hop_counts::node_capacity)});
+        if (i == 0) continue;
+        result.back().edges = mean(&hop_counts::edges);
+        result.back().edge_capacity = mean(&hop_counts::edge_capacity);
+    }
+    return result;
+}
+
 } // namespace
 
 programs::named<double> trainer::stage_seconds() const {
@@ -267,6 +284,7 @@ programs::epoch_record run_loop::record_of(const trainer& of, std::uint64_t epoc
         if (device.recorded_steps + device.eager_steps != 0) {
             record.recorded_steps = device.recorded_steps - device_at_start_.recorded_steps;
             record.eager_steps = device.eager_steps - device_at_start_.eager_steps;
+            record.hops = hops_between(device_at_start_, device);
         }
     }
     gneiss::staleness_histogram this_epoch = pipeline.staleness;

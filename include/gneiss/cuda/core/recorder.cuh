@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -69,6 +70,43 @@ struct device_calls {
         now.thread_bytes - before.thread_bytes};
 }
 
+/// Sizes of a hop of samples, beside the capacities that their steps were padded to; or sums of them over steps.
+struct hop_sizes {
+    std::uint64_t nodes = 0;         ///< that seeds reach in so many hops
+    std::uint64_t edges = 0;         ///< of the layer that reads them; 0: the seeds themselves
+    std::uint64_t node_capacity = 0; ///< room for nodes
+    std::uint64_t edge_capacity = 0; ///< room for edges
+
+    hop_sizes& operator+=(const hop_sizes& other) noexcept {
+        nodes += other.nodes;
+        edges += other.edges;
+        node_capacity += other.node_capacity;
+        edge_capacity += other.edge_capacity;
+        return *this;
+    }
+    hop_sizes& operator-=(const hop_sizes& other) noexcept {
+        nodes -= other.nodes;
+        edges -= other.edges;
+        node_capacity -= other.node_capacity;
+        edge_capacity -= other.edge_capacity;
+        return *this;
+    }
+    friend bool operator==(const hop_sizes&, const hop_sizes&) = default;
+};
+/// Steps whose sizes fit the capacities of their run, and are padded to these.
+struct padded_steps {
+    std::uint64_t steps = 0;
+    std::vector<hop_sizes> hops{}; ///< sums, of the seeds first
+
+    /// Returns the steps after `before`.
+    [[nodiscard]] friend padded_steps operator-(padded_steps now, const padded_steps& before) {
+        now.steps -= before.steps;
+        for (std::size_t i = 0; i < before.hops.size(); ++i) now.hops[i] -= before.hops[i];
+        return now;
+    }
+    friend bool operator==(const padded_steps&, const padded_steps&) = default;
+};
+
 /// Keeps the calls that all threads make from its construction on.
 ///
 ///     recorder calls;
@@ -112,6 +150,7 @@ struct call_counter {
     std::atomic<bool> records{false};                 ///< a recorder is there
     std::mutex lock{};                                ///< of the rest
     recorder* by = nullptr;                           ///< the recorder
+    padded_steps padded{};                            ///< steps that were padded
 
     /// Returns the counter.
     [[nodiscard]] static call_counter& of_process() {
@@ -213,10 +252,25 @@ inline void note_step(bool replayed) noexcept {
     (replayed ? all.recorded_steps : all.eager_steps).fetch_add(1, std::memory_order_relaxed);
 }
 
+/// Counts a training step that is padded to the capacities of its run.
+inline void note_padded(std::span<const hop_sizes> hops) {
+    call_counter& all = call_counter::of_process();
+    const std::scoped_lock held(all.lock);
+    ++all.padded.steps;
+    if (all.padded.hops.size() < hops.size()) all.padded.hops.resize(hops.size());
+    for (std::size_t i = 0; i < hops.size(); ++i) all.padded.hops[i] += hops[i];
+}
+
 } // namespace detail
 
 /// Returns the calls of this process so far.
 [[nodiscard]] inline device_calls calls_so_far() noexcept { return detail::call_counter::of_process().calls(); }
+/// Returns the padded steps of this process so far.
+[[nodiscard]] inline padded_steps padded_so_far() {
+    detail::call_counter& all = detail::call_counter::of_process();
+    const std::scoped_lock held(all.lock);
+    return all.padded;
+}
 
 inline recorder::recorder() {
     detail::call_counter& all = detail::call_counter::of_process();

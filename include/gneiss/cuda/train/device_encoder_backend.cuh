@@ -344,6 +344,8 @@ private:
     void add_sizes(const room& sizes) {
         const std::scoped_lock alone(sizes_);
         rooms_.add(sizes);
+        if (rooms_.room() && holds(*rooms_.room(), sizes))
+            detail::note_padded(sizes.network.hops_in(rooms_.room()->network));
     }
     /// Computes outputs, loss, and its gradient.
     device_network::outputs forward(stream& in, on_device& here) {

@@ -18,6 +18,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/cuda/core/arena.cuh>
 #include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/recorder.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/core/transfer.cuh>
 #include <gneiss/cuda/model/device/optimizer.cuh>
@@ -57,6 +58,14 @@ struct network_room {
     }
     /// Returns the number of targets of the last layer.
     [[nodiscard]] std::uint32_t outputs() const noexcept { return hops.back().targets; }
+    /// Returns the sizes of the hops of a batch, that of the seeds first, beside those of room for it.
+    [[nodiscard]] std::vector<hop_sizes> hops_in(const network_room& room) const {
+        std::vector<hop_sizes> result;
+        if (!hops.empty()) result.push_back({.nodes = outputs(), .node_capacity = room.outputs()});
+        for (std::size_t i = hops.size(); i-- > 0;)
+            result.push_back({hops[i].sources, hops[i].edges, room.hops[i].sources, room.hops[i].edges});
+        return result;
+    }
 };
 static_assert(batch_room<network_room>);
 
