@@ -326,7 +326,8 @@ TEST_CASE("device errors are reported: too little memory, no device, flags witho
              {"joestar", "--device cuda --sample-on cpu --feature-place auto",
                  "--feature-place auto is for --first-stage single"},
              {"joestar", "--device cuda --feature-place tier", "--feature-place tier is for --first-stage single"},
-             {"joestar", "--device cuda --first-stage pbs", "--first-stage pbs trains on the CPU"},
+             {"joestar", "--device cuda --first-stage pbs --ahead exact",
+                 "--ahead exact draws batches ahead on the CPU"},
              {"joestar", "--device cuda --first-stage single --topology disk",
                  "--sample-on gpu copies the graph from memory"}}) {
         CAPTURE(trainer);

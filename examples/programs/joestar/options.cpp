@@ -46,15 +46,18 @@ void options::add_to(programs::command& to) {
           "pbs: oldest activations that are read, in macro-batches since they were computed; 0: none")
         .range(0, 1'000'000'000)
         .default_text("any");
-    to.option("history-store", history_store, "pbs: location of those activations")
-        .choices({"memory", "disk"})
-        .default_text("memory if they fit, else disk");
+    to.option("history-store", history_store,
+          "pbs: location of those activations; device: the device's memory; memory: with --device cuda pinned, which "
+          "kernels read and write over the bus")
+        .choices({"memory", "disk", "device"})
+        .default_text(
+            "memory if they fit, else disk; with --device cuda device if they fit in half of it, else memory");
     to.option("ahead", ahead,
           "pbs: off: a macro-batch has all nodes of its partitions; reach: those within the hops of its training "
           "nodes; "
           "exact: those that its batches draw, which are drawn ahead")
         .choices({"off", "reach", "exact"})
-        .default_text("exact");
+        .default_text("exact; reach with --sample-on gpu");
     to.option("delta", delta, "rows that the macro-batch before has stay in memory, and are not read again").neutral();
     add_budget(to);
     to.option("topology", topology, "location of the adjacency")
@@ -133,8 +136,15 @@ void resolve_partitions(options& o, const gneiss::dataset& data) {
         throw programs::usage_error(
             "--first-stage pbs draws batches from whole lists of neighbors: it does not go with "
             "--second-stage and --macro-fanout");
-    if (o.device != "cpu")
-        throw programs::usage_error("--first-stage pbs trains on the CPU, which reads histories: use --device cpu");
+    if (o.device == "cpu" && o.history_store == "device" && !o.resume) // a run that began there goes on in memory
+        throw programs::usage_error("--history-store device is for --device cuda, which reads histories there");
+    if (o.device != "cpu" && o.history_store == "disk")
+        throw programs::usage_error(
+            "--history-store disk is for --device cpu: a device reads histories in its memory (device), or over the "
+            "bus in pinned memory (memory)");
+    if (o.sample_on == "gpu" && o.ahead == "exact")
+        throw programs::usage_error(
+            "--ahead exact draws batches ahead on the CPU: it does not go with --sample-on gpu, use --ahead reach");
     for (const gneiss::hop_fanout& hop : o.hops())
         if (hop.in != 0 && hop.out != 0)
             throw programs::usage_error(
@@ -155,7 +165,7 @@ void resolve_partitions(options& o, const gneiss::dataset& data) {
     o.keep_input(o.assignment);
     if (!o.halo) o.halo = "drop";
     if (!o.history) o.history = "f32";
-    if (!o.ahead) o.ahead = "exact";
+    if (!o.ahead) o.ahead = o.sample_on == "gpu" ? "reach" : "exact";
     if (o.makes_partitions(graph)) (void)o.macro_of(*o.partitions);
 }
 

@@ -5,9 +5,14 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/sample/macro_batch.hpp>
+#include <gneiss/sample/macro_batch_border.hpp>
+#include <gneiss/train/device_setup.hpp>
+#include <gneiss/train/history_options.hpp>
 #include <gneiss/train/trainers/joestar_parts.hpp>
 
 #include "kit/gnn/neighbor_store.hpp"
@@ -72,6 +77,15 @@ struct options : trainers::node_classification_options {
                                : gneiss::sampled_ahead::exact;
     }
     [[nodiscard]] gneiss::history_options histories() const;
+    /// Returns the histories of hidden layers that the device keeps, of these partitions.
+    [[nodiscard]] gneiss::device_histories_setup histories_on_device(
+        std::vector<gneiss::hidden_rows> hidden, const gneiss::macro_batch_border& border, bool pinned) const {
+        return {.layers = std::move(hidden),
+            .options = histories(),
+            .parts = border.parts(),
+            .partitions = border.partitions(),
+            .pinned = pinned};
+    }
 };
 
 /// Returns the flags with absent ones chosen from the graph; the plan chooses those that depend on memory. Throws

@@ -74,8 +74,11 @@ public:
                 single_.reset();
                 staged_.reset();
             });
-        if (border) {
-            if (plan.histories_on_disk)
+        if (border && of.device != nullptr) {
+            past_on_device_ = of.device->histories.get();
+            if (of.run.saved) load_histories();
+        } else if (border) {
+            if (plan.past == history_place::disk)
                 past_.emplace(gneiss::hidden_rows_of(of.net.encode), stored_histories(*border), how.histories(),
                     executor_, of.budget);
             else
@@ -104,9 +107,11 @@ public:
         if (staged_) result.emplace_back("macro_batches", seen.macro_batches);
         result.emplace_back("transferred_rows", seen.rows);
         result.emplace_back("transferred_edges", seen.edges);
-        const gneiss::history_counts past = past_ ? past_->counts() : gneiss::history_counts{};
+        const gneiss::history_counts past = past_ ? past_->counts()
+            : past_on_device_ != nullptr          ? past_on_device_->counts()
+                                                  : gneiss::history_counts{};
         result.emplace_back("transferred_bytes", seen.bytes + past.read_bytes + past.push_bytes);
-        if (!past_) return result;
+        if (!keeps_histories()) return result;
         result.emplace_back("history_rows", past.pulled);
         result.emplace_back("history_absent", past.absent);
         result.emplace_back("history_pushes", past.pushed);
@@ -121,10 +126,12 @@ public:
 private:
     static constexpr const char* history_name = "histories-";
 
+    [[nodiscard]] bool keeps_histories() const { return past_ || past_on_device_ != nullptr; }
+
     /// Writes the histories that this checkpoint names, and removes those that the one before does not.
     void add_progress(nlohmann::ordered_json& to) const override {
-        if (!past_) return;
-        if (past_->on_disk()) {
+        if (!keeps_histories()) return;
+        if (past_ && past_->on_disk()) {
             to["histories"] = past_->flush();
             return;
         }
@@ -136,7 +143,10 @@ private:
                 old.push_back(entry.path());
         for (const std::filesystem::path& file : old) std::filesystem::remove(file);
         histories_ = fmt::format("{}{}", history_name, ++histories_saved_);
-        past_->save(in / histories_);
+        if (past_)
+            past_->save(in / histories_);
+        else
+            past_on_device_->save(in / histories_);
         to["histories"] = histories_;
     }
     [[nodiscard]] std::string saved_histories() const {
@@ -158,7 +168,11 @@ private:
         if (!histories_.starts_with(history_name) || histories_.find('/') != std::string::npos)
             throw gneiss::error(
                 gneiss::errc::corrupt, "names no file of histories", {.path = of_.run.directory.path()});
-        past_->load(of_.run.directory.checkpoint() / histories_);
+        const std::filesystem::path from = of_.run.directory.checkpoint() / histories_;
+        if (past_)
+            past_->load(from);
+        else
+            past_on_device_->load(from);
         histories_saved_ = std::strtoull(histories_.c_str() + std::string_view(history_name).size(), nullptr, 10);
     }
 
@@ -221,6 +235,7 @@ private:
                 .backend = backend,
                 .border = common.border,
                 .past = past,
+                .past_on_device = past == nullptr ? past_on_device_ : nullptr,
                 .second_on_device = of_.device == nullptr ? std::nullopt : of_.device->sampler},
             executor_, of_.budget));
     }
@@ -275,9 +290,10 @@ private:
     std::optional<trainers::whole_features> whole_;
     std::optional<gneiss::any_row_source> rows_;
     std::optional<gneiss::ginex_trainer> single_;
-    gneiss::macro_batch_counts single_counts_;      ///< of batches, which a device would get one by one
-    mutable std::optional<gneiss::histories> past_; ///< a checkpoint writes rows
-    mutable std::string histories_;                 ///< file of the checkpoint saved last
+    gneiss::macro_batch_counts single_counts_;         ///< of batches, which a device would get one by one
+    mutable std::optional<gneiss::histories> past_;    ///< a checkpoint writes rows
+    gneiss::history_device* past_on_device_ = nullptr; ///< in its place with --device cuda
+    mutable std::string histories_;                    ///< file of the checkpoint saved last
     mutable std::uint64_t histories_saved_ = 0;
     std::optional<gneiss::joestar_trainer> staged_;
 };
@@ -320,12 +336,21 @@ public:
         }
         plan_ = plan_training({o, *data_, features_, net_, *lists_, classes_->train, border_.get(), executor,
             context_.device.get(), budget_.used(), context_.stop});
-        const trainers::staged_inputs staged{
-            plan_.on_device, gneiss::bounded_fanout(o.form(), o.first_hops().fanout, o.second_hops().fanout)};
-        open_backend(plan_.common, o.stages_on_device() ? &staged : nullptr);
+        trainers::staged_inputs staged;
+        if (o.stages_on_device()) {
+            staged.macros = plan_.on_device;
+            staged.fanout = gneiss::bounded_fanout(o.form(), o.first_hops().fanout, o.second_hops().fanout);
+        }
+        if (border_ && context_.device)
+            staged.histories = o.histories_on_device(
+                gneiss::hidden_rows_of(net_.encode), *border_, plan_.past == history_place::pinned);
+        open_backend(plan_.common, &staged);
         if (o.single()) return;
         o.macro = std::to_string(plan_.large);
-        if (border_) o.history_store = plan_.histories_on_disk ? "disk" : "memory";
+        if (border_ && !o.history_store)
+            o.history_store = plan_.past == history_place::disk ? "disk"
+                : plan_.past == history_place::device           ? "device"
+                                                                : "memory";
         plan_.common.order = [this](std::uint64_t epoch) {
             return border_ ? gneiss::macro_batches(
                                  parts_.count, 0, static_cast<std::uint32_t>(plan_.large), config_.flags.seed, epoch)

@@ -74,11 +74,25 @@ private:
         const auto plan_of = [&](std::uint64_t macro) { return with(bound(sizes, macro, batches)); };
         // the lists that are left when edges of the halo are removed
         batches.batch_bytes += 2 * (8 * batches.batch_edges + 4 * how_.hops().size() * batches.batch_nodes);
-        batches.on_disk = how_.history_store == "disk";
-        if (!how_.history_store) batches.on_disk = !fits(plan_of(how_.macro_of(sizes.size()).value_or(1)));
+        const bool there = run_.device != nullptr;
+        const history_place near = there ? history_place::device : history_place::memory,
+                            far = there ? history_place::pinned : history_place::disk;
+        batches.past = near;
+        if (how_.history_store) {
+            if (*how_.history_store == (there ? "memory" : "disk")) batches.past = far;
+        } else if (const training_plan plan = plan_of(how_.macro_of(sizes.size()).value_or(1));
+            !(there ? in_half(plan) : fits(plan))) {
+            batches.past = far;
+        }
         const auto all = static_cast<std::uint64_t>(sizes.size());
         const auto asked = how_.macro_of(all);
         training_plan best = plan_of(1);
+        if (run_.device != nullptr && device_bytes(best) > run_.device->free_memory())
+            throw trainers::refused_plan(run_.device->free_memory(), best.device_needs,
+                fmt::format("{}{}more --device-memory",
+                    batches.past == history_place::device ? "--history-store memory keeps histories in pinned memory, "
+                                                          : "",
+                    how_.history == "f32" ? "--history f16 halves them, or " : ""));
         if (asked) {
             training_plan plan = plan_of(*asked);
             if (fits(plan)) return plan;
@@ -102,7 +116,9 @@ private:
     [[nodiscard]] std::string less_memory() const {
         if (how_.histories().most_age == 0) return "";
         return fmt::format("{}{}", *how_.history == "f32" ? "; --history f16 halves histories" : "",
-            how_.history_store == "memory" ? "; --history-store disk keeps them in a file" : "");
+            run_.device != nullptr               ? "; --history-store device keeps them in the device's memory"
+                : how_.history_store == "memory" ? "; --history-store disk keeps them in a file"
+                                                 : "");
     }
     /// Counts the nodes, halos and edges of all partitions. O(edges).
     [[nodiscard]] std::vector<partition_size> partition_sizes() const {
@@ -231,19 +247,28 @@ private:
 
     [[nodiscard]] bool fits(const training_plan& plan) const {
         return plan.common.fits() && (!on_cpu_tier() || plan.macro_bytes <= how_.device_memory->bytes) &&
-            (!chosen_for_device() || plan.on_device.need().bytes <= run_.device->free_memory() / 2);
+            (!chosen_for_device() || in_half(plan));
     }
     /// True if macro-batches on the device have the size that fits in half of its memory.
     [[nodiscard]] bool chosen_for_device() const {
         return run_.device != nullptr && how_.stages_on_device() && how_.macro == "auto";
     }
+    /// True if what the device keeps fits in half of its memory.
+    [[nodiscard]] bool in_half(const training_plan& plan) const {
+        return device_bytes(plan) <= run_.device->free_memory() / 2;
+    }
+    [[nodiscard]] static std::uint64_t device_bytes(const training_plan& plan) {
+        std::uint64_t sum = 0;
+        for (const gneiss::memory_need& need : plan.device_needs) sum += need.bytes;
+        return sum;
+    }
     [[nodiscard]] bool on_cpu_tier() const { return how_.device == "cpu" && how_.device_memory.has_value(); }
     /// Throws what the plan lacks: memory, or memory of the second tier.
     [[noreturn]] void refuse(const training_plan& plan, const std::string& help) const {
         if (plan.common.fits() && chosen_for_device())
-            throw trainers::refused_plan(run_.device->free_memory() / 2,
-                std::vector<gneiss::memory_need>{plan.on_device.need()},
-                "half of the device's memory holds two macro-batches; " + help);
+            throw trainers::refused_plan(run_.device->free_memory() / 2, plan.device_needs,
+                run_.border != nullptr ? "half of the device's memory holds two macro-batches, and histories; " + help
+                                       : "half of the device's memory holds two macro-batches; " + help);
         if (plan.common.fits())
             throw trainers::refused_plan(how_.device_memory->bytes,
                 std::vector<gneiss::memory_need>{{"macro-batches", plan.macro_bytes}},
@@ -257,7 +282,9 @@ private:
             trainers::what_helps(plan.common.memory.parts(),
                 {*how_.topology == "memory" ? "--topology disk" : "",
                     *how_.feature_cache == "memory" ? "--feature-cache none" : "",
-                    histories && how_.history_store == "memory" ? "--history-store disk" : "",
+                    histories && run_.device != nullptr && plan.past == history_place::pinned ? "--history-store device"
+                        : histories && run_.device == nullptr && how_.history_store == "memory" ? "--history-store disk"
+                                                                                                : "",
                     histories && how_.history == "f32" ? "--history f16" : ""},
                 plan.common.fits() ? "--device-memory" : "--memory"));
     }
@@ -301,15 +328,26 @@ private:
                     (store_.sparse() ? sparse : 0) + 65536,
                 .delta = how_.delta,
                 .rows_on_device = how_.stages_on_device() && how_.feature_place == "device"};
-            if (how_.stages_on_device()) result.on_device = staged(seen, nodes, result.macro_batches);
+            if (how_.stages_on_device()) {
+                result.on_device = staged(seen, nodes, result.macro_batches);
+                result.device_needs.push_back(result.on_device.need());
+            }
             const gneiss::memory_need need = gneiss::macro_batch_buffer::need(result.macro_batches, row);
             result.macro_bytes = need.bytes;
             plan.memory.add(need);
             plan.memory.reserve(first_stage(seen));
             if (run_.border != nullptr) {
                 plan.memory.reserve({"partitions", graph_.nodes * sizeof(std::uint16_t)});
-                plan.memory.add(histories(seen));
-                result.histories_on_disk = seen.on_disk;
+                result.past = seen.past;
+                if (run_.device != nullptr) {
+                    const gneiss::device_histories_setup past = how_.histories_on_device(
+                        gneiss::hidden_rows_of(run_.net.encode), *run_.border, seen.past == history_place::pinned);
+                    result.device_needs.push_back(past.need());
+                    if (seen.past == history_place::pinned)
+                        plan.memory.reserve({"histories, pinned", past.pinned_need().bytes});
+                } else {
+                    plan.memory.add(histories(seen));
+                }
                 result.most_inside = seen.inside;
                 result.most_halo = seen.halo;
             }
@@ -318,8 +356,8 @@ private:
         batches(result, seen, batch_nodes, columns);
         const std::vector<gneiss::hidden_rows> hidden = gneiss::hidden_rows_of(run_.net.encode);
         const std::uint64_t saved = run_.border == nullptr ? 0
-            : seen.on_disk ? gneiss::histories::file_bytes(hidden, graph_.nodes, how_.histories())
-                           : 3 * histories(seen).bytes;
+            : seen.past == history_place::disk ? gneiss::histories::file_bytes(hidden, graph_.nodes, how_.histories())
+                                               : 3 * histories(seen).bytes;
         plan.disk_bytes = saved + 4 * run_.net.weights.size_bytes() + (std::uint64_t{1} << 20) +
             trainers::evaluation_files(how_, run_.net, run_.features, buckets_, plan.evaluation_bytes);
         return result;
@@ -341,7 +379,7 @@ private:
     }
     [[nodiscard]] gneiss::memory_need histories(const profile& seen) const {
         const std::vector<gneiss::hidden_rows> layers = gneiss::hidden_rows_of(run_.net.encode);
-        if (!seen.on_disk) return gneiss::histories::need(layers, graph_.nodes, how_.histories());
+        if (seen.past != history_place::disk) return gneiss::histories::need(layers, graph_.nodes, how_.histories());
         return gneiss::histories::need(layers,
             gneiss::history_store{.parts = run_.border->parts(), .most_inside = seen.inside, .most_halo = seen.halo},
             how_.histories());

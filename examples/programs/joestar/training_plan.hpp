@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
@@ -19,6 +20,9 @@
 
 namespace joestar {
 
+/// Location of histories: the host's memory, a file, the device's memory, or pinned memory that it reads and writes.
+enum class history_place : std::uint8_t { memory, disk, device, pinned };
+
 /// Sizes of a macro-batch and of batches within it, as drawn, or of partitions bounds; without macro-batches, of
 /// batches.
 struct profile {
@@ -27,10 +31,10 @@ struct profile {
     std::uint64_t rows = 0;   ///< nodes with features
     std::uint64_t inside = 0; ///< nodes of partitions; those around them
     std::uint64_t halo = 0;
-    bool on_disk = false;          ///< histories
-    std::uint64_t edges = 0;       ///< drawn by the first stage
-    std::uint64_t bytes = 0;       ///< of lists and ids
-    std::uint64_t batch_nodes = 0; ///< most of a batch, likewise below
+    history_place past = history_place::memory; ///< histories
+    std::uint64_t edges = 0;                    ///< drawn by the first stage
+    std::uint64_t bytes = 0;                    ///< of lists and ids
+    std::uint64_t batch_nodes = 0;              ///< most of a batch, likewise below
     std::uint64_t batch_edges = 0;
     std::uint64_t batch_bytes = 0;
     std::uint64_t encoder = 0;
@@ -41,12 +45,13 @@ struct training_plan {
     gneiss::training_plan common;
     std::uint64_t large = 0; ///< training nodes of a macro-batch, or partitions; 0: there is none
     gneiss::macro_batch_options macro_batches{};
-    bool histories_on_disk = false;
+    history_place past = history_place::memory;
     std::uint64_t most_inside = 0, most_halo = 0; ///< nodes of a macro-batch of partitions
     std::uint64_t macro_bytes = 0;                ///< of macro-batches, which an evaluation uses meanwhile
     std::uint64_t staging_bytes = 0, room_nodes = 0, encoder_bytes = 0, spare_bytes = 0; ///< as of gneiss-ginex
     std::string traffic{};                                                               ///< modeled, for display
-    gneiss::device_macro_batches_setup on_device{}; ///< macro-batches there; of no nodes: there are none
+    gneiss::device_macro_batches_setup on_device{};  ///< macro-batches there; of no nodes: there are none
+    std::vector<gneiss::memory_need> device_needs{}; ///< memory there that is known before batches are
 };
 
 /// Parts that a plan is made for.

@@ -70,7 +70,7 @@ protected:
         (void)read_schedule(*flags_.schedule, {layers, net_.encode.inputs()});
     }
     /// Makes the backend of a device for node classification, by the plan.
-    /// \param staged  macro-batches of the device; null: none
+    /// \param staged  what the device keeps of macro-batches; null: nothing
     void open_backend(const training_plan& plan, const staged_inputs* staged = nullptr) {
         if (!flags_.links())
             device_ = classifier_on(this->context_.device.get(), flags_, net_, plan, features_, buckets_,

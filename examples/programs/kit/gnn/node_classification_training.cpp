@@ -230,9 +230,9 @@ std::optional<device_network_parts> classifier_on(compute_device* device, const 
     std::optional<gneiss::device_sampling_setup> sampling =
         device_sampling_of(how, plan, buckets, *how.batch, how.feature_place == "device");
     if (sampling) sampling->lists_of_inputs = false; // features are not learned
-    if (sampling && staged != nullptr) {
-        sampling->nodes = staged->macros.nodes;
-        sampling->edges = staged->macros.edges;
+    if (sampling && staged != nullptr && staged->macros) {
+        sampling->nodes = staged->macros->nodes;
+        sampling->edges = staged->macros->edges;
         sampling->neighbors.fanout = staged->fanout;
     }
     std::optional<placed_features> placed;
@@ -240,7 +240,8 @@ std::optional<device_network_parts> classifier_on(compute_device* device, const 
     return device->classify(network,
         {.sampling = sampling ? &*sampling : nullptr,
             .features = placed ? &**placed : nullptr,
-            .macros = staged == nullptr ? nullptr : &staged->macros});
+            .macros = staged != nullptr && staged->macros ? &*staged->macros : nullptr,
+            .histories = staged != nullptr && staged->histories ? &*staged->histories : nullptr});
 }
 
 run_loop_options node_classification_loop(const gnn_options& how, const gneiss::dataset& data) {

@@ -139,15 +139,16 @@ private:
 void check_warm_start(const std::string& program, const node_classification_options& how,
     const programs::command& command, const gneiss::dataset& data);
 
-/// Macro-batches that a device keeps, and the fan-out by which it samples them.
+/// Parts of macro-batches that a device keeps.
 struct staged_inputs {
-    gneiss::device_macro_batches_setup macros;
-    std::vector<gneiss::hop_fanout> fanout;
+    std::optional<gneiss::device_macro_batches_setup> macros{}; ///< graphs, or rows; none: the host has both
+    std::vector<gneiss::hop_fanout> fanout{};                   ///< by which it samples them
+    std::optional<gneiss::device_histories_setup> histories{};  ///< of partitions
 };
 
 /// Returns the backend that computes the batches of a plan on `device`, and with --sample-on gpu their sampler; null
 /// for the CPU, for which `device` is null too. Throws over_budget.
-/// \param staged  macro-batches that are sampled, or whose features are read, there; null: none
+/// \param staged  what is there of macro-batches; null: nothing
 [[nodiscard]] std::optional<device_network_parts> classifier_on(compute_device* device,
     const node_classification_options& how, classifier& net, const training_plan& plan,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets, const gneiss::engine_factory& engines,

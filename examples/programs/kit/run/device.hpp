@@ -12,6 +12,7 @@
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/device_setup.hpp>
+#include <gneiss/train/history_device.hpp>
 #include <gneiss/train/macro_batch_device.hpp>
 #include <gneiss/train/training_plan.hpp>
 
@@ -33,6 +34,7 @@ struct device_network_parts {
     gneiss::any_backend backend;
     std::optional<gneiss::any_device_sampler> sampler{};
     std::shared_ptr<gneiss::macro_batch_device> macros{}; ///< keeps macro-batches there, if asked
+    std::shared_ptr<gneiss::history_device> histories{};  ///< keeps histories there, if asked
 };
 
 /// Parts of a GNN's input that a device has, or makes, by itself.
@@ -42,6 +44,7 @@ struct device_inputs {
     const gneiss::device_features* features = nullptr;       ///< null: batches bring them
     /// macro-batches that it keeps: the graphs of `sampling`, or features, or both; null: none
     const gneiss::device_macro_batches_setup* macros = nullptr;
+    const gneiss::device_histories_setup* histories = nullptr; ///< of the halos of macro-batches; null: none
 };
 
 /// A GPU that computes batches.
