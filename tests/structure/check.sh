@@ -208,6 +208,11 @@ found() {
     found 'prints or reads the environment' 'std::(cout|cerr|clog)|printf *\(|getenv|[^_[:alnum:]]f?puts *\(' $headers
     found 'owns by a raw new' '(= *|return +)new +[A-Za-z_]' $headers
     found 'detaches a thread' '[.>]detach\(\)' $headers
+    # nvcc declares the == that comes with <=>, and does not define it: programs that use it do not link.
+    while IFS= read -r line; do report "$line" 'has a default <=> without a default =='; done < <(awk '
+        after != "" && (FNR == 1 || !/operator==/) { print after }
+        { after = /operator<=>.*= default/ ? FILENAME ":" FNR : "" }
+        END { if (after != "") print after }' $headers)
 }
 # Others' files: only these few create, empty or remove (see storage/io/file_system.hpp), and a program only by them.
 touching='remove_all|O_TRUNC|O_CREAT|std::ofstream|fopen *\(|create_director|mkdir *\(|mk[do]?s?temp *\('

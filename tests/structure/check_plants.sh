@@ -117,6 +117,7 @@ for talk in 'std::cout << 1;' 'std::cerr << 1;' 'std::printf("x");' 'fprintf(std
 done
 plant core/a.hpp 'inline int* f() { return new int; }' 'owns by a raw new'
 plant core/a.hpp 'inline void f(auto& thread) { thread.detach(); }' 'detaches a thread'
+plant core/a.hpp 'struct b { friend auto operator<=>(b, b) = default; };' 'has a default <=> without a default =='
 mapfile -t long < <(yes '//' | head -500)
 put core/long.hpp "${long[@]}"
 put train/trainers/detail/hanoi.hpp "${long[@]:0:79}"

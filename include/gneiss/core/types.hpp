@@ -45,6 +45,7 @@ public:
     /// Returns the integer.
     [[nodiscard]] constexpr Rep value() const noexcept { return value_; }
     friend constexpr auto operator<=>(strong_id, strong_id) = default;
+    friend constexpr bool operator==(strong_id, strong_id) = default;
 
 private:
     Rep value_ = 0;

@@ -74,6 +74,7 @@ struct candidate_of {
     std::uint32_t query = 0;
 
     friend constexpr auto operator<=>(const candidate_of&, const candidate_of&) = default;
+    friend constexpr bool operator==(const candidate_of&, const candidate_of&) = default;
 };
 
 inline constexpr std::size_t pairs_of_tile = 12; ///< pairs scored at once: rows of the kernel's largest tile

@@ -76,6 +76,7 @@ struct degree_draw {
     side end = side::head;
 
     friend constexpr auto operator<=>(const degree_draw&, const degree_draw&) = default;
+    friend constexpr bool operator==(const degree_draw&, const degree_draw&) = default;
 };
 
 /// Candidates of sets [first_set, first_set + sets): [sets, 2, count] node ids, heads before tails.

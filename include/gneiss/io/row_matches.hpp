@@ -94,6 +94,7 @@ struct named_row {
     node_id row = 0;
 
     friend auto operator<=>(const named_row&, const named_row&) = default;
+    friend bool operator==(const named_row&, const named_row&) = default;
 };
 
 } // namespace detail

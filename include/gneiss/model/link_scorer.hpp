@@ -23,6 +23,7 @@ struct link_query {
     side target_side = side::tail; ///< end in question
 
     friend constexpr auto operator<=>(const link_query&, const link_query&) = default;
+    friend constexpr bool operator==(const link_query&, const link_query&) = default;
 };
 
 /// Returns the query that `e` answers with its tail, or with its head.

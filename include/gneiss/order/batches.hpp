@@ -29,6 +29,7 @@ struct edge_position {
     std::uint32_t edge = 0;   ///< index into the bucket's edges in their stored order
 
     friend auto operator<=>(const edge_position&, const edge_position&) = default;
+    friend bool operator==(const edge_position&, const edge_position&) = default;
 };
 
 /// Key for shuffling a state's edges. `state` is the position in the plan.

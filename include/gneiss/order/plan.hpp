@@ -31,6 +31,7 @@ struct batch_number {
     std::uint64_t index = 0; ///< within the pass
 
     friend auto operator<=>(const batch_number&, const batch_number&) = default;
+    friend bool operator==(const batch_number&, const batch_number&) = default;
 };
 
 /// Position at which training resumes: exactly the batches before `next` in epoch `epoch` have been applied, in `steps`

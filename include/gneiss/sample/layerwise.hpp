@@ -105,6 +105,7 @@ private:
         std::uint64_t id;
 
         friend auto operator<=>(const rank&, const rank&) = default;
+        friend bool operator==(const rank&, const rank&) = default;
     };
     /// An edge to a target, with the rank of the neighbor.
     struct candidate {

@@ -24,6 +24,7 @@ struct batch_key {
     batch_number number{};   ///< number within the epoch
 
     friend auto operator<=>(const batch_key&, const batch_key&) = default;
+    friend bool operator==(const batch_key&, const batch_key&) = default;
 };
 
 /// Formats a key for messages: "epoch 3, state 1, pass 0, batch 17".

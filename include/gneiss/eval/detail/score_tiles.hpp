@@ -34,6 +34,7 @@ struct row_request {
     std::uint32_t slot = 0;
 
     friend constexpr auto operator<=>(const row_request&, const row_request&) = default;
+    friend constexpr bool operator==(const row_request&, const row_request&) = default;
 };
 
 /// Copies rows[wanted.node] to out[wanted.slot], in one pass over the table. Sorts `wanted`.

@@ -106,6 +106,7 @@ private:
         std::uint32_t inner, outer;
 
         friend auto operator<=>(const degree&, const degree&) = default;
+        friend bool operator==(const degree&, const degree&) = default;
     };
 
     static lfr_options with_defaults(lfr_options o) {

@@ -30,6 +30,7 @@ struct block_place {
     bool without_self_loops = false;                ///< leaves self loops out
 
     friend auto operator<=>(const block_place&, const block_place&) = default;
+    friend bool operator==(const block_place&, const block_place&) = default;
 };
 
 /// Returns the bucket whose block in direction `d` is indexed by partition `own`.
