@@ -17,6 +17,14 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using test_programs_device::device_workshop;
 
+/// Generates the dataset `wide`, of rows of `columns` floats and a share of training nodes.
+void generate_wide(const device_workshop& shop, const std::string& graph, int columns, const std::string& fraction) {
+    const auto made =
+        shop.run("generate planted " + graph + " --classes 4 --undirected --out wide --seed 5 --task node" +
+                " --num-features " + std::to_string(columns) + " --feature-signal 2 --train-fraction " + fraction,
+            "gneiss-data");
+    REQUIRE(made.code == 0);
+}
 /// Trains on the emulated device, and returns the epochs of run.json.
 json epochs_of(const device_workshop& shop, const std::string& trainer, const std::string& arguments) {
     fs::remove_all(shop / "run");
@@ -34,11 +42,7 @@ json epochs_of(const device_workshop& shop, const std::string& trainer, const st
 
 TEST_CASE("a tier reads fewer rows over the bus than all in pinned memory, with the bits of the host's rows") {
     const device_workshop shop;
-    const auto made =
-        shop.run("generate planted --nodes 2000 --edges 9000 --classes 4 --undirected --partitions 4 --out "
-                 "wide --seed 5 --task node --num-features 64 --feature-signal 2 --train-fraction .05",
-            "gneiss-data");
-    REQUIRE(made.code == 0);
+    generate_wide(shop, "--nodes 2000 --edges 9000 --partitions 4", 64, ".05");
     const auto train = [&](const std::string& trainer, const std::string& place, const std::string& data = "wide") {
         return epochs_of(shop, trainer,
             data + " --layers sage:8,sage --fanout 3,3 --epochs 2 --batch 30 --early-stop 0 --feature-place " + place);
@@ -84,11 +88,7 @@ TEST_CASE("a tier reads fewer rows over the bus than all in pinned memory, with 
 
 TEST_CASE("a cache on the device that change sets control brings each row once, with the bits of the host's rows") {
     const device_workshop shop;
-    const auto made =
-        shop.run("generate planted --nodes 2000 --edges 9000 --classes 4 --undirected --partitions 4 --out "
-                 "wide --seed 5 --task node --num-features 64 --feature-signal 2 --train-fraction .3",
-            "gneiss-data");
-    REQUIRE(made.code == 0);
+    generate_wide(shop, "--nodes 2000 --edges 9000 --partitions 4", 64, ".3");
     REQUIRE(shop.run("convert wide --feature-type f16 --out f16", "gneiss-data").code == 0);
     const auto train = [&](const std::string& how, const std::string& data = "wide") {
         return epochs_of(shop, "ginex",
@@ -120,10 +120,7 @@ TEST_CASE("a cache on the device that change sets control brings each row once, 
 
 TEST_CASE("host threads copy each row of a batch once: all that they copy is at most 1.05 times the rows") {
     const device_workshop shop;
-    const auto made = shop.run("generate planted --nodes 200 --edges 600 --classes 4 --undirected --partitions 3 --out "
-                               "wide --seed 5 --task node --num-features 1024 --feature-signal 2 --train-fraction .3",
-        "gneiss-data");
-    REQUIRE(made.code == 0);
+    generate_wide(shop, "--nodes 200 --edges 600 --partitions 3", 1024, ".3");
     const auto share = [&](const std::string& trainer, const std::string& how) {
         const json last = epochs_of(shop, trainer, "wide --epochs 2 " + how).back();
         const double rows = last["row_bytes"], copied = last["host_copied_bytes"];
