@@ -10,13 +10,14 @@
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/train/staleness.hpp>
 
 // Kernels of histories on a device.
 namespace gneiss::cuda::detail {
 
 /// Counts of histories in device memory: see `history_counts`.
 struct history_tally {
-    static constexpr unsigned bins = 129; ///< as of `staleness_histogram`
+    static constexpr unsigned bins = staleness_histogram::bins; ///< counts of ages
 
     unsigned long long absent = 0, pushed = 0, read_bytes = 0, push_bytes = 0;
     unsigned long long ages[bins] = {}; ///< rows read, by their age in macro-batches; a last bin for all more
