@@ -230,9 +230,13 @@ TEST_CASE("gneiss-joestar --first-stage pbs: bad input") {
     shop.refuses(2, pbs + "--partitions 400", {"--partitions 400", "half"});
     shop.refuses(2, "train data --halo drop", {"--halo", "--first-stage pbs"});
     shop.refuses(2, "train data --history-age 3", {"--history-age", "--first-stage pbs"});
-    shop.refuses(3, pbs + "--partitions 8 --memory 8MiB", {"needs ", "--memory", "histories", "--history f16"});
-    shop.refuses(
-        3, pbs + "--partitions 8 --memory 8MiB --history f16 --history-store memory", {"--history-store disk"});
+    shop.refuses(3, pbs + "--partitions 8 --memory 8MiB", {"needs ", "program", "what helps: a larger --memory"});
+    std::string eight;
+    for (int v = 0; v < 600; ++v) eight += std::to_string(v % 8) + "\n";
+    shop.write("eight.txt", eight);
+    const std::string parts_of = pbs + "--assignment eight.txt --memory 8MiB ";
+    shop.refuses(3, parts_of, {"needs ", "--memory", "histories", "--history f16"});
+    shop.refuses(3, parts_of + "--history f16 --history-store memory", {"--history-store disk"});
     shop.refuses(3, pbs + "--partitions 8 --memory 256MiB --device-memory 4KiB", {"macro-batches", "--device-memory"});
     std::string parts;
     for (int v = 0; v < 600; ++v) parts += std::to_string(v == 17 ? -1 : v % 4) + "\n";

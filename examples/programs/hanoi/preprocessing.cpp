@@ -308,6 +308,8 @@ void check_hubs(const options& how, const gneiss::dataset& from, std::uint64_t b
     if (count > left / each) refuse_hubs(how, budget, count, count * each, left / each);
 }
 
-preprocessed preprocess(const preprocessing& of) { return preparation(of).run(); }
+preprocessed preprocess(const preprocessing& of) {
+    return trainers::or_what_helps([&] { return preparation(of).run(); });
+}
 
 } // namespace hanoi

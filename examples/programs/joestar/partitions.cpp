@@ -13,6 +13,7 @@
 
 #include "kit/graph/partitioning.hpp"
 #include "kit/report/file_names.hpp"
+#include "kit/run/refused_plan.hpp"
 
 namespace joestar {
 
@@ -27,6 +28,7 @@ constexpr std::uint64_t passes = 10;
 std::vector<std::uint16_t> make(const options& how, const gneiss::dataset& data, const gneiss::tbb_executor& executor,
     trainers::run_reporter& live, const std::stop_token& stop) {
     gneiss::memory_budget budget(how.memory->bytes);
+    const auto program = budget.charge(how.program_need());
     const gneiss::scratch_directory scratch(std::filesystem::temp_directory_path());
     programs::graph_work work{.budget = budget,
         .on = executor,
@@ -77,7 +79,7 @@ node_partitions partitions_of(const options& how, const gneiss::dataset& data, c
         if (how.resume && std::filesystem::exists(kept)) {
             of = gneiss::read_assignment(data, kept);
         } else {
-            of = make(how, data, executor, live, stop);
+            of = trainers::or_what_helps([&] { return make(how, data, executor, live, stop); });
             result.made = true;
         }
     } else {

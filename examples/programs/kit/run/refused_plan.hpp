@@ -56,4 +56,16 @@ private:
     std::string text_;
 };
 
+/// Returns work(), which charges a budget; its refusal says what helps. Throws refused_plan, and as work().
+template <class Work>
+decltype(auto) or_what_helps(const Work& work) {
+    try {
+        return work();
+    } catch (const refused_plan&) {
+        throw;
+    } catch (const gneiss::over_budget& e) {
+        throw refused_plan(e.limit(), e.parts(), what_helps(e.parts()));
+    }
+}
+
 } // namespace trainers

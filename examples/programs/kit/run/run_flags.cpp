@@ -22,6 +22,7 @@
 #include "kit/cli/terminal.hpp"
 #include "kit/report/run_directory.hpp"
 #include "kit/run/checkpoint.hpp"
+#include "kit/run/refused_plan.hpp"
 #include "kit/run/weight_tensors.hpp"
 
 namespace trainers {
@@ -97,7 +98,7 @@ std::uint64_t memory_left(const gneiss::memory_budget& budget, std::uint64_t mem
     parts.insert(parts.begin(), {"program", programs::program_memory(call ? call->outside() : programs::memory_use{})});
     std::uint64_t taken = 0;
     for (const gneiss::memory_need& part : parts) taken += part.bytes;
-    if (taken >= memory) throw gneiss::over_budget(memory, std::move(parts));
+    if (taken >= memory) throw refused_plan(memory, parts, what_helps(parts));
     return memory - taken;
 }
 
