@@ -22,6 +22,10 @@ TEST_CASE("bytes are printed in binary units with three digits") {
     CHECK(format_bytes(1024) == "1.00 KiB");
     CHECK(format_bytes(std::uint64_t{1536} << 20) == "1.50 GiB");
     CHECK(format_bytes(std::uint64_t{100} << 20) == "100 MiB");
+    CHECK(format_bytes(std::uint64_t{100} << 20, true) == "100 MiB");
+    CHECK(format_bytes((std::uint64_t{100} << 20) + 1) == "100 MiB");
+    CHECK(format_bytes((std::uint64_t{100} << 20) + 1, true) == "101 MiB");
+    CHECK(format_bytes(47'096'400, true) == "45.0 MiB"); // 44.914
     CHECK(format_bytes(memory_budget::unlimited).ends_with("EiB"));
 }
 

@@ -1,4 +1,4 @@
-// gneiss-joestar --first-stage pbs --device cuda: histories in the device's memory, and in pinned memory.
+// gneiss-joestar --first-stage pbs --device cuda: histories in the device's memory, in pinned memory, and in a file.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -72,11 +72,16 @@ TEST_CASE("gneiss-joestar by partitions on the device: the same bits wherever ro
     CHECK(losses(pinned) == expected);
     CHECK(pinned["plan"]["parts"]["histories, pinned"] == 2 * 200 * 128); // lines of two layers
     CHECK(losses(shop.run_of(like + "--sample-on gpu --feature-place device --record", 6)) == expected);
+    const json stored = shop.run_of(like + "--history-store disk --feature-place device", 6);
+    CHECK(losses(stored) == expected);
+    CHECK(stored["plan"]["parts"].contains("histories"));
+    CHECK(stored["epochs"][0]["history_pushes"] == first["epochs"][0]["history_pushes"]);
     CHECK(losses(shop.run_of(like + "--ahead exact --feature-place device", 6)) == expected);
     int code = 130;
     for (int attempt = 0; attempt < 30 && code != 0; ++attempt) {
         const auto got = shop.run("train data " + task + like +
-                "--epochs 6 --sample-on gpu --record --checkpoint-every 1epoch --resume --quiet --out cut",
+                "--epochs 6 --history-store disk --sample-on gpu --record --checkpoint-every 1epoch --resume --quiet "
+                "--out cut",
             program, "timeout --foreground --preserve-status -s KILL " + std::to_string(1 + attempt / 2));
         CAPTURE(got.err);
         code = got.code;
@@ -97,14 +102,21 @@ TEST_CASE("gneiss-joestar by partitions on the device: all at once are one stage
         last(shop.train(program,
             "--first-stage single --layers sage:8,sage:8,sage --fanout 3,3,3 --batch 10 --dropout .2 --early-stop 0 "
             "--seed 3 --no-eval --memory 256MiB --epochs 3 --device cuda --out run")));
-    fs::remove_all(shop / "run");
-    const std::string begun = "train data " + task + "--epochs 30 --checkpoint-every 1epoch --quiet --json --out run ";
-    REQUIRE(shop.run(begun + device, program, "timeout --foreground --preserve-status -s INT 2").code == 130);
-    const auto got = shop.run(begun + "--device cpu --resume", program);
-    CAPTURE(got.err);
-    REQUIRE(got.code == 0);
-    CHECK(json::parse(got.out)["epochs"].size() == 30);
-    CHECK(json::parse(got.out)["config"]["history-store"] == "device"); // as it began
+    for (const std::string store : {"device", "disk"}) {
+        CAPTURE(store);
+        fs::remove_all(shop / "run");
+        const std::string begun =
+            "train data " + task + "--epochs 30 --checkpoint-every 1epoch --quiet --json --out run ";
+        const auto cut = shop.run(
+            begun + device + "--history-store " + store, program, "timeout --foreground --preserve-status -s INT 2");
+        CAPTURE(cut.err);
+        REQUIRE(cut.code == 130);
+        const auto got = shop.run(begun + "--device cpu --resume", program);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        CHECK(json::parse(got.out)["epochs"].size() == 30);
+        CHECK(json::parse(got.out)["config"]["history-store"] == store); // as it began
+    }
 }
 
 TEST_CASE("gneiss-joestar by partitions on the device: what does not fit or go together names numbers and remedies") {
@@ -116,7 +128,6 @@ TEST_CASE("gneiss-joestar by partitions on the device: what does not fit or go t
         CHECK(got.code == code);
         CHECK(got.err.find(what) != std::string::npos);
     };
-    refuses(2, "--device cuda --history-store disk", "--history-store disk is for --device cpu");
     refuses(2, "--history-store device", "--history-store device is for --device cuda");
     refuses(2, "--device cuda --sample-on gpu --ahead exact", "use --ahead reach");
     refuses(3, "--device cuda --device-memory 8KiB --history-store device",

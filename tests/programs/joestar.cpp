@@ -99,7 +99,8 @@ TEST_CASE("a run that is killed resumes to the same bits, within a macro-batch, 
     for (const std::string after : {"0.15", "0.3", "0.6"}) {
         CAPTURE(after);
         fs::remove_all(shop / "cut");
-        (void)shop.run(start + "--quiet --checkpoint-every 0.05s --out cut", "", "timeout -s KILL " + after);
+        (void)shop.run(
+            start + "--quiet --checkpoint-every 0.05s --out cut", "", "timeout --foreground -s KILL " + after);
         shop.succeed(start + "--quiet --resume --out cut");
         CHECK(shop.predictions("cut") == shop.predictions("whole"));
     }
@@ -185,7 +186,7 @@ TEST_CASE("partitions of a file: any threads, stores and engines give the bits, 
             CAPTURE(after);
             fs::remove_all(shop / "cut");
             const std::string like = killed + "--history-store " + store + " --quiet --out cut ";
-            (void)shop.run(like + "--checkpoint-every 0.05s", "", "timeout -s KILL " + after);
+            (void)shop.run(like + "--checkpoint-every 0.05s", "", "timeout --foreground -s KILL " + after);
             shop.succeed(like + "--resume");
             CHECK(shop.predictions("cut") == shop.predictions("whole"));
         }
@@ -222,6 +223,8 @@ TEST_CASE("gneiss-joestar --first-stage pbs: bad input") {
     const joestar_workshop shop;
     const std::string pbs = "train data --first-stage pbs ";
     shop.refuses(2, pbs + "--partitions 8 --macro 9", {"--macro 9", "8 partitions"});
+    shop.refuses(2, pbs + "--partitions 8 --macro 0", {"--macro 0", "at least one of 8 partitions"});
+    shop.refuses(2, "train data --macro 0%", {"--macro 0%", "at least one of"});
     shop.refuses(2, pbs + "--second-stage hops", {"--second-stage", "pbs"});
     shop.refuses(2, pbs + "--macro-fanout 9,9", {"--macro-fanout", "pbs"});
     shop.refuses(2, pbs + "--sampler dense", {"--sampler neighbor"});
@@ -428,7 +431,7 @@ TEST_CASE("a run with --schedule that is cut resumes with its own orders, though
             fs::remove_all(shop / "cut");
             shop.write("given.json", schedule.dump());
             (void)shop.run(start + "--quiet --schedule " + from + " --checkpoint-every 0.05s --out cut", "",
-                "timeout -s KILL " + after);
+                "timeout --foreground -s KILL " + after);
             const bool kept = fs::exists(shop / "cut/checkpoint/checkpoint.bin");
             if (from == "given.json" && kept) fs::remove(shop / "given.json");
             if (!fs::exists(shop / "cut/schedule.json")) continue; // nothing was chosen yet

@@ -32,7 +32,7 @@ namespace {
 constexpr small_trainer trainers[] = {
     {"gneiss-marius", "--decoder distmult --dim 8 --batch 200 --negatives 10 --store disk --partitions 8 --buffer 3"},
     {"gneiss-mariusgnn", "--task node --partitions 6 --layers sage:4,sage --fanout 3,3 --batch 20"},
-    gneiss::test::small_ginex, gneiss::test::small_hanoi};
+    gneiss::test::small_ginex, gneiss::test::small_hanoi, gneiss::test::small_joestar};
 
 struct shop : gneiss::test::trained_shop {
     explicit shop(const small_trainer& of) : trained_shop(of) { keep(); }

@@ -113,6 +113,9 @@ TEST_CASE("a budget at the least plan trains, and to the result of a roomy one")
                      "--num-features 64 --feature-signal 1 --seed 5 --out nodes")
                 .code == 0);
     REQUIRE(shop.run("generate rmat --nodes 20000 --edges 60000 --seed 8 --out links").code == 0);
+    std::string parts;
+    for (int v = 0; v < 20000; ++v) parts += std::to_string(v % 8) + "\n";
+    shop.write("parts.txt", parts);
     const std::string gnn = " --layers sage:16,sage --fanout 5,5 --epochs 1 --threads 1 --no-eval ";
     const struct {
         std::string program, flags;
@@ -125,6 +128,11 @@ TEST_CASE("a budget at the least plan trains, and to the result of a roomy one")
             "--store disk --partitions 8 --buffer 2 --no-eval "},
         {"gneiss-mariusgnn", "nodes --task node --store disk --partitions 8 --buffer 2 --staleness 0" + gnn},
         {"gneiss-hanoi", "nodes --partitioner given --macro 4 --reuse 1 --staleness 0" + gnn},
+        {"gneiss-joestar", "nodes --first-stage single" + gnn},
+        {"gneiss-joestar", "nodes --macro 25%" + gnn},
+        {"gneiss-joestar", "nodes --topology disk --feature-cache none --macro 2000" + gnn},
+        {"gneiss-joestar", "nodes --first-stage pbs --assignment parts.txt --macro 2" + gnn},
+        {"gneiss-joestar", "nodes --first-stage pbs --assignment parts.txt --macro 2 --history-store disk" + gnn},
     };
     for (const auto& [program, flags] : runs) {
         CAPTURE(program);

@@ -142,7 +142,8 @@ TEST_CASE("eval, predict and export of an untrained or unfinished run say its ep
 }
 
 TEST_CASE("node classification says the epoch of an unfinished run, too") {
-    for (const std::string program : {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-armada", "gneiss-hanoi"}) {
+    for (const std::string program :
+        {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-armada", "gneiss-hanoi", "gneiss-joestar"}) {
         CAPTURE(program);
         const state_workshop shop(program);
         shop.classes();
@@ -344,7 +345,8 @@ TEST_CASE("row i of an export is node i if ids are integers, and --init reads it
 
 TEST_CASE(
     "row i of predictions is node i if ids are integers, and predictions of all nodes are printed in that order") {
-    for (const std::string program : {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-armada", "gneiss-hanoi"}) {
+    for (const std::string program :
+        {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-armada", "gneiss-hanoi", "gneiss-joestar"}) {
         CAPTURE(program);
         const state_workshop shop(program);
         shop.classes();

@@ -236,7 +236,7 @@ constexpr std::array plants{plant::link, plant::dangling_link, plant::link_to_di
 constexpr small_trainer trainers[] = {
     {"gneiss-marius", "--decoder distmult --dim 8 --batch 200 --negatives 10 --partitions 8"},
     {"gneiss-mariusgnn", "--task node --training-first on --partitions 6 --layers sage:4,sage --fanout 3,3 --batch 20"},
-    gneiss::test::small_ginex, gneiss::test::small_hanoi};
+    gneiss::test::small_ginex, gneiss::test::small_hanoi, gneiss::test::small_joestar};
 
 /// A dataset, a run that has not ended, copies of both, and files of the user in "home".
 struct sweep_shop : gneiss::test::trained_shop {

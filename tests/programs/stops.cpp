@@ -82,7 +82,7 @@ TEST_CASE("each command ends soon at a stop, and the next run succeeds" * doctes
     shop.sweep(data, "export nodes --format tsv --quiet --out new", "new");
     shop.sweep(data, "verify nodes --quiet", "");
     shop.sweep(data, "inspect nodes --quiet", "");
-    for (const char* program : {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi"})
+    for (const char* program : {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi", "gneiss-joestar"})
         shop.sweep(program,
             "train nodes --epochs 3 --fanout 5,5 --layers sage:16,sage --quiet --no-report --resume --out new", "new");
     for (const char* program : {"gneiss-marius", "gneiss-mariusgnn"})

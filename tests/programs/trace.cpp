@@ -78,6 +78,7 @@ TEST_CASE("each trainer trains the same bits with a trace, which has each stage'
                  {"sample superbatch", "find change sets", "read rows", "fill cache", "update cache"}},
              command{"gneiss-mariusgnn", network + "--task node --staleness 0 ", {"load graph", "load features"}},
              command{"gneiss-hanoi", network + "--partitioner given ", {"load graph", "load features"}},
+             command{"gneiss-joestar", network + "--macro 50% ", {"make macro-batch"}},
          }) {
         CAPTURE(each.program);
         const std::string plain = each.program + "-plain", traced = each.program + "-traced";

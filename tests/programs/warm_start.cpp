@@ -349,7 +349,7 @@ constexpr const char* network = " --layers sage:8,sage --fanout 3,3 --batch 20 -
 } // namespace
 
 TEST_CASE("weights are carried over, and columns of the last layer follow their classes") {
-    for (const std::string program : {"gneiss-ginex", "gneiss-hanoi", "gneiss-mariusgnn"}) {
+    for (const std::string program : {"gneiss-ginex", "gneiss-hanoi", "gneiss-joestar", "gneiss-mariusgnn"}) {
         CAPTURE(program);
         class_workshop shop(program);
         shop.mariusgnn = program == "gneiss-mariusgnn";
@@ -522,7 +522,8 @@ std::map<std::string, std::uintmax_t> content(const fs::path& directory) {
 } // namespace
 
 TEST_CASE("eval, predict and export read a run that is read-only, in memory and with scratch files elsewhere") {
-    for (const std::string program : {"gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi"}) {
+    for (const std::string program :
+        {"gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex", "gneiss-hanoi", "gneiss-joestar"}) {
         CAPTURE(program);
         const bool links = program == "gneiss-marius";
         const class_workshop shop(program);

@@ -87,7 +87,7 @@ may_include() {
         train/embeddings.hpp:storage/* | train/features.hpp:storage/* | train/features.hpp:cache/* | train/device_cached_features.hpp:storage/* | train/device_cached_features.hpp:cache/* | train/tasks.hpp:storage/*) return 0 ;;
         train/*_batches.hpp:storage/* | train/trainers/*:storage/* | train/fit.hpp:storage/* | train/detail/fit.hpp:storage/* | train/gnn_memory.hpp:storage/*) return 0 ;;
         train/detail/*_plan.hpp:order/cost.hpp | train/detail/training_plan.hpp:storage/*) return 0 ;;
-        train/histories.hpp:storage/* | train/history_options.hpp:storage/feature/feature_type.hpp | train/two_stage_batches.hpp:cache/slot_table.hpp | train/trainers/joestar.hpp:order/large_batches.hpp) return 0 ;;
+        train/histories.hpp:storage/* | train/history_window.hpp:storage/* | train/history_options.hpp:storage/feature/feature_type.hpp | train/two_stage_batches.hpp:cache/slot_table.hpp | train/trainers/joestar.hpp:order/large_batches.hpp) return 0 ;;
         superbatch/*:cache/* | superbatch/*:storage/io/* | superbatch/superbatch_sampler.hpp:storage/*) return 0 ;;
         train/device_*.cuh:storage/* | train/device_setup.hpp:storage/feature/feature_type.hpp | train/macro_batch_device.hpp:storage/feature/feature_type.hpp) return 0 ;;
         inference/*:model/* | inference/*:storage/* | inference/layerwise_input.hpp:io/node_attributes.hpp) return 0 ;;

@@ -20,6 +20,8 @@ inline constexpr small_trainer small_ginex{
     "gneiss-ginex", "--layers sage:4,sage --fanout 3,3 --batch 20 --topology disk --feature-cache belady"};
 inline constexpr small_trainer small_hanoi{
     "gneiss-hanoi", "--layers sage:4,sage --fanout 3,3 --batch 20 --partitioner random --partitions 4"};
+inline constexpr small_trainer small_joestar{"gneiss-joestar",
+    "--layers sage:4,sage --fanout 3,3 --batch 20 --first-stage pbs --partitions 4 --macro 2 --history-store disk"};
 
 /// A dataset "data", a run "run" of a trainer, and both as they were in "kept".
 struct trained_shop : workshop {

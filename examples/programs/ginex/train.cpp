@@ -21,7 +21,6 @@
 #include "kit/run/candidates.hpp"
 #include "kit/run/engine.hpp"
 #include "kit/run/link_evaluation.hpp"
-#include "kit/run/refused_plan.hpp"
 #include "kit/run/train.hpp"
 #include "program.hpp"
 #include "stores.hpp"
@@ -331,14 +330,7 @@ private:
         check();
         const gneiss::tbb_executor executor(o.threads);
         const trainers::run_lists& files = lists_at_.emplace(program, *data_, o);
-        try {
-            make_lists(*data_, *files, o.memory->bytes / 2, executor, context_.stop,
-                [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
-        } catch (const gneiss::over_budget& refused) { // of half of the memory
-            throw trainers::refused_plan(o.memory->bytes,
-                {refused.parts().back(), {"as much for the rest of the run", refused.needed()}},
-                trainers::what_helps({}, {"gneiss-data import with more --partitions"}));
-        }
+        files.build(*data_, o.memory->bytes, executor, context_.stop, live);
         std::optional<profile> seen;
         const auto plan = [&] {
             lists_.emplace(o, *files, context_.engine.make, budget_);

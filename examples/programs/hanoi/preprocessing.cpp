@@ -309,7 +309,8 @@ void check_hubs(const options& how, const gneiss::dataset& from, std::uint64_t b
 }
 
 preprocessed preprocess(const preprocessing& of) {
-    return trainers::or_what_helps([&] { return preparation(of).run(); });
+    return trainers::or_what_helps(
+        [&] { return preparation(of).run(); }, "partitions alone need this, training needs more");
 }
 
 } // namespace hanoi

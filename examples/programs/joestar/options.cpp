@@ -48,10 +48,9 @@ void options::add_to(programs::command& to) {
         .default_text("any");
     to.option("history-store", history_store,
           "pbs: location of those activations; device: the device's memory; memory: with --device cuda pinned, which "
-          "kernels read and write over the bus")
+          "kernels read and write over the bus; disk: a file, and those of a macro-batch in memory, or on the device")
         .choices({"memory", "disk", "device"})
-        .default_text(
-            "memory if they fit, else disk; with --device cuda device if they fit in half of it, else memory");
+        .default_text("memory if they fit, else disk; with --device cuda device if they fit in half of it, else those");
     to.option("ahead", ahead,
           "pbs: off: a macro-batch has all nodes of its partitions; reach: those within the hops of its training "
           "nodes; "
@@ -93,6 +92,8 @@ std::optional<std::uint64_t> options::macro_of(std::uint64_t all) const {
         throw programs::usage_error(
             fmt::format("--macro {}: expected auto, a number of {}, or a percentage like 12.5%", macro, what));
     }
+    if (wanted == programs::count_or_percent{} || wanted.percent == 0.0)
+        throw programs::usage_error(fmt::format("--macro {}: give at least one of {} {}", macro, all, what));
     if (by_partitions() && !wanted.percent && wanted.count > all)
         throw programs::usage_error(fmt::format("--macro {}: there are {} partitions", macro, all));
     return std::min(std::max<std::uint64_t>(wanted.of(all), 1), all);
@@ -138,10 +139,6 @@ void resolve_partitions(options& o, const gneiss::dataset& data) {
             "--second-stage and --macro-fanout");
     if (o.device == "cpu" && o.history_store == "device" && !o.resume) // a run that began there goes on in memory
         throw programs::usage_error("--history-store device is for --device cuda, which reads histories there");
-    if (o.device != "cpu" && o.history_store == "disk")
-        throw programs::usage_error(
-            "--history-store disk is for --device cpu: a device reads histories in its memory (device), or over the "
-            "bus in pinned memory (memory)");
     if (o.sample_on == "gpu" && o.ahead == "exact")
         throw programs::usage_error(
             "--ahead exact draws batches ahead on the CPU: it does not go with --sample-on gpu, use --ahead reach");

@@ -77,14 +77,13 @@ struct options : trainers::node_classification_options {
                                : gneiss::sampled_ahead::exact;
     }
     [[nodiscard]] gneiss::history_options histories() const;
-    /// Returns the histories of hidden layers that the device keeps, of these partitions.
+    /// Returns the histories of hidden layers that the device keeps, of these partitions, all of them.
     [[nodiscard]] gneiss::device_histories_setup histories_on_device(
-        std::vector<gneiss::hidden_rows> hidden, const gneiss::macro_batch_border& border, bool pinned) const {
+        std::vector<gneiss::hidden_rows> hidden, const gneiss::macro_batch_border& border) const {
         return {.layers = std::move(hidden),
             .options = histories(),
             .parts = border.parts(),
-            .partitions = border.partitions(),
-            .pinned = pinned};
+            .partitions = border.partitions()};
     }
 };
 

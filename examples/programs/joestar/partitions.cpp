@@ -79,7 +79,8 @@ node_partitions partitions_of(const options& how, const gneiss::dataset& data, c
         if (how.resume && std::filesystem::exists(kept)) {
             of = gneiss::read_assignment(data, kept);
         } else {
-            of = trainers::or_what_helps([&] { return make(how, data, executor, live, stop); });
+            of = trainers::or_what_helps([&] { return make(how, data, executor, live, stop); },
+                "partitions alone need this, training needs more");
             result.made = true;
         }
     } else {

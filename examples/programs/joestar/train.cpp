@@ -75,19 +75,20 @@ public:
                 staged_.reset();
             });
         if (border && of.device != nullptr) {
-            past_on_device_ = of.device->histories.get();
-            if (of.run.saved) load_histories();
+            if (of.device->histories->on_disk()) of.device->histories->open(stored_histories(*border), of.budget);
+            past_ = of.device->histories.get();
         } else if (border) {
             if (plan.past == history_place::disk)
-                past_.emplace(gneiss::hidden_rows_of(of.net.encode), stored_histories(*border), how.histories(),
+                here_.emplace(gneiss::hidden_rows_of(of.net.encode), stored_histories(*border), how.histories(),
                     executor_, of.budget);
             else
-                past_.emplace(gneiss::hidden_rows_of(of.net.encode), of.data.manifest().nodes, how.histories(),
+                here_.emplace(gneiss::hidden_rows_of(of.net.encode), of.data.manifest().nodes, how.histories(),
                     executor_, of.budget);
-            if (of.run.saved && !past_->on_disk()) load_histories();
+            past_ = &*here_;
         }
+        if (past_ != nullptr && of.run.saved && !past_->on_disk()) load_histories();
         make(
-            common, of.device == nullptr ? nullptr : &of.device->backend, past_ ? &*past_ : nullptr, of.run.recorder());
+            common, of.device == nullptr ? nullptr : &of.device->backend, here_ ? &*here_ : nullptr, of.run.recorder());
     }
 
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override {
@@ -96,7 +97,7 @@ public:
     [[nodiscard]] gneiss::io_stats io() const override {
         gneiss::io_stats sum = lists_.io();
         if (rows_) sum += rows_->statistics().io;
-        if (past_) sum += past_->io();
+        if (past_ != nullptr) sum += past_->io();
         return sum;
     }
     [[nodiscard]] programs::named<std::uint64_t> moved() const override {
@@ -107,11 +108,9 @@ public:
         if (staged_) result.emplace_back("macro_batches", seen.macro_batches);
         result.emplace_back("transferred_rows", seen.rows);
         result.emplace_back("transferred_edges", seen.edges);
-        const gneiss::history_counts past = past_ ? past_->counts()
-            : past_on_device_ != nullptr          ? past_on_device_->counts()
-                                                  : gneiss::history_counts{};
+        const gneiss::history_counts past = past_ != nullptr ? past_->counts() : gneiss::history_counts{};
         result.emplace_back("transferred_bytes", seen.bytes + past.read_bytes + past.push_bytes);
-        if (!keeps_histories()) return result;
+        if (past_ == nullptr) return result;
         result.emplace_back("history_rows", past.pulled);
         result.emplace_back("history_absent", past.absent);
         result.emplace_back("history_pushes", past.pushed);
@@ -126,12 +125,10 @@ public:
 private:
     static constexpr const char* history_name = "histories-";
 
-    [[nodiscard]] bool keeps_histories() const { return past_ || past_on_device_ != nullptr; }
-
     /// Writes the histories that this checkpoint names, and removes those that the one before does not.
     void add_progress(nlohmann::ordered_json& to) const override {
-        if (!keeps_histories()) return;
-        if (past_ && past_->on_disk()) {
+        if (past_ == nullptr) return;
+        if (past_->on_disk()) {
             to["histories"] = past_->flush();
             return;
         }
@@ -143,10 +140,7 @@ private:
                 old.push_back(entry.path());
         for (const std::filesystem::path& file : old) std::filesystem::remove(file);
         histories_ = fmt::format("{}{}", history_name, ++histories_saved_);
-        if (past_)
-            past_->save(in / histories_);
-        else
-            past_on_device_->save(in / histories_);
+        past_->save(in / histories_);
         to["histories"] = histories_;
     }
     [[nodiscard]] std::string saved_histories() const {
@@ -168,11 +162,7 @@ private:
         if (!histories_.starts_with(history_name) || histories_.find('/') != std::string::npos)
             throw gneiss::error(
                 gneiss::errc::corrupt, "names no file of histories", {.path = of_.run.directory.path()});
-        const std::filesystem::path from = of_.run.directory.checkpoint() / histories_;
-        if (past_)
-            past_->load(from);
-        else
-            past_on_device_->load(from);
+        past_->load(of_.run.directory.checkpoint() / histories_);
         histories_saved_ = std::strtoull(histories_.c_str() + std::string_view(history_name).size(), nullptr, 10);
     }
 
@@ -235,7 +225,7 @@ private:
                 .backend = backend,
                 .border = common.border,
                 .past = past,
-                .past_on_device = past == nullptr ? past_on_device_ : nullptr,
+                .past_on_device = past == nullptr ? past_ : nullptr,
                 .second_on_device = of_.device == nullptr ? std::nullopt : of_.device->sampler},
             executor_, of_.budget));
     }
@@ -290,10 +280,10 @@ private:
     std::optional<trainers::whole_features> whole_;
     std::optional<gneiss::any_row_source> rows_;
     std::optional<gneiss::ginex_trainer> single_;
-    gneiss::macro_batch_counts single_counts_;         ///< of batches, which a device would get one by one
-    mutable std::optional<gneiss::histories> past_;    ///< a checkpoint writes rows
-    gneiss::history_device* past_on_device_ = nullptr; ///< in its place with --device cuda
-    mutable std::string histories_;                    ///< file of the checkpoint saved last
+    gneiss::macro_batch_counts single_counts_; ///< of batches, which a device would get one by one
+    std::optional<gneiss::histories> here_;    ///< histories on the CPU; or those of the device
+    gneiss::history_keeper* past_ = nullptr;   ///< either of them; null: there are none
+    mutable std::string histories_;            ///< file of the checkpoint saved last
     mutable std::uint64_t histories_saved_ = 0;
     std::optional<gneiss::joestar_trainer> staged_;
 };
@@ -327,8 +317,7 @@ public:
         check();
         const gneiss::tbb_executor executor(o.threads);
         const trainers::run_lists& files = lists_at_.emplace(program, *data_, o);
-        programs::make_lists(*data_, *files, o.memory->bytes / 2, executor, context_.stop,
-            [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
+        files.build(*data_, o.memory->bytes, executor, context_.stop, live);
         open_lists();
         if (o.by_partitions()) {
             parts_ = partitions_of(o, *data_, executor, live, context_.stop);
@@ -341,16 +330,11 @@ public:
             staged.macros = plan_.on_device;
             staged.fanout = gneiss::bounded_fanout(o.form(), o.first_hops().fanout, o.second_hops().fanout);
         }
-        if (border_ && context_.device)
-            staged.histories = o.histories_on_device(
-                gneiss::hidden_rows_of(net_.encode), *border_, plan_.past == history_place::pinned);
+        if (border_ && context_.device) staged.histories = plan_.past_on_device;
         open_backend(plan_.common, &staged);
         if (o.single()) return;
         o.macro = std::to_string(plan_.large);
-        if (border_ && !o.history_store)
-            o.history_store = plan_.past == history_place::disk ? "disk"
-                : plan_.past == history_place::device           ? "device"
-                                                                : "memory";
+        if (border_ && !o.history_store) o.history_store = store_of(plan_.past);
         plan_.common.order = [this](std::uint64_t epoch) {
             return border_ ? gneiss::macro_batches(
                                  parts_.count, 0, static_cast<std::uint32_t>(plan_.large), config_.flags.seed, epoch)

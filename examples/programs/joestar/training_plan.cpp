@@ -74,15 +74,17 @@ private:
         const auto plan_of = [&](std::uint64_t macro) { return with(bound(sizes, macro, batches)); };
         // the lists that are left when edges of the halo are removed
         batches.batch_bytes += 2 * (8 * batches.batch_edges + 4 * how_.hops().size() * batches.batch_nodes);
-        const bool there = run_.device != nullptr;
-        const history_place near = there ? history_place::device : history_place::memory,
-                            far = there ? history_place::pinned : history_place::disk;
-        batches.past = near;
-        if (how_.history_store) {
-            if (*how_.history_store == (there ? "memory" : "disk")) batches.past = far;
-        } else if (const training_plan plan = plan_of(how_.macro_of(sizes.size()).value_or(1));
-            !(there ? in_half(plan) : fits(plan))) {
-            batches.past = far;
+        using enum history_place;
+        for (const history_place place :
+            run_.device != nullptr ? std::vector{device, pinned, disk} : std::vector{memory, disk}) {
+            batches.past = place;     // the first that fits
+            if (how_.history_store) { // a run that began on a device goes on in memory
+                if (*how_.history_store == store_of(place) || (place == memory && how_.history_store == "device"))
+                    break;
+            } else {
+                const training_plan plan = plan_of(how_.macro_of(sizes.size()).value_or(1));
+                if (place == device ? in_half(plan) : fits(plan)) break;
+            }
         }
         const auto all = static_cast<std::uint64_t>(sizes.size());
         const auto asked = how_.macro_of(all);
@@ -116,9 +118,9 @@ private:
     [[nodiscard]] std::string less_memory() const {
         if (how_.histories().most_age == 0) return "";
         return fmt::format("{}{}", *how_.history == "f32" ? "; --history f16 halves histories" : "",
-            run_.device != nullptr               ? "; --history-store device keeps them in the device's memory"
-                : how_.history_store == "memory" ? "; --history-store disk keeps them in a file"
-                                                 : "");
+            how_.history_store == "memory" ? "; --history-store disk keeps them in a file"
+                : run_.device != nullptr   ? "; --history-store device keeps them in the device's memory"
+                                           : "");
     }
     /// Counts the nodes, halos and edges of all partitions. O(edges).
     [[nodiscard]] std::vector<partition_size> partition_sizes() const {
@@ -282,9 +284,7 @@ private:
             trainers::what_helps(plan.common.memory.parts(),
                 {*how_.topology == "memory" ? "--topology disk" : "",
                     *how_.feature_cache == "memory" ? "--feature-cache none" : "",
-                    histories && run_.device != nullptr && plan.past == history_place::pinned ? "--history-store device"
-                        : histories && run_.device == nullptr && how_.history_store == "memory" ? "--history-store disk"
-                                                                                                : "",
+                    histories && how_.history_store == "memory" ? "--history-store disk" : "",
                     histories && how_.history == "f32" ? "--history f16" : ""},
                 plan.common.fits() ? "--device-memory" : "--memory"));
     }
@@ -340,11 +340,17 @@ private:
                 plan.memory.reserve({"partitions", graph_.nodes * sizeof(std::uint16_t)});
                 result.past = seen.past;
                 if (run_.device != nullptr) {
-                    const gneiss::device_histories_setup past = how_.histories_on_device(
-                        gneiss::hidden_rows_of(run_.net.encode), *run_.border, seen.past == history_place::pinned);
-                    result.device_needs.push_back(past.need());
+                    result.past_on_device =
+                        how_.histories_on_device(gneiss::hidden_rows_of(run_.net.encode), *run_.border);
+                    result.past_on_device.pinned = seen.past == history_place::pinned;
+                    if (seen.past == history_place::disk) {
+                        result.past_on_device.most_inside = seen.inside;
+                        result.past_on_device.most_halo = seen.halo;
+                        plan.memory.add(histories(seen));
+                    }
+                    result.device_needs.push_back(result.past_on_device.need());
                     if (seen.past == history_place::pinned)
-                        plan.memory.reserve({"histories, pinned", past.pinned_need().bytes});
+                        plan.memory.reserve({"histories, pinned", result.past_on_device.pinned_need().bytes});
                 } else {
                     plan.memory.add(histories(seen));
                 }
@@ -356,8 +362,9 @@ private:
         batches(result, seen, batch_nodes, columns);
         const std::vector<gneiss::hidden_rows> hidden = gneiss::hidden_rows_of(run_.net.encode);
         const std::uint64_t saved = run_.border == nullptr ? 0
-            : seen.past == history_place::disk ? gneiss::histories::file_bytes(hidden, graph_.nodes, how_.histories())
-                                               : 3 * histories(seen).bytes;
+            : seen.past == history_place::disk
+            ? gneiss::history_window::file_bytes(graph_.nodes, hidden, how_.histories())
+            : 3 * histories(seen).bytes;
         plan.disk_bytes = saved + 4 * run_.net.weights.size_bytes() + (std::uint64_t{1} << 20) +
             trainers::evaluation_files(how_, run_.net, run_.features, buckets_, plan.evaluation_bytes);
         return result;
@@ -380,9 +387,10 @@ private:
     [[nodiscard]] gneiss::memory_need histories(const profile& seen) const {
         const std::vector<gneiss::hidden_rows> layers = gneiss::hidden_rows_of(run_.net.encode);
         if (seen.past != history_place::disk) return gneiss::histories::need(layers, graph_.nodes, how_.histories());
-        return gneiss::histories::need(layers,
-            gneiss::history_store{.parts = run_.border->parts(), .most_inside = seen.inside, .most_halo = seen.halo},
-            how_.histories());
+        const gneiss::history_store store{
+            .parts = run_.border->parts(), .most_inside = seen.inside, .most_halo = seen.halo};
+        return run_.device == nullptr ? gneiss::histories::need(layers, store, how_.histories())
+                                      : gneiss::history_window::need(store, layers, how_.histories());
     }
     /// Returns the scratch of the first stage.
     [[nodiscard]] gneiss::memory_need first_stage(const profile& seen) const {
@@ -426,8 +434,10 @@ private:
         plan.memory.reserve(bound.samplers(workers));
         plan.memory.reserve(encoder);
         plan.memory.reserve({"evaluation", between});
+        const gneiss::memory_need larger{"larger batches", (samples + rows + encoder.bytes) / 16}; // than those drawn
+        plan.memory.reserve(larger);
         plan.evaluation_bytes = freed + between;
-        to.spare_bytes = between + plan.budget - std::min(plan.budget, plan.memory_bytes());
+        to.spare_bytes = between + larger.bytes + plan.budget - std::min(plan.budget, plan.memory_bytes());
     }
     /// Returns what two stages move, by the model of the thesis: bytes for a macro-batch, and for its batches one by
     /// one.

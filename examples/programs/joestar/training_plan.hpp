@@ -21,7 +21,12 @@
 namespace joestar {
 
 /// Location of histories: the host's memory, a file, the device's memory, or pinned memory that it reads and writes.
+/// With a file, memory or the device has those of a macro-batch.
 enum class history_place : std::uint8_t { memory, disk, device, pinned };
+/// Returns the `--history-store` of a place.
+[[nodiscard]] constexpr std::string_view store_of(history_place place) noexcept {
+    return place == history_place::disk ? "disk" : place == history_place::device ? "device" : "memory";
+}
 
 /// Sizes of a macro-batch and of batches within it, as drawn, or of partitions bounds; without macro-batches, of
 /// batches.
@@ -51,6 +56,7 @@ struct training_plan {
     std::uint64_t staging_bytes = 0, room_nodes = 0, encoder_bytes = 0, spare_bytes = 0; ///< as of gneiss-ginex
     std::string traffic{};                                                               ///< modeled, for display
     gneiss::device_macro_batches_setup on_device{};  ///< macro-batches there; of no nodes: there are none
+    gneiss::device_histories_setup past_on_device{}; ///< histories there, with --device cuda
     std::vector<gneiss::memory_need> device_needs{}; ///< memory there that is known before batches are
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <mutex>
@@ -26,8 +27,9 @@ struct memory_need {
     friend bool operator==(const memory_need&, const memory_need&) = default;
 };
 
-/// Formats `bytes` with a binary unit and three significant digits: "1.50 GiB".
-[[nodiscard]] inline std::string format_bytes(std::uint64_t bytes) {
+/// Formats `bytes` with a binary unit and three significant digits: "1.50 GiB". `up`: rounds up, so that so much
+/// suffices.
+[[nodiscard]] inline std::string format_bytes(std::uint64_t bytes, bool up = false) {
     static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < 1024) return std::to_string(bytes) + " B";
     double value = static_cast<double>(bytes);
@@ -37,6 +39,8 @@ struct memory_need {
         ++unit;
     }
     const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    const double last = decimals == 2 ? 100 : decimals == 1 ? 10 : 1;
+    if (up) value = std::ceil(value * last) / last;
     std::string text = std::to_string(value);
     text.resize(text.find('.') + (decimals == 0 ? 0 : 1 + static_cast<std::size_t>(decimals)));
     return text + " " + units[unit];
@@ -65,7 +69,8 @@ private:
         return total;
     }
     static std::string describe(std::uint64_t limit, const std::vector<memory_need>& parts) {
-        std::string text = "needs " + format_bytes(sum(parts)) + " of memory, the budget is " + format_bytes(limit);
+        std::string text =
+            "needs " + format_bytes(sum(parts), true) + " of memory, the budget is " + format_bytes(limit);
         const char* before = ": ";
         for (const memory_need& part : parts) {
             text += before + part.name + " " + format_bytes(part.bytes);

@@ -55,6 +55,13 @@ public:
     [[nodiscard]] bool operator[](std::size_t v) const { return inside_[(*parts_)[v]]; }
     /// Returns true for a partition of that macro-batch. Precondition, not checked: p < partitions().
     [[nodiscard]] bool inside(partition_id p) const { return inside_[p]; }
+    /// Returns the partitions of that macro-batch, ascending. O(partitions).
+    [[nodiscard]] std::vector<partition_id> resident() const {
+        std::vector<partition_id> result;
+        for (partition_id p = 0; p < inside_.size(); ++p)
+            if (inside_[p]) result.push_back(p);
+        return result;
+    }
     /// Returns the number of nodes.
     [[nodiscard]] std::uint64_t nodes() const noexcept { return parts_->size(); }
     /// Returns the number of partitions.

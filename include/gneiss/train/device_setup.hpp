@@ -117,23 +117,32 @@ struct device_sampling_setup {
     bool ids_on_host = true;
 };
 
-/// Histories that a device keeps: rows of hidden layers, of all nodes.
+/// Histories that a device keeps: rows of hidden layers, of all nodes, or of a macro-batch and its halo.
 struct device_histories_setup {
     std::vector<hidden_rows> layers{};      ///< as of `hidden_rows_of`
     history_options options{};              ///< of f32 or f16
     std::span<const std::uint16_t> parts{}; ///< [nodes] partition of each; copied
     std::uint32_t partitions = 0;           ///< their number
     bool pinned = false; ///< rows are in pinned host memory, which kernels read and write over the bus
+    /// rows are in a file, and the device has those of a macro-batch: most nodes inside of one, and of its halo; 0: all
+    std::uint64_t most_inside = 0, most_halo = 0;
+
+    /// True if the rows are in a file.
+    [[nodiscard]] bool on_disk() const noexcept { return most_inside != 0 && keeps_histories(layers, options); }
+    /// Returns the number of nodes that have rows there.
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return on_disk() ? most_inside + most_halo : parts.size(); }
 
     /// Returns the bytes of a row of `columns` values there.
     [[nodiscard]] std::uint64_t row_bytes(std::size_t columns) const noexcept {
         return pinned ? device_features::pinned_row_bytes(columns, options.type)
                       : device_features::row_bytes(columns, options.type);
     }
-    /// Returns the memory of the device: of a node 2 bytes, 8 a layer, and rows unless they are pinned.
+    /// Returns the memory of the device: 2 bytes a node, with a file 4 more; of a node with rows 8 bytes a layer, and
+    /// the rows unless they are pinned.
     [[nodiscard]] memory_need need() const {
         return {"histories",
-            parts.size() * (sizeof(std::uint16_t) + (keeps() ? 8 * layers.size() : 0)) + (pinned ? 0 : rows()),
+            parts.size() * (sizeof(std::uint16_t) + (on_disk() ? sizeof(std::uint32_t) : 0)) +
+                (keeps() ? 8 * layers.size() * nodes() : 0) + (pinned ? 0 : rows()),
             memory_kind::device};
     }
     /// Returns the pinned memory.
@@ -146,7 +155,7 @@ private:
     [[nodiscard]] std::uint64_t rows() const noexcept {
         std::uint64_t sum = 0;
         for (const hidden_rows& of : layers) sum += row_bytes(of.columns);
-        return keeps() ? parts.size() * sum : 0;
+        return keeps() ? nodes() * sum : 0;
     }
 };
 

@@ -171,6 +171,7 @@ private:
             }
             const std::shared_ptr<const work_type> work =
                 work_of(s); // a stop waits for it: less than a state's training
+            if (options_.drains_states) drain();
             const std::uint64_t count = work->size(), stride = group_.only ? group_.batches : 1;
             bool begins = true;
             for (;; ++pass, first = 0) {

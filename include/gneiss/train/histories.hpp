@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -27,11 +25,12 @@
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/macro_batch_border.hpp>
-#include <gneiss/storage/embedding/history_file.hpp>
 #include <gneiss/storage/embedding/history_snapshot.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
+#include <gneiss/train/history_keeper.hpp>
 #include <gneiss/train/history_options.hpp>
+#include <gneiss/train/history_window.hpp>
 #include <gneiss/train/training_batch.hpp>
 
 namespace gneiss {
@@ -48,16 +47,14 @@ namespace gneiss {
 /// never pushed, or is older than `most_age`, is absent: its edges are removed, so it is neither 0 nor in a mean. In
 /// the first layer the edges from the halo are removed, or with `halo_features` read its features.
 ///
-/// With a file, memory has the partitions of the macro-batch that trains, and its halo: between two macro-batches the
-/// one is written, and the other is read. The halo, which `expect` named, is read ahead, but for its rows in partitions
-/// that an earlier macro-batch is still to write. Both stores give the same bits.
+/// With a file, memory has a `history_window`, the rows of the macro-batch that trains. Both stores give the same bits.
 ///
 /// Memory: `need`, charged to the budget. Cost of a batch: O(its edges) and one copy of its rows for each layer.
 /// Results do not depend on the executor. Thread-safety: `begin` and its callbacks by the compute stage; `expect` by
 /// any thread; the rest between epochs or at checkpoints, when no batch is computed. Errors of `begin` and `expect`
-/// with a file: those of `history_file`; of `begin` over_budget for a macro-batch of more nodes than the store allows.
+/// with a file: those of `history_window`.
 /// Source: Joestar, thesis, §5.2.2; Fey et al., GNNAutoScale, ICML 2021.
-class histories {
+class histories final : public history_keeper {
 public:
     /// Starts without rows, in memory. Throws errc::invalid_argument for another type than f32 and f16; over_budget.
     histories(const std::vector<hidden_rows>& layers, std::uint64_t nodes, const history_options& options,
@@ -68,26 +65,13 @@ public:
         sent_.resize(static_cast<std::size_t>(nodes) * layers_.size());
         std::ranges::fill(std::span(rows_.data(), rows_.size()), std::byte{0});
     }
-    /// Starts with a new file, or the versions of a checkpoint. Errors in addition: those of `history_file`.
+    /// Starts with a new file, or the versions of a checkpoint. Errors in addition: those of `history_window`.
     histories(const std::vector<hidden_rows>& layers, const history_store& store, const history_options& options,
         executor_ref executor, memory_budget& budget)
-        : histories(options, executor, budget.charge(need(layers, store, options)), history_file::checksum_bytes,
+        : histories(options, executor, budget.charge(need(layers, store, options)), history_window::lead,
               store.parts.size(), layers) {
         if (!keeps()) return;
-        store_ = store;
-        places_.resize(store.parts.size());
-        std::vector<std::uint64_t> sizes(store.partitions, 0);
-        for (std::size_t v = 0; v < places_.size(); ++v)
-            places_[v] = static_cast<std::uint32_t>(sizes.at(store.parts[v])++);
-        if (store.versions)
-            file_.emplace(store.path, sizes, record_, *store.versions);
-        else
-            file_.emplace(store.path, sizes, record_);
-        sizes_ = std::move(sizes);
-        starts_.assign(store.partitions, 0);
-        rows_ = aligned_buffer<std::byte, 64>(static_cast<std::size_t>(store.most_inside) * record_);
-        for (auto* halo : {&halo_rows_, &ahead_rows_})
-            *halo = aligned_buffer<std::byte, 64>(static_cast<std::size_t>(store.most_halo) * record_);
+        window_.emplace(store, layers_, options_);
         sent_.resize(static_cast<std::size_t>(store.most_halo) * layers_.size());
     }
 
@@ -101,23 +85,14 @@ public:
     [[nodiscard]] static memory_need need(
         std::span<const hidden_rows> layers, const history_store& store, const history_options& options) {
         if (options.most_age == 0) return {"histories"};
-        return {"histories",
-            (store.most_inside + 2 * store.most_halo) *
-                    history_record_bytes(layers, options.type, history_file::checksum_bytes) +
-                sent_bytes(store.most_halo, layers) + store.parts.size() * sizeof(std::uint32_t) +
-                4 * store.most_halo * sizeof(node_id)};
-    }
-    /// Returns the disk space of that file.
-    [[nodiscard]] static std::uint64_t file_bytes(
-        std::span<const hidden_rows> layers, std::uint64_t nodes, const history_options& options) {
-        return options.most_age == 0
-            ? 0
-            : history_file::bytes(nodes, history_record_bytes(layers, options.type, history_file::checksum_bytes));
+        memory_need result = history_window::need(store, layers, options);
+        result.bytes += sent_bytes(store.most_halo, layers);
+        return result;
     }
 
-    [[nodiscard]] const history_options& options() const noexcept { return options_; }
+    [[nodiscard]] const history_options& options() const noexcept override { return options_; }
     /// Returns the counts of all batches so far. Any thread.
-    [[nodiscard]] history_counts counts() const {
+    [[nodiscard]] history_counts counts() const override {
         const std::scoped_lock lock(mutex_);
         return counts_;
     }
@@ -129,7 +104,7 @@ public:
     [[nodiscard]] encoder_hook<float> begin(
         training_batch& b, const macro_batch_border& inside, std::uint64_t macro_batch) {
         if (entered_ != macro_batch) {
-            if (file_) enter(inside, {b.key.epoch, b.key.number.state});
+            if (window_) window_->enter(b.key.epoch, b.key.number.state, inside.resident());
             sent_.assign(sent_.size(), false);
             entered_ = macro_batch;
         }
@@ -156,54 +131,19 @@ public:
                 }};
     }
 
-    /// With a file: names the nodes of the halo of a macro-batch, by epoch and state, in the order of training, before
-    /// its batches are computed; reads ahead what it can.
-    /// \param inside  has entered the macro-batch
-    void expect(std::uint64_t epoch, std::uint32_t state, std::vector<node_id> halo, const macro_batch_border& inside) {
-        if (!file_) return;
-        std::ranges::sort(halo);
-        const std::scoped_lock lock(file_mutex_);
-        coming next{.halo = std::move(halo), .inside = {}, .waits = std::vector<bool>(sizes_.size(), false)};
-        for (partition_id p = 0; p < sizes_.size(); ++p)
-            if (inside.inside(p)) next.inside.push_back(p);
-        for (const partition_id p : resident_) next.waits[p] = true;
-        bool free = next.halo.size() <= store_.most_halo;
-        expected_.erase({epoch, state});
-        for (const auto& [key, other] : expected_) {
-            for (const partition_id p : other.inside) next.waits[p] = true;
-            free = free && !other.ahead;
-        }
-        if (free) {
-            read_halo(next.halo, ahead_rows_, [&](partition_id p) { return !next.waits[p]; });
-            next.ahead = true;
-        }
-        expected_.emplace(std::pair(epoch, state), std::move(next));
+    [[nodiscard]] bool on_disk() const noexcept override { return window_.has_value(); }
+    void expect(std::uint64_t epoch, std::uint32_t state, std::vector<node_id> halo,
+        const macro_batch_border& inside) override {
+        if (window_) window_->expect(epoch, state, std::move(halo), inside);
     }
-    /// True if the rows are in a file.
-    [[nodiscard]] bool on_disk() const noexcept { return file_.has_value(); }
-    /// With a file: makes all rows durable, and returns the versions that a checkpoint keeps; it is durable before the
-    /// next batch is computed.
-    [[nodiscard]] std::string flush() {
-        const std::scoped_lock lock(file_mutex_);
-        write_back();
-        note_io();
-        return file_->flush();
-    }
-    /// Returns the I/O of the file so far. Any thread.
-    [[nodiscard]] io_stats io() const {
-        const std::scoped_lock lock(mutex_);
-        return io_;
-    }
-
-    /// Writes rows in memory to a file, durably and in one step. Errors: io_error.
-    void save(const std::filesystem::path& to) const {
+    [[nodiscard]] std::string flush() override { return window_->flush(); }
+    [[nodiscard]] io_stats io() const override { return window_ ? window_->io() : io_stats{}; }
+    void save(const std::filesystem::path& to) const override {
         snapshot().save(to, [&](std::uint64_t first, std::size_t count) {
             return std::span<const std::byte>(rows_.data() + first * record_, count * record_);
         });
     }
-    /// Reads rows that `save` wrote. Throws errc::corrupt, naming the file, for one that is cut or damaged, or of other
-    /// layers; io_error. After an error before the last read the rows are as before.
-    void load(const std::filesystem::path& from) {
+    void load(const std::filesystem::path& from) override {
         snapshot().load(from, [&](std::uint64_t first, std::span<const std::byte> records) {
             std::ranges::copy(records, rows_.data() + first * record_);
         });
@@ -211,14 +151,6 @@ public:
 
 private:
     using number = std::uint32_t; // macro-batch of the last push, from 1; 0: none
-
-    /// A macro-batch that will be entered.
-    struct coming {
-        std::vector<node_id> halo; // ascending
-        std::vector<partition_id> inside;
-        std::vector<bool> waits; // [partitions] whose rows may still be written
-        bool ahead = false;      // the rows of the others are in `ahead_rows_`
-    };
 
     histories(const history_options& options, executor_ref executor, memory_charge charge, std::size_t lead,
         std::uint64_t nodes, std::span<const hidden_rows> layers)
@@ -245,77 +177,10 @@ private:
         return {history_shape(layers_, nodes_, options_), nodes_, keeps() ? record_ : 0};
     }
 
-    /// Writes the partitions that were pushed to.
-    void write_back() {
-        for (const partition_id p : resident_)
-            if (pushed_[p]) file_->write(p, std::span(rows_.data() + starts_[p] * record_, sizes_[p] * record_));
-        pushed_.assign(sizes_.size(), false);
-    }
-    /// Exchanges the partitions and the halo in memory.
-    void enter(const macro_batch_border& inside, const std::pair<std::uint64_t, std::uint32_t>& key) {
-        const std::scoped_lock lock(file_mutex_);
-        write_back();
-        resident_.clear();
-        std::uint64_t count = 0;
-        for (partition_id p = 0; p < sizes_.size(); ++p) {
-            if (!inside.inside(p)) continue;
-            resident_.push_back(p);
-            starts_[p] = count;
-            count += sizes_[p];
-        }
-        const auto found = expected_.find(key);
-        if (found == expected_.end())
-            throw error(errc::invalid_argument, "the halo of a macro-batch is not known to its histories");
-        const coming next = std::move(found->second);
-        expected_.erase(expected_.begin(), std::next(found));
-        halo_ids_ = next.halo;
-        if (count > store_.most_inside || halo_ids_.size() > store_.most_halo)
-            throw over_budget((store_.most_inside + store_.most_halo) * record_,
-                {{"histories of macro-batch " + std::to_string(key.second), (count + halo_ids_.size()) * record_}});
-        for (const partition_id p : resident_)
-            file_->read(p, std::span(rows_.data() + starts_[p] * record_, sizes_[p] * record_));
-        if (next.ahead) std::swap(halo_rows_, ahead_rows_);
-        read_halo(halo_ids_, halo_rows_, [&](partition_id p) { return !next.ahead || next.waits[p]; });
-    }
-    /// Reads the records of a halo in the partitions for which `reads` is true.
-    template <class Reads>
-    void read_halo(std::span<const node_id> halo, aligned_buffer<std::byte, 64>& to, const Reads& reads) {
-        std::vector<std::vector<std::uint32_t>> by_partition(sizes_.size()); // numbers in the halo
-        for (std::size_t i = 0; i < halo.size(); ++i)
-            if (const partition_id p = store_.parts[halo[i]]; reads(p))
-                by_partition[p].push_back(static_cast<std::uint32_t>(i));
-        std::vector<std::uint32_t> some;
-        std::vector<std::byte> records;
-        constexpr std::size_t at_once = 256;
-        for (partition_id p = 0; p < sizes_.size(); ++p) {
-            const std::vector<std::uint32_t>& all = by_partition[p]; // ids ascend, and so do places
-            for (std::size_t first = 0; first < all.size(); first += at_once) {
-                const auto part = std::span(all).subspan(first, std::min(at_once, all.size() - first));
-                some.clear();
-                for (const std::uint32_t i : part) some.push_back(places_[halo[i]]);
-                records.resize(part.size() * record_);
-                file_->read(p, some, records);
-                for (std::size_t k = 0; k < part.size(); ++k)
-                    std::memcpy(to.data() + part[k] * record_, records.data() + k * record_, record_);
-            }
-        }
-        note_io();
-    }
-    void note_io() {
-        const std::scoped_lock lock(mutex_);
-        io_ = file_->statistics();
-    }
     /// Returns the record of a node of the batch.
     [[nodiscard]] std::byte* record(node_id v, bool outside) {
-        if (!file_) return rows_.data() + v * record_;
-        if (!outside) return rows_.data() + (starts_[store_.parts[v]] + places_[v]) * record_;
-        return halo_rows_.data() + number_in_halo(v) * record_;
-    }
-    [[nodiscard]] std::size_t number_in_halo(node_id v) const {
-        const auto found = std::ranges::lower_bound(halo_ids_, v);
-        if (found == halo_ids_.end() || *found != v)
-            throw error(errc::invalid_argument, "node " + std::to_string(v) + " is not in the halo of its macro-batch");
-        return static_cast<std::size_t>(found - halo_ids_.begin());
+        if (!window_) return rows_.data() + v * record_;
+        return outside ? window_->halo_record(v) : window_->record(v);
     }
 
     /// Returns the halo's rows of the first `count`.
@@ -353,7 +218,8 @@ private:
     void count_sent(std::span<const std::uint32_t> neighbors, std::size_t table, history_counts& seen) {
         for (const std::uint32_t v : neighbors) {
             if (outside_[v] == 0 || absent_[v] != 0) continue;
-            const std::size_t number = file_ ? number_in_halo(nodes_of_batch_[v]) : std::size_t{nodes_of_batch_[v]};
+            const node_id id = nodes_of_batch_[v];
+            const std::size_t number = window_ ? window_->number_in_halo(id) : std::size_t{id};
             const std::size_t at = number * layers_.size() + table;
             if (sent_[at]) continue;
             sent_[at] = true;
@@ -370,9 +236,9 @@ private:
         }
         const auto table = static_cast<std::size_t>(found - layers_.begin());
         std::atomic<std::uint64_t> fresh{0}; // rows that this macro-batch pushes for the first time
-        if (file_)
+        if (window_)
             for (std::size_t v = 0; v < rows.rows(); ++v)
-                if (outside_[v] == 0) pushed_[store_.parts[nodes_of_batch_[v]]] = true;
+                if (outside_[v] == 0) window_->pushed(nodes_of_batch_[v]);
         parallel_for(executor_, rows.rows(), 256, [&](std::size_t v, std::size_t end) {
             std::uint64_t some = 0;
             for (; v < end; ++v) {
@@ -405,24 +271,13 @@ private:
     memory_charge charge_;
     std::size_t record_;                 // bytes
     std::vector<std::size_t> offsets_;   // [layers] of the last push in a record, which the row follows
-    aligned_buffer<std::byte, 64> rows_; // records of all nodes, or of the partitions in memory
-
-    history_store store_; // with a file, with the members below
-    std::optional<history_file> file_;
-    std::vector<std::uint32_t> places_;         // [nodes] in their partition
-    std::vector<std::uint64_t> sizes_, starts_; // [partitions] nodes; first record in memory
-    std::vector<partition_id> resident_;
-    std::vector<bool> pushed_;      // [partitions] since they were read
-    std::vector<node_id> halo_ids_; // ascending
-    aligned_buffer<std::byte, 64> halo_rows_, ahead_rows_;
-    std::mutex file_mutex_; // guards the file, its partitions in memory, and rows ahead
-    std::map<std::pair<std::uint64_t, std::uint32_t>, coming> expected_;
+    aligned_buffer<std::byte, 64> rows_; // records of all nodes; or
+    std::optional<history_window> window_;
 
     std::uint64_t entered_ = ~std::uint64_t{0}; // macro-batch of the batch before
-    std::vector<bool> sent_;                    // [halo, layers] rows that it read; [nodes, layers] without a file
+    std::vector<bool> sent_;                    // [halo, layers] rows that it read; [nodes, layers] without a window
     mutable std::mutex mutex_;                  // guards the members below
     history_counts counts_;
-    io_stats io_;
 
     std::span<const node_id> nodes_of_batch_; // of the batch that is computed, with the members below
     std::uint32_t now_ = 0;

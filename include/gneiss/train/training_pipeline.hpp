@@ -76,6 +76,7 @@ struct pipeline_stages {
 struct pipeline_options {
     std::uint64_t staleness = 16;   ///< maximum updates that a batch's gather may miss; 0: synchronous
     bool deterministic = false;     ///< fixed schedule: the same results in every run, at any staleness
+    bool drains_states = false;     ///< batches of a state begin when all of the state before have ended
     std::size_t sample_workers = 1; ///< threads that sample
     queue_capacity queues{};        ///< capacity of each queue
     /// gets a track per thread, with spans of stages and of waits; outlives the pipeline

@@ -177,8 +177,14 @@ struct compared {
 struct places {
     bool device = true;                ///< computes batches
     bool sample = false, rows = false; ///< are there; else on the host
-    bool recorded = false, pinned = false;
+    bool recorded = false, pinned = false, disk = false;
     std::size_t in_flight = 2, sample_workers = 1;
+};
+
+/// A file of all rows, and where it is read from.
+struct stored_rows {
+    std::string name = "rows";
+    std::optional<std::string> versions{};
 };
 
 struct set_up {
@@ -210,7 +216,7 @@ struct trained_by_parts {
     cuda::device_calls calls{}; ///< of the last epoch
     std::uint64_t refused = 0;  ///< steps in all epochs
 
-    trained_by_parts(const graph_data& of, const set_up& options, const places& where)
+    trained_by_parts(const graph_data& of, const set_up& options, const places& where, const stored_rows& stored = {})
         : data(of),
           with(options),
           on(where),
@@ -237,8 +243,18 @@ struct trained_by_parts {
                     .options = with.past,
                     .parts = border->parts(),
                     .partitions = partitions,
-                    .pinned = on.pinned},
+                    .pinned = on.pinned,
+                    .most_inside = on.disk ? inside_of(with.macro) : 0,
+                    .most_halo = on.disk ? nodes : 0},
                 lists);
+            if (on.disk)
+                there->open({.path = data.directory / stored.name,
+                                .parts = border->parts(),
+                                .partitions = partitions,
+                                .most_inside = inside_of(with.macro),
+                                .most_halo = nodes,
+                                .versions = stored.versions},
+                    budget);
             if (on.sample || on.rows)
                 macros = std::make_shared<cuda::device_macro_batches>(budget,
                     device_macro_batches_setup{.nodes = nodes,
@@ -290,6 +306,10 @@ struct trained_by_parts {
                                           .rows_in_flight = on.in_flight,
                                           .sample_workers = on.sample_workers},
             parts, executor, budget));
+    }
+    /// Returns the most nodes of some partitions.
+    [[nodiscard]] std::uint64_t inside_of(std::uint32_t macro) const {
+        return std::min(3 * macro * ceil_div(data.rows.nodes, std::uint64_t{3 * partitions}), data.rows.nodes);
     }
     [[nodiscard]] epoch_plan states(std::uint64_t epoch) const {
         return macro_batches(partitions, 0, with.macro, 9, epoch).states;
@@ -440,7 +460,8 @@ TEST_CASE("simt.train.device_histories: training by partitions has the CPU's los
         check({.layers = "gat:4x2,sage:8,sage:4", .past = {.halo_features = features}}, {.sample = features});
 }
 
-TEST_CASE("simt.train.device_histories: in device memory or pinned, drawn by the host or the device, recorded or not: "
+TEST_CASE("simt.train.device_histories: in device memory, pinned or in a file, drawn by the host or the device, "
+          "recorded or not: "
           "the same bits") {
     const graph_data data(400);
     const auto check = [&](const set_up& with, std::initializer_list<places> all) {
@@ -451,8 +472,10 @@ TEST_CASE("simt.train.device_histories: in device memory or pinned, drawn by the
             CAPTURE(on.sample);
             CAPTURE(on.rows);
             CAPTURE(on.recorded);
+            CAPTURE(on.disk);
             trained_by_parts other(data, with, on);
             CHECK(other() == expected);
+            CHECK((other.there->io().writes != 0) == on.disk);
             check_counts(other.counts(), first.counts());
             if (!on.recorded) continue;
             MESSAGE("sample ", on.sample, ", rows ", on.rows, ": launches ", other.calls.launches, " of ",
@@ -466,10 +489,11 @@ TEST_CASE("simt.train.device_histories: in device memory or pinned, drawn by the
     };
     check({.past = {.most_age = 6}},
         {{.pinned = true}, {.sample = true}, {.recorded = true},
-            {.sample = true, .rows = true, .recorded = true, .in_flight = 4, .sample_workers = 2}});
+            {.sample = true, .rows = true, .recorded = true, .in_flight = 4, .sample_workers = 2}, {.disk = true},
+            {.sample = true, .rows = true, .recorded = true, .disk = true, .in_flight = 4, .sample_workers = 2}});
     check({.past = {.type = feature_type::f16, .halo_features = true}},
         {{.rows = true, .in_flight = 4, .sample_workers = 3},
-            {.sample = true, .rows = true, .recorded = true, .pinned = true}});
+            {.sample = true, .rows = true, .recorded = true, .pinned = true}, {.rows = true, .disk = true}});
     const set_up drawn{.ahead = sampled_ahead::exact};
     CHECK((trained_by_parts(data, {}, {})() == trained_by_parts(data, drawn, {.rows = true})()));
 }
@@ -515,15 +539,18 @@ TEST_CASE("simt.train.device_histories: all partitions at once train as one stag
 TEST_CASE("simt.train.device_histories: a run that is stopped anywhere and resumed from a file ends in the same bits") {
     const graph_data data(400); // 134 nodes train, in 4 macro-batches of about 4 batches
     const set_up with{.past = {.type = feature_type::f16}};
-    for (const places& on : {places{.pinned = true}, {.sample = true, .rows = true, .recorded = true}}) {
+    for (const places& on : {places{.pinned = true}, {.sample = true, .rows = true, .recorded = true},
+             {.sample = true, .rows = true, .recorded = true, .disk = true}}) {
         const outcome expected = trained_by_parts(data, with, on)();
         for (const std::uint64_t at : {7U, 22U}) {
             CAPTURE(at);
             CAPTURE(on.recorded);
+            CAPTURE(on.disk);
             resume_position from;
             std::optional<outcome> between;
+            stored_rows stored{.name = "rows" + std::to_string(at)};
             {
-                trained_by_parts first(data, with, on);
+                trained_by_parts first(data, with, on, stored);
                 std::stop_source stop;
                 std::uint64_t applied = 0;
                 training_observer observer;
@@ -535,12 +562,15 @@ TEST_CASE("simt.train.device_histories: a run that is stopped anywhere and resum
                                ->run(first.states(e), {e, {}, first.training->steps()}, observer, stop.get_token())
                                .position;
                 between = first.net.end({});
-                first.there->save(data.directory / "cut");
+                if (on.disk)
+                    stored.versions = first.there->flush();
+                else
+                    first.there->save(data.directory / "cut");
             }
-            trained_by_parts second(data, with, on);
+            trained_by_parts second(data, with, on, stored);
             std::ranges::copy(between->weights, second.net.weights.values().begin());
             std::ranges::copy(between->state, second.net.weights.state().begin());
-            second.there->load(data.directory / "cut");
+            if (!on.disk) second.there->load(data.directory / "cut");
             for (std::uint64_t e = from.epoch; e < 3; ++e) {
                 if (e == from.epoch)
                     (void)second.training->run(second.states(e), from);
@@ -568,7 +598,26 @@ TEST_CASE("simt.train.device_histories: what does not go together is an error") 
     with = both.setup(false);
     with.options.type = feature_type::bf16;
     CHECK_THROWS_WITH_AS(cuda::device_histories(both.budget, with, false), doctest::Contains("f32 or f16"), error);
+    with = both.setup(true);
+    with.most_inside = with.most_halo = 10;
+    CHECK_THROWS_WITH_AS(cuda::device_histories(both.budget, with, false), doctest::Contains("not pinned"), error);
+    with.pinned = false;
+    cuda::device_histories in_file(both.budget, with, false);
     training_batch b;
+    const std::vector<partition_id> one{0};
+    b.inside = one;
+    CHECK_THROWS_WITH_AS(in_file.enter(b), doctest::Contains("not opened"), error);
+    in_file.open({.path = data.directory / "small",
+                     .parts = both.border.parts(),
+                     .partitions = partitions,
+                     .most_inside = 10,
+                     .most_halo = 10},
+        both.budget);
+    CHECK_THROWS_WITH_AS(in_file.enter(b), doctest::Contains("not known"), error);
+    both.border.enter(one);
+    in_file.expect(0, 0, {}, both.border);
+    CHECK_THROWS_WITH_AS(in_file.enter(b), doctest::Contains("histories of macro-batch 0"), over_budget); // of 12 nodes
+    b.inside = {};
     cuda::transfer_slot slot(both.budget, "place", both.device.place_bytes());
     slot.begin();
     CHECK_THROWS_WITH_AS((void)both.device.put(b, slot), doctest::Contains("no macro-batch"), error);

@@ -11,6 +11,7 @@
 
 #include "kit/cli/machine.hpp"
 #include "kit/report/file_names.hpp"
+#include "kit/run/refused_plan.hpp"
 
 namespace trainers {
 
@@ -38,6 +39,17 @@ run_lists::run_lists(const std::string& program, const gneiss::dataset& data, co
     const auto beside = std::filesystem::absolute(how.out.value_or("runs")).parent_path();
     scratch_.emplace(programs::existing_parent(beside), "." + program + "-");
     files_ = programs::lists_in(scratch_->path(), direction_);
+}
+
+void run_lists::build(const gneiss::dataset& data, std::uint64_t memory, const gneiss::tbb_executor& executor,
+    const std::stop_token& stop, run_reporter& live) const {
+    try {
+        programs::make_lists(data, files_, memory / 2, executor, stop,
+            [&](std::uint64_t done, std::uint64_t edges) { live.step("sorting neighbors", done, edges); });
+    } catch (const gneiss::over_budget& refused) { // of half of the memory
+        throw refused_plan(memory, {refused.parts().back(), {"as much for the rest of the run", refused.needed()}},
+            what_helps({}, {"gneiss-data import with more --partitions"}));
+    }
 }
 
 void run_lists::move_to(const std::filesystem::path& checkpoint) {

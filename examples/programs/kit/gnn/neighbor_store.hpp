@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
@@ -21,6 +23,7 @@
 #include "kit/gnn/gnn_options.hpp"
 #include "kit/graph/neighbor_lists.hpp"
 #include "kit/run/device.hpp"
+#include "kit/run/run_reporter.hpp"
 
 namespace trainers {
 
@@ -30,6 +33,9 @@ class run_lists {
 public:
     run_lists(const std::string& program, const gneiss::dataset& data, const gnn_options& how);
 
+    /// Builds the files that are missing, within half of `memory`. Throws refused_plan; as `programs::make_lists`.
+    void build(const gneiss::dataset& data, std::uint64_t memory, const gneiss::tbb_executor& executor,
+        const std::stop_token& stop, run_reporter& live) const;
     [[nodiscard]] const gneiss::csc_files& operator*() const noexcept { return files_; }
     /// True if the files are neither in the dataset nor in the run.
     [[nodiscard]] bool homeless() const noexcept { return scratch_.has_value(); }

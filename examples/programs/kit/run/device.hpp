@@ -12,7 +12,7 @@
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/device_setup.hpp>
-#include <gneiss/train/history_device.hpp>
+#include <gneiss/train/history_keeper.hpp>
 #include <gneiss/train/macro_batch_device.hpp>
 #include <gneiss/train/training_plan.hpp>
 

@@ -56,15 +56,15 @@ private:
     std::string text_;
 };
 
-/// Returns work(), which charges a budget; its refusal says what helps. Throws refused_plan, and as work().
+/// Returns work(), which charges a budget; its refusal says what helps, and `note`. Throws refused_plan, and as work().
 template <class Work>
-decltype(auto) or_what_helps(const Work& work) {
+decltype(auto) or_what_helps(const Work& work, const std::string& note) {
     try {
         return work();
     } catch (const refused_plan&) {
         throw;
     } catch (const gneiss::over_budget& e) {
-        throw refused_plan(e.limit(), e.parts(), what_helps(e.parts()));
+        throw refused_plan(e.limit(), e.parts(), what_helps(e.parts()) + "; " + note);
     }
 }
 

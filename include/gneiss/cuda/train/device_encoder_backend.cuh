@@ -173,6 +173,7 @@ public:
         on_device& here = batches_.at(b.slot);
         here.returns_gradients = !b.gradients.empty();
         const std::scoped_lock alone(computing_);
+        if (past_) past_->enter(b);
         here.turn = ++turns_;
         here.stepped = false;
         stream& in = lanes_.begin(b.slot);

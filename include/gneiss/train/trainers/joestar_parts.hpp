@@ -18,7 +18,7 @@
 #include <gneiss/train/device_sampler.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/histories.hpp>
-#include <gneiss/train/history_device.hpp>
+#include <gneiss/train/history_keeper.hpp>
 #include <gneiss/train/trainers/gnn_parts.hpp>
 #include <gneiss/train/two_stage_batches.hpp>
 
@@ -69,7 +69,7 @@ struct joestar_parts {
     /// partitions of the nodes, within whose border `first_stage` samples; null: macro-batches are of large batches
     std::shared_ptr<macro_batch_border> border{};
     histories* past = nullptr; ///< with a border: rows of its halo, which batches on the CPU push and read
-    history_device* past_on_device = nullptr; ///< the same on the device of `backend`, which reads them by itself
+    history_keeper* past_on_device = nullptr; ///< the same on the device of `backend`, which reads them by itself
     /// draws the second stage on the device of `backend`, from the copies of `macro_batch_options::device`, with the
     /// fan-outs that it was made for; none: `joestar_options::second` draws on the host
     std::optional<any_device_sampler> second_on_device{};

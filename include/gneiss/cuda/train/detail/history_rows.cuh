@@ -28,10 +28,16 @@ struct history_batch {
     const node_id* names = nullptr;       ///< [nodes] ids
     const std::uint16_t* parts = nullptr; ///< [all nodes] partition of each
     const std::uint32_t* place = nullptr; ///< number of the macro-batch, from 1, then a bit of each partition: inside
+    const std::uint32_t* slots = nullptr; ///< [all nodes] place of each in tables; null: its id
 
     [[nodiscard]] __device__ bool outside(std::uint32_t v) const {
         const std::uint32_t p = __ldg(parts + __ldg(names + v));
         return ((__ldg(place + 1 + p / 32) >> (p % 32)) & 1U) == 0;
+    }
+    /// Returns the place of a node of the batch in tables.
+    [[nodiscard]] __device__ std::uint32_t slot(std::uint32_t v) const {
+        const node_id id = __ldg(names + v);
+        return slots == nullptr ? id : __ldg(slots + id);
     }
 };
 
@@ -39,7 +45,7 @@ struct history_batch {
 inline constexpr std::uint8_t marked_inside = 0, marked_read = 2, marked_absent = 3;
 
 /// Marks the sources of a layer, and counts the rows of the halo.
-/// \param pushed  [all nodes] macro-batch of the last push of the layer's input; null: all are absent
+/// \param pushed  [slots] macro-batch of the last push of the layer's input; null: all are absent
 /// \param tally   null: nothing is counted
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) mark_halo(history_batch of, const layer_counts* counts,
@@ -53,7 +59,7 @@ __global__ void __launch_bounds__(Threads) mark_halo(history_batch of, const lay
         const auto v = static_cast<std::uint32_t>(i);
         std::uint8_t mark = marked_inside;
         if (of.outside(v)) {
-            const std::uint32_t last = pushed == nullptr ? 0 : __ldg(pushed + __ldg(of.names + v));
+            const std::uint32_t last = pushed == nullptr ? 0 : __ldg(pushed + of.slot(v));
             const std::uint32_t old = last == 0 ? 0 : now - last;
             const std::uint32_t age = old <= most_age ? old : 0;
             mark = age == 0 ? marked_absent : marked_read;
@@ -70,7 +76,7 @@ __global__ void __launch_bounds__(Threads) mark_halo(history_batch of, const lay
 
 /// Counts the rows of the halo that edges read, and no batch of the macro-batch did before.
 /// \param counts     of the layer, without edges from absent rows
-/// \param read       [all nodes] macro-batch that read a row last
+/// \param read       [slots] macro-batch that read a row last
 /// \param row_bytes  of a row
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads)
@@ -85,7 +91,7 @@ __global__ void __launch_bounds__(Threads)
         e += std::uint64_t{gridDim.x} * Threads) {
         const std::uint32_t v = __ldg(neighbors + e);
         if (__ldg(marks + v) == marked_inside) continue;
-        std::uint32_t* const last = read + __ldg(of.names + v);
+        std::uint32_t* const last = read + of.slot(v);
         if (__ldcg(last) != now && atomicExch(last, now) != now) ++mine;
     }
     if (mine != 0) atomicAdd(&rows, mine);
@@ -103,9 +109,9 @@ struct history_rows {
 /// Kept rows of a layer.
 template <class Stored>
 struct history_table {
-    Stored* rows = nullptr; ///< [all nodes, stride]; null: nothing is kept
+    Stored* rows = nullptr; ///< [slots, stride]; null: nothing is kept
     std::uint64_t stride = 0;
-    std::uint32_t* pushed = nullptr; ///< [all nodes] macro-batch of the last push
+    std::uint32_t* pushed = nullptr; ///< [slots] macro-batch of the last push
     std::uint64_t bytes = 0;         ///< of a row
 };
 
@@ -136,8 +142,8 @@ __global__ void __launch_bounds__(Threads)
             continue;
         }
         if (to.rows == nullptr) continue;
-        const node_id id = __ldg(of.names + v);
-        Stored* const kept = to.rows + id * to.stride;
+        const std::uint32_t slot = of.slot(v);
+        Stored* const kept = to.rows + slot * to.stride;
         if (mark == marked_read) {
             for (unsigned c = lane; c < batch.rows.columns; c += warp_lanes) write(row + c, widen(reread(kept + c)));
             continue;
@@ -150,8 +156,8 @@ __global__ void __launch_bounds__(Threads)
         }
         fits = __all_sync(whole_warp, fits ? 1 : 0) != 0;
         if (lane != 0) continue;
-        const std::uint32_t before = __ldcg(to.pushed + id);
-        __stwb(to.pushed + id, fits ? now : 0U);
+        const std::uint32_t before = __ldcg(to.pushed + slot);
+        __stwb(to.pushed + slot, fits ? now : 0U);
         atomicAdd(&pushed, 1U);
         if (before != now) atomicAdd(&fresh, 1U);
     }
@@ -159,6 +165,14 @@ __global__ void __launch_bounds__(Threads)
     if (threadIdx.x != 0) return;
     if (pushed != 0) atomicAdd(&tally->pushed, static_cast<unsigned long long>(pushed));
     if (fresh != 0) atomicAdd(&tally->push_bytes, static_cast<unsigned long long>(fresh * to.bytes));
+}
+
+/// Sets slots[ids[i]] = places[i].
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads)
+    set_slots(const node_id* ids, const std::uint32_t* places, std::uint32_t count, std::uint32_t* slots) {
+    for (std::uint32_t i = blockIdx.x * Threads + threadIdx.x; i < count; i += gridDim.x * Threads)
+        __stwb(slots + __ldg(ids + i), __ldg(places + i));
 }
 
 /// Sets the rows of the halo to 0. A warp a row.

@@ -70,7 +70,7 @@ GNEISS_INLINE joestar_trainer make_joestar(
     if (parts.encode.inputs().total() != columns.total())
         throw error(errc::invalid_argument, "the encoder is made for other features");
     parts.encode.bound_memory(options.encoder_memory);
-    return {std::move(slots), detail::loop_of_joestar(options, columns.dense),
+    return {std::move(slots), detail::loop_of_joestar(options, parts, columns.dense),
         {any_row_optimizer(sgd{}), parts.optimizer}, budget};
 }
 

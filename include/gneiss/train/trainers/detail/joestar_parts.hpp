@@ -128,9 +128,10 @@ struct macro_batch_source {
     macro_batch_options result = options.macro_batches;
     if (parts.border) {
         result.outside = [border = parts.border](node_id v) { return !(*border)[v]; };
-        result.halo_features = (parts.past ? parts.past->options() : parts.past_on_device->options()).halo_features;
-        if (parts.past != nullptr && parts.past->on_disk())
-            result.made = [border = parts.border, past = parts.past](
+        history_keeper* const past = parts.past != nullptr ? parts.past : parts.past_on_device;
+        result.halo_features = past->options().halo_features;
+        if (past->on_disk())
+            result.made = [border = parts.border, past](
                               std::uint64_t epoch, std::uint64_t index, const macro_batch& graph) {
                 std::vector<node_id> halo;
                 std::ranges::copy_if(graph.ids(), std::back_inserter(halo), [&](node_id v) { return !(*border)[v]; });
@@ -145,8 +146,10 @@ struct macro_batch_source {
 }
 
 /// Returns the loop's options, for rows of `columns` floats.
-[[nodiscard]] inline train_loop_options loop_of_joestar(const joestar_options& options, std::size_t columns) {
+[[nodiscard]] inline train_loop_options loop_of_joestar(
+    const joestar_options& options, const joestar_parts& parts, std::size_t columns) {
     return {.pipeline = {.staleness = std::max<std::size_t>(options.rows_in_flight, 1) - 1,
+                .drains_states = parts.past_on_device != nullptr && parts.past_on_device->on_disk(),
                 .sample_workers = options.sample_workers,
                 .trace = options.trace},
         .batches_in_flight = options.in_flight(),
