@@ -50,10 +50,11 @@ std::vector<gneiss::partition_id16> greedy_by_scan(const gneiss::symmetric_csr& 
                 }
             for (const node_id u : graph.list(v))
                 if (part[u] != no_partition) ++neighbors[part[u]];
-            std::uint32_t best = k, lightest = k;
+            std::uint32_t best = k, fewest = k, lightest = 0;
             for (std::uint32_t p = 0; p < k; ++p) {
+                if (weights[p] < weights[lightest]) lightest = p;
+                if (weights[p] + weight <= cap && (fewest == k || counted[mine][p] < counted[mine][fewest])) fewest = p;
                 if (counted[mine][p] >= caps[mine]) continue;
-                if (lightest == k || weights[p] < weights[lightest]) lightest = p;
                 std::uint64_t promised = 0; // places reserved for labels and not yet taken
                 for (std::size_t g = 0; g < counts.size(); ++g)
                     promised += kept[g][p] - std::min(kept[g][p], counted[g][p]);
@@ -68,7 +69,7 @@ std::vector<gneiss::partition_id16> greedy_by_scan(const gneiss::symmetric_csr& 
                 if (here > there || (here == there && load_penalty(mine, load(p)) < load_penalty(mine, load(best))))
                     best = p;
             }
-            part[v] = static_cast<partition_id16>(best == k ? lightest : best);
+            part[v] = static_cast<partition_id16>(best != k ? best : fewest != k ? fewest : lightest);
         }
     return part;
 }

@@ -58,7 +58,8 @@ private:
 /// Cost: O(arcs) per pass that reads the lists of a band, and O(nodes log k) in total. Bands run on one thread,
 /// refinement on the threads of `executor`. Memory: 2 bytes per node (4 with a journal), 60 per part, 20 per part and
 /// label, and `refine_bytes`.
-/// Caps: exact, including label caps; a node weighted by its list that fits nowhere goes to the lightest part.
+/// Caps: exact, including label caps, if nodes weigh 1; else the cap on weight holds before those on labels, and a node
+/// that fits nowhere goes to the lightest part (`detail::greedy_engine`).
 /// Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::canceled.
 /// Source: prioritized restreaming, Awadelkarim and Ugander, arXiv 2007.03131; the score: FENNEL, WSDM 2014.
 struct band_partitioner {

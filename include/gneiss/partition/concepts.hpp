@@ -50,7 +50,8 @@ struct partition_request {
     double imbalance = .03;
     balance_by balance = balance_by::nodes; ///< quantity that the bound holds for
     std::span<const class_id> labels{};     ///< [nodes] or empty; `unlabeled`: not a training node
-    /// No part exceeds max(⌈n/k⌉, ⌊label_cap · n/k⌋) of the n nodes of a label (`label_caps`); 0: unlimited.
+    /// No part exceeds max(⌈n/k⌉, ⌊label_cap · n/k⌋) of the n nodes of a label (`label_caps`); 0: unlimited. Balanced
+    /// by edges, the bound on weight holds before this one.
     double label_cap = 0;
     std::uint64_t seed = 0;
     std::stop_token stop{};               ///< ends the run with errc::canceled at the next chunk

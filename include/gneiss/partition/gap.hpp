@@ -26,8 +26,9 @@ namespace gneiss {
 ///     gap_partitioner{.passes = 2}(stream, {.parts = 1024, .labels = labels, .label_cap = 1.05}, executor);
 ///
 /// The penalty alone is soft. The thesis has no cap, which is request.label_cap = 0 with an infinite request.imbalance;
-/// labels may then end far from balanced. Both caps are exact (`detail::greedy_engine`), also for unlabeled nodes. When
-/// balanced by edges, the cap of a part is on its weight, and penalties still count nodes.
+/// labels may then end far from balanced. Balanced by nodes, both caps are exact, also for unlabeled nodes. Balanced by
+/// edges, the cap of a part is on its weight, and penalties still count nodes; a label exceeds its cap where no part
+/// open to it has room (`detail::greedy_engine`).
 ///
 /// Cost: O(arcs + nodes log k) per pass: the best part is the one of lowest penalty, at the head of its label's ordered
 /// set, or one of the neighbors'. Memory: 2 bytes per node, 20 per part and label, 256 KiB.

@@ -62,7 +62,8 @@ namespace detail {
 /// Steps: `clustering_passes` + 2 of the stream, one for the graph of clusters, one to check caps, and `passes` of
 /// refinement.
 /// Cost: O(arcs) per pass, and the multilevel method on the graph of clusters. Memory: `memory`.
-/// Caps: exact, including label caps; a node weighted by its list that fits nowhere goes to the lightest part.
+/// Caps: exact, including label caps, if nodes weigh 1; else the cap on weight holds before those on labels, and a node
+/// that fits nowhere goes to the lightest part (`detail::greedy_engine`).
 /// Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::canceled.
 /// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887.
 ///

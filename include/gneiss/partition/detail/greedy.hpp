@@ -51,10 +51,13 @@ struct greedy_limits {
 /// number. The result is that of a scan of all parts, but only the parts of the neighbors and the part of lowest
 /// penalty are examined; no other part can be better than the latter. In later passes a node first leaves its part.
 ///
-/// Caps are exact. If every node weighs 1 and labels are also capped, each part reserves ⌊n/k⌋ or ⌈n/k⌉ places per
+/// If every node weighs 1, caps are exact. If labels are also capped, each part reserves ⌊n/k⌋ or ⌈n/k⌉ places per
 /// label, dealt round-robin so that they sum to at most ⌈N/k⌉; the rest of the cap is shared. So a node always finds a
-/// part that is open to its label and has room. If nodes weigh their lists, a node may fit nowhere (never one that
-/// weighs at most imbalance · W/k). It then goes to the lightest part open to its label.
+/// part that is open to its label and has room.
+///
+/// If nodes weigh their lists, the cap on weight holds before those on labels. Where no part open to its label has
+/// room, a node goes to the part with room that has the fewest nodes of its label, then to the first. Where no part has
+/// room, it goes to the lightest part; a node that weighs at most imbalance · W/k always finds room.
 ///
 /// A full part is removed from the set of a group when it is found at its head, and restored to those sets when a node
 /// leaves it for good.
@@ -196,7 +199,7 @@ private:
         if (from != no_partition && from != to) reopen(from);
     }
 
-    /// Part of lowest penalty that the node fits into; if none, the one with the most room.
+    /// Part of lowest penalty that the node fits into; if none, see `scan`.
     /// \param listed  a part that already lists the group in `parked_`
     [[nodiscard]] candidate least_loaded(std::size_t group, std::uint64_t weight, partition_id16 listed) {
         partition_id16 p = load_table_.first(group);
@@ -209,16 +212,20 @@ private:
         const double load_penalty = load_table_(group, p);
         return {load_penalty == load_table::infinite ? -load_penalty : rule_.score(0, load_penalty), load_penalty, p};
     }
+    /// Part of lowest penalty that the node fits into; if none, the one with the fewest of its group among those with
+    /// room; if none, the lightest.
     [[nodiscard]] partition_id16 scan(std::size_t group, std::uint64_t weight) const noexcept {
-        partition_id16 least = no_partition, lightest = no_partition;
+        partition_id16 least = no_partition, fewest = no_partition, lightest = 0;
         for (std::uint32_t i = 0; i < parts_; ++i) {
             const auto p = static_cast<partition_id16>(i);
             if (fits(group, p, weight) && (least == no_partition || load_table_(group, p) < load_table_(group, least)))
                 least = p;
-            if (open_to_label(group, p) && (lightest == no_partition || occupied_[p] < occupied_[lightest]))
-                lightest = p;
+            if (occupied_[p] + weight <= limits_.cap &&
+                (fewest == no_partition || load(group, p) < load(group, fewest)))
+                fewest = p;
+            if (occupied_[p] < occupied_[lightest]) lightest = p;
         }
-        return least != no_partition ? least : lightest;
+        return least != no_partition ? least : fewest != no_partition ? fewest : lightest;
     }
 
     /// Restores a part that a node left to the sets it was removed from, where it has room again.
