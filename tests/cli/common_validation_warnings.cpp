@@ -43,6 +43,25 @@ TEST_CASE("a validation that fell for a third of the run is a warning with its e
     CHECK(validation_warnings(run_of({.3, .2, .1}, .05), {}, links).empty()); // too few for a trend
 }
 
+TEST_CASE("a run that overfits is advised of the flags that it takes") {
+    const std::vector<epoch_record> falls = run_of({.1, .2, .25, .24, .22, .2, .19, .18, .16}, .05);
+    const auto advice = [&](const nlohmann::ordered_json& config, bool stops_early) {
+        validated_run of = links;
+        of.stops_early = stops_early;
+        of.mends = flags_against_overfitting(config);
+        const auto warnings = validation_warnings(falls, {}, of);
+        REQUIRE(warnings.size() == 1);
+        return warnings.front().substr(warnings.front().find("; ") + 2);
+    };
+    CHECK(advice({{"lr", .1}}, false) == "fewer --epochs or --early-stop N end it sooner");
+    CHECK(advice({{"dropout", .5}, {"weight-decay", 0}, {"regularizer", nullptr}}, true) ==
+        "fewer --epochs or a lower --early-stop end it sooner, --dropout or --weight-decay may mend it");
+    CHECK(advice({{"dropout", .5}, {"weight-decay", 0}, {"regularizer", "none"}}, true) ==
+        "fewer --epochs or a lower --early-stop end it sooner, --dropout, --weight-decay or --regularizer may mend it");
+    CHECK(advice({{"regularizer", "n3"}, {"regularizer-weight", .05}}, true) ==
+        "fewer --epochs or a lower --early-stop end it sooner, --regularizer-weight may mend it");
+}
+
 TEST_CASE("a loss that falls while the validation stands still is a warning, unless a patience ends the run") {
     const std::vector<double> still{.2, .25, .25, .249, .25, .25, .249, .25, .25};
     CHECK(names(validation_warnings(run_of(still, .05), {}, links), "is no better than after epoch 2"));

@@ -219,6 +219,23 @@ TEST_CASE("the plan of partitions names what moves the fewest bytes") {
     CHECK(bytes(wide.err, "pbs, exact, drop") > bytes(few.err, "pbs, exact, drop"));
 }
 
+TEST_CASE("a run by partitions does not go on with others, nor with another dataset") {
+    const joestar_workshop shop;
+    const std::string flags = " --epochs 2 --batch 20 --no-eval --memory 256MiB --quiet --out ";
+    const std::string pbs = "train data --first-stage pbs --partitions 8 --macro 4" + flags + "run ";
+    shop.succeed(pbs);
+    fs::remove(shop / "run/run.json"); // as if it had not ended
+    std::string parts = shop.read("run/checkpoint/parts.npy");
+    parts[parts.size() - 2] = static_cast<char>(parts[parts.size() - 2] ^ 1); // the last node's
+    shop.write("run/checkpoint/parts.npy", parts);
+    shop.refuses(1, pbs + "--resume", {"run", "other partitions", "parts.npy"});
+    shop.succeed("train data" + flags + "large");
+    shop.succeed(
+        "generate planted --nodes 900 --edges 3000 --classes 4 --task node --num-features 8 --out other --quiet",
+        "gneiss-data");
+    shop.refuses(2, "train other --resume" + flags + "large", {"large", "another dataset"});
+}
+
 TEST_CASE("gneiss-joestar --first-stage pbs: bad input") {
     const joestar_workshop shop;
     const std::string pbs = "train data --first-stage pbs ";
@@ -237,9 +254,11 @@ TEST_CASE("gneiss-joestar --first-stage pbs: bad input") {
     std::string eight;
     for (int v = 0; v < 600; ++v) eight += std::to_string(v % 8) + "\n";
     shop.write("eight.txt", eight);
-    const std::string parts_of = pbs + "--assignment eight.txt --memory 8MiB ";
+    const std::string parts_of = pbs +
+        "--assignment eight.txt --memory 8MiB --batch 5 --layers sage:16384,sage "
+        "--fanout 2,2 --history-store memory "; // histories of 37.5 MiB
     shop.refuses(3, parts_of, {"needs ", "--memory", "histories", "--history f16"});
-    shop.refuses(3, parts_of + "--history f16 --history-store memory", {"--history-store disk"});
+    shop.refuses(3, parts_of + "--history f16", {"--history-store disk"});
     shop.refuses(3, pbs + "--partitions 8 --memory 256MiB --device-memory 4KiB", {"macro-batches", "--device-memory"});
     std::string parts;
     for (int v = 0; v < 600; ++v) parts += std::to_string(v == 17 ? -1 : v % 4) + "\n";

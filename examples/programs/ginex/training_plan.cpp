@@ -286,10 +286,10 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     if (used > plan.budget)
         throw trainers::refused_plan(plan.budget, plan.memory,
             trainers::what_helps(plan.memory.parts(),
-                {*settings.topology == "memory" ? "--topology disk" : "",
-                    *settings.feature_cache == "memory" || settings.feature_place == "tier" ? "--feature-cache belady"
-                                                                                            : "",
-                    "fewer --batches-in-flight"}));
+                {trainers::if_large(plan.memory.parts(), "neighbors", "--topology disk"),
+                    trainers::if_large(plan.memory.parts(), "features", "--feature-cache belady"),
+                    settings.in_flight > 1 ? "fewer --batches-in-flight" : ""},
+                "--memory", settings.threads));
     std::uint64_t rest = plan.budget - used > margin ? plan.budget - used - margin : 0;
 
     // Superbatches: limited by their files, then by the memory of their change sets.

@@ -237,8 +237,8 @@ public:
             fewer = fmt::format("fewer --hubs (now {} nodes{})", hubs(),
                 too_many < hubs() ? fmt::format("; about {} fit", hubs() - too_many) : "");
         }
-        throw trainers::refused_plan(
-            budget_, least.memory, trainers::what_helps(least.memory.parts(), {"more --partitions", fewer}));
+        throw trainers::refused_plan(budget_, least.memory,
+            trainers::what_helps(least.memory.parts(), {"more --partitions", fewer}, "--memory", options_.threads));
     }
 
 private:

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <gneiss/core/checksum.hpp>
 #include <gneiss/order/large_batches.hpp>
 #include <gneiss/order/macro_batches.hpp>
 #include <gneiss/train/histories.hpp>
@@ -86,6 +87,14 @@ public:
                     executor_, of.budget);
             past_ = &*here_;
         }
+        if (border) {
+            parts_hash_ = fmt::format("{:016x}", gneiss::checksum(std::as_bytes(border->parts())));
+            if (of.run.saved && saved_as("partitions") != parts_hash_)
+                throw gneiss::error(gneiss::errc::corrupt,
+                    "was trained by other partitions than those of " +
+                        (how.assignment ? how.assignment->string() : "checkpoint/parts.npy, or of the dataset"),
+                    {.path = of.run.directory.path()});
+        }
         if (past_ != nullptr && of.run.saved && !past_->on_disk()) load_histories();
         make(
             common, of.device == nullptr ? nullptr : &of.device->backend, here_ ? &*here_ : nullptr, of.run.recorder());
@@ -128,6 +137,7 @@ private:
     /// Writes the histories that this checkpoint names, and removes those that the one before does not.
     void add_progress(nlohmann::ordered_json& to) const override {
         if (past_ == nullptr) return;
+        to["partitions"] = parts_hash_;
         if (past_->on_disk()) {
             to["histories"] = past_->flush();
             return;
@@ -143,9 +153,9 @@ private:
         past_->save(in / histories_);
         to["histories"] = histories_;
     }
-    [[nodiscard]] std::string saved_histories() const {
+    [[nodiscard]] std::string saved_as(const char* name) const {
         return trainers::read_progress(*of_.run.saved, of_.run.directory.path(),
-            [](const nlohmann::ordered_json& progress) { return progress.at("histories").get<std::string>(); });
+            [name](const nlohmann::ordered_json& progress) { return progress.at(name).get<std::string>(); });
     }
     /// Returns the file of histories, new or that of the run.
     [[nodiscard]] gneiss::history_store stored_histories(const gneiss::macro_batch_border& border) const {
@@ -154,11 +164,11 @@ private:
             .partitions = border.partitions(),
             .most_inside = plan_.most_inside,
             .most_halo = plan_.most_halo};
-        if (of_.run.saved) result.versions = saved_histories();
+        if (of_.run.saved) result.versions = saved_as("histories");
         return result;
     }
     void load_histories() {
-        histories_ = saved_histories();
+        histories_ = saved_as("histories");
         if (!histories_.starts_with(history_name) || histories_.find('/') != std::string::npos)
             throw gneiss::error(
                 gneiss::errc::corrupt, "names no file of histories", {.path = of_.run.directory.path()});
@@ -283,6 +293,7 @@ private:
     gneiss::macro_batch_counts single_counts_; ///< of batches, which a device would get one by one
     std::optional<gneiss::histories> here_;    ///< histories on the CPU; or those of the device
     gneiss::history_keeper* past_ = nullptr;   ///< either of them; null: there are none
+    std::string parts_hash_;                   ///< of the partitions
     mutable std::string histories_;            ///< file of the checkpoint saved last
     mutable std::uint64_t histories_saved_ = 0;
     std::optional<gneiss::joestar_trainer> staged_;

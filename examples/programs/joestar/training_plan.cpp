@@ -55,8 +55,8 @@ public:
             const training_plan best = largest(std::min(*how_.batch, all), *asked);
             refuse(plan,
                 fits(best) ? fmt::format("--macro {} fits, {} does not", best.large, *asked)
-                           : fmt::format("no --macro fits: one of {} nodes takes {}", best.large,
-                                 gneiss::format_bytes(best.common.memory_bytes())));
+                           : fmt::format("no --macro fits: one of {} nodes takes {}; {}", best.large,
+                                 gneiss::format_bytes(bytes_of(best), true), remedies(best)));
         }
         return fitting(largest(std::min(*how_.batch, all), all));
     }
@@ -100,8 +100,8 @@ private:
             if (fits(plan)) return plan;
             if (!fits(best))
                 refuse(plan,
-                    fmt::format("no --macro fits: one partition takes {}, and what helps is more --partitions{}",
-                        gneiss::format_bytes(best.common.memory_bytes()), less_memory()));
+                    fmt::format("no --macro fits: one partition takes {}; {}",
+                        gneiss::format_bytes(bytes_of(best), true), remedies(best)));
         }
         best = fitting(std::move(best));
         for (std::uint64_t below = asked.value_or(all + 1); best.large + 1 < below;) { // fits up to best.large
@@ -111,16 +111,8 @@ private:
             else
                 below = middle;
         }
-        if (asked)
-            refuse(plan_of(*asked), fmt::format("--macro {} fits, {} does not{}", best.large, *asked, less_memory()));
+        if (asked) refuse(plan_of(*asked), fmt::format("--macro {} fits, {} does not", best.large, *asked));
         return best;
-    }
-    [[nodiscard]] std::string less_memory() const {
-        if (how_.histories().most_age == 0) return "";
-        return fmt::format("{}{}", *how_.history == "f32" ? "; --history f16 halves histories" : "",
-            how_.history_store == "memory" ? "; --history-store disk keeps them in a file"
-                : run_.device != nullptr   ? "; --history-store device keeps them in the device's memory"
-                                           : "");
     }
     /// Counts the nodes, halos and edges of all partitions. O(edges).
     [[nodiscard]] std::vector<partition_size> partition_sizes() const {
@@ -277,16 +269,31 @@ private:
                 "--device-memory holds two macro-batches; " + help);
         throw trainers::refused_plan(plan.common.budget, plan.common.memory, help);
     }
+    /// Returns the bytes that a plan lacks memory for: of all parts, or of macro-batches in the second tier.
+    [[nodiscard]] std::uint64_t bytes_of(const training_plan& plan) const {
+        return !plan.common.fits() ? plan.common.memory_bytes()
+            : chosen_for_device()  ? device_bytes(plan)
+                                   : plan.macro_bytes;
+    }
+    /// Returns what makes a plan fit that has the smallest macro-batches.
+    [[nodiscard]] std::string remedies(const training_plan& plan) const {
+        if (plan.common.fits())
+            return trainers::what_helps(
+                {}, {run_.border != nullptr ? "more, smaller partitions" : "a smaller --batch"}, "--device-memory");
+        const std::vector<gneiss::memory_need>& parts = plan.common.memory.parts();
+        const auto if_large = [&](const char* part, const char* flag) { return trainers::if_large(parts, part, flag); };
+        return trainers::what_helps(parts,
+            {if_large("neighbors", "--topology disk"),
+                row_bytes() != 0 ? if_large("features", "--feature-cache none") : "",
+                plan.past != history_place::disk ? if_large("histories", "--history-store disk") : "",
+                plan.past != history_place::disk ? if_large("histories, pinned", "--history-store disk") : "",
+                how_.history == "f32" ? if_large("histories", "--history f16") : "",
+                run_.border != nullptr ? if_large("macro-batches", "more, smaller partitions") : ""},
+            "--memory", how_.threads);
+    }
     [[nodiscard]] training_plan fitting(training_plan plan) const {
         if (fits(plan)) return plan;
-        const bool histories = how_.by_partitions() && how_.histories().most_age != 0;
-        refuse(plan,
-            trainers::what_helps(plan.common.memory.parts(),
-                {*how_.topology == "memory" ? "--topology disk" : "",
-                    *how_.feature_cache == "memory" ? "--feature-cache none" : "",
-                    histories && how_.history_store == "memory" ? "--history-store disk" : "",
-                    histories && how_.history == "f32" ? "--history f16" : ""},
-                plan.common.fits() ? "--device-memory" : "--memory"));
+        refuse(plan, remedies(plan));
     }
 
     [[nodiscard]] training_plan with(const profile& seen) const {

@@ -196,8 +196,8 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     training_plan best = gneiss::choose_plan(given_by(o, default_orders), buckets.rows(), default_orders, make);
     if (!best.fits())
         throw refused_plan(best.budget, best.memory,
-            what_helps(
-                best.memory.parts(), {best.in_memory ? "--store disk" : "", o.buffer ? "a smaller --buffer" : ""}));
+            what_helps(best.memory.parts(),
+                {best.in_memory ? "--store disk" : "", o.buffer ? "a smaller --buffer" : ""}, "--memory", o.threads));
     // Disk: one spare slot per partition never forces a commit; a quarter if the disk is small.
     const std::uint32_t p = best.partitioning.partitions;
     const std::uint64_t free = programs::free_disk(o.out.value_or("."));

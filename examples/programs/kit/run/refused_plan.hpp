@@ -20,13 +20,27 @@ inline constexpr std::pair<std::string_view, std::string_view> part_remedies[] =
     {"partition buffer", "a smaller --dim"}, {"decoder", "a smaller --batch"}, {"decoder", "fewer --negatives"},
     {"edges", "more --partitions"}, {"weights", "narrower --layers"}, {"encoder", "a smaller --batch"},
     {"encoder", "a smaller --fanout"}, {"batches", "a smaller --batch"}, {"samplers", "fewer --threads"},
-    {"macro-batches", "a smaller --macro"}, {"evaluation", "--no-eval"}};
+    {"evaluation", "--no-eval"}};
+
+/// Returns `remedy` if the part of that name is at least a quarter of all: where it is, a flag that moves it to disk
+/// saves more than its reads need. Else nothing.
+[[nodiscard]] inline std::string if_large(
+    const std::vector<gneiss::memory_need>& parts, std::string_view name, const std::string& remedy) {
+    std::uint64_t part = 0, all = 0;
+    for (const gneiss::memory_need& of : parts) {
+        all += of.bytes;
+        if (of.name == name) part += of.bytes;
+    }
+    return part >= all / 4 ? remedy : "";
+}
 
 /// Returns "what helps: a larger --memory, …": `more`, and what makes the two largest parts smaller that flags do.
+/// \param threads  of the run, where there could be fewer
 [[nodiscard]] inline std::string what_helps(std::vector<gneiss::memory_need> parts,
-    std::initializer_list<std::string> more = {}, const std::string& limit = "--memory") {
+    std::initializer_list<std::string> more = {}, const std::string& limit = "--memory", std::uint64_t threads = 1) {
     std::string text = "what helps: a larger " + limit;
     const auto add = [&](std::string_view remedy) {
+        if (remedy == "fewer --threads" && threads < 2) return;
         if (!remedy.empty() && text.find(remedy) == text.npos) text.append(", ").append(remedy);
     };
     for (const std::string& remedy : more) add(remedy);

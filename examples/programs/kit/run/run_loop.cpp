@@ -18,6 +18,7 @@
 #include "kit/report/validation_warnings.hpp"
 #include "kit/run/checkpoint.hpp"
 #include "kit/run/divergence.hpp"
+#include "kit/run/refused_plan.hpp"
 
 namespace trainers {
 
@@ -607,10 +608,15 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             live_began_ = epoch_began_;
         }
         enter(run_phase::training);
+        programs::trim_memory(); // of an evaluation
         if (watch.plateau) of.set_plateau(watch.plateau->factor());
         const epoch_end result = [&] {
             try {
                 return of.train(at, observer, stop);
+            } catch (const gneiss::over_budget& e) { // a batch is larger than those that the plan was made of
+                const bool host = e.parts().back().kind == gneiss::memory_kind::host;
+                throw refused_plan(e.limit(), e.parts(),
+                    fmt::format("what helps: --resume with a larger {}", host ? "--memory" : "--device-memory"));
             } catch (const gneiss::divergence& e) {
                 throw_diverged(
                     place_of(e.key()), diverged("the loss or a gradient is not a finite number").what(), of, epoch);
@@ -670,7 +676,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     if (!interrupted)
         for (const std::string& warning : programs::validation_warnings(record.epochs, watch.order,
                  {settings_.measure, *options_.epochs, settings_.queries, settings_.largest_class,
-                     *options_.early_stop != 0}))
+                     *options_.early_stop != 0, programs::flags_against_overfitting(record.config)}))
             live_.warn(warning);
     record.warnings = warnings_of(record.epochs, watch.order); // first, wherever a run was stopped
     for (const std::string& warning : warnings_before_)
