@@ -146,7 +146,7 @@ TEST_CASE("logical workers and replicas decide the bits; threads, engines and th
         }
     const std::string two = "data" + task + "--batch-workers 2 --out run ";
     CHECK(shop.bits(two + "--buffer 1") != shop.bits(two + "--buffer 3"));
-    CHECK(shop.bits(two + "--buffer 64") == shop.bits(two)); // all of its share
+    CHECK(shop.bits(two + "--buffer 3") == shop.bits(two)); // all of its share
     CHECK(shop.bits(two + "--seed 4") != shop.bits(two));
 }
 
@@ -379,7 +379,11 @@ TEST_CASE("memory decides how many partitions a worker holds, and a run that can
     CHECK(fewer["config"]["buffer"] < 8);
     CHECK(fewer["peak_rss_bytes"] < 50 << 20);
     shop.refuses(3, "train " + flags + "new --batch-workers 2 --memory 50MiB --buffer 8", {"--buffer", "features"});
-    shop.refuses(3, "train " + flags + "new --batch-workers 16 --memory 16MiB", {"what helps", "features"});
+    shop.refuses(3, "train " + flags + "new --batch-workers 16 --memory 16MiB",
+        {"what helps", "fewer --batch-workers", "a dataset of more partitions", "features"});
+    const std::string alone = shop.run("train " + flags + "new --memory 8MiB").err;
+    CHECK(alone.find("a dataset of more partitions") != std::string::npos);
+    for (const char* flag : {"--batch-workers", "--partitions"}) CHECK(alone.find(flag) == std::string::npos);
 }
 
 TEST_CASE("bad input is one clear error, before a run is made") {
@@ -390,6 +394,10 @@ TEST_CASE("bad input is one clear error, before a run is made") {
     shop.refuses(2, flags + "--replicas 0", {"--replicas"});
     shop.refuses(2, flags + "--role batch", {"--role"});
     shop.refuses(2, flags + "--buffer 0", {"--buffer"});
+    shop.refuses(2, flags + "--buffer 7", {"--buffer 7", "has 6 partitions"});
+    shop.refuses(2, flags + "--batch-workers 2 --buffer 4", {"--buffer 4", "has 3 partitions"});
+    shop.refuses(2, flags + "--cache 20%", {"--cache is for --feature-cache"});
+    shop.refuses(2, flags + "--superbatch 8", {"--superbatch is for --feature-cache"});
     shop.refuses(2, flags + "--negatives 5", {"--negatives"});
     shop.refuses(1, "train absent --quiet --out new", {"absent"});
     shop.succeed("generate rmat --nodes 50 --edges 300 --out links --quiet", "gneiss-data");

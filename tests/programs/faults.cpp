@@ -760,6 +760,15 @@ TEST_CASE("a full disk is reported and leaves no partial output, and with space 
             for (const auto& entry : fs::directory_iterator(shop / "small")) fs::remove_all(entry.path());
         }
     }
+    // A plan that exceeds the disk is refused before anything is written, with --resume of a run yet to begin, too.
+    resize("4k");
+    for (const char* how : {"", " --resume"}) {
+        const program_outcome got = shop.run(moved_to_small(train_command, "run") + how);
+        CAPTURE(got.err);
+        CHECK(got.code == 3);
+        CHECK(got.err.find("are needed on this disk") != std::string::npos);
+        CHECK(!fs::exists(shop / "small/run"));
+    }
     CHECK(::umount2(small.c_str(), MNT_DETACH) == 0);
 }
 

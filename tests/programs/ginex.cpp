@@ -370,11 +370,12 @@ TEST_CASE("impossible options are refused in one line that says what to do") {
     shop.refuses(2, base + "--feature-cache lru --pipeline alternate", {"lru", "alternate"});
     shop.refuses(2, base + "--preset ginex --feature-cache static", {"--preset ginex", "belady", "static"});
     shop.refuses(2, base + "--fanout 5 --layers sage:16,sage", {"fan-out"});
+    shop.refuses(2, base + "--layers linear:8,linear", {"--layers linear:8,linear", "no layer reads neighbors"});
     shop.refuses(3, base + "--memory 8MiB", {"8.00 MiB", "--memory"});
     shop.refuses(2, base + "--topology disk --feature-cache belady --run-files 4KiB", {"--run-files"});
     shop.refuses(2, base + "--buffer 4", {"--buffer"});
     REQUIRE(shop.run("generate rmat --nodes 50 --edges 100 --out plain", "gneiss-data").code == 0);
-    shop.refuses(1, "train plain --quiet --out new", {"plain", "node labels"});
+    shop.refuses(1, "train plain --quiet --out new", {"plain", "node labels", "--task link"});
 }
 
 TEST_CASE("a stale or damaged adjacency file is reported, and rebuilt once it is removed") {

@@ -501,6 +501,9 @@ TEST_CASE("impossible options are refused in one line that says what to do") {
     shop.refuses(2, base + "--partitioner guess", {"guess"});
     shop.refuses(2, base + "--partitioner given --hubs 0.001%", {"--hubs 0.001%", "none"});
     shop.refuses(2, base + "--reuse 5", {"--reuse"});
+    shop.refuses(2, base + "--hubs 20001", {"--hubs 20001", "20000 nodes"});
+    shop.refuses(2, base + "--partitioner given --macro 17", {"--macro 17", "16 partitions"});
+    shop.refuses(2, base + "--partitioner random --partitions 4 --macro 5", {"--macro 5", "4 partitions"});
     shop.save("parts.npy", {0, 1, 1, 0});
     shop.refuses(1, base + "--assignment parts.npy", {"parts.npy", "each of 20000 nodes"});
     shop.save("parts.npy", std::vector<std::uint32_t>(20001, 1)); // another dataset's
@@ -509,6 +512,14 @@ TEST_CASE("impossible options are refused in one line that says what to do") {
     for (std::uint32_t v = 0; v < order.size(); ++v) order[v] = v;
     shop.save("parts.npy", order);
     shop.refuses(1, base + "--assignment parts.npy", {"parts.npy", "entry 10000", "below 10000"});
+    {
+        gneiss::npy_writer floats(shop / "floats.npy", gneiss::npy_dtype::f32);
+        floats.append(std::span<const float>(std::vector<float>(20000)));
+        floats.close();
+    }
+    shop.refuses(1, base + "--assignment floats.npy", {"floats.npy", "is f32, parts are integers"});
+    fs::create_directory(shop / "folder");
+    shop.refuses(1, base + "--assignment folder", {"folder", "is a directory without _N.txt"});
     shop.save("hubs.npy", {3, 20000});
     shop.refuses(1, base + "--hubs hubs.npy", {"hubs.npy", "not below 20000"});
     shop.write("passes.json", "{}");

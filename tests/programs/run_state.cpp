@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -157,6 +158,61 @@ TEST_CASE("node classification says the epoch of an unfinished run, too") {
     }
 }
 
+TEST_CASE("a path that is no run is refused by what it is, and nothing is made there") {
+    for (const std::string program :
+        {"gneiss-marius", "gneiss-mariusgnn", "gneiss-ginex", "gneiss-armada", "gneiss-hanoi", "gneiss-joestar"}) {
+        CAPTURE(program);
+        const state_workshop shop(program);
+        shop.classes();
+        fs::create_directory(shop / "empty");
+        shop.write("file", "text");
+        const auto entries = [&] {
+            return std::distance(fs::recursive_directory_iterator(shop.path()), fs::recursive_directory_iterator());
+        };
+        (void)shop.run("--version"); // makes the files of output
+        const auto before = entries();
+        for (const std::string command : {"eval ", "predict ", "export --out new "}) {
+            shop.refuses(1, command + "absent", {"absent: No such file or directory"});
+            shop.refuses(1, command + "empty", {"empty: is not a run: it has no config.toml"});
+            shop.refuses(1, command + "data", {"data: is a dataset, not a run"});
+            shop.refuses(1, command + "file", {"file: is not a run but a file"});
+        }
+        CHECK(entries() == before);
+    }
+}
+
+TEST_CASE("a damaged config.toml or run.json is named, in plain words") {
+    const state_workshop shop;
+    shop.rings();
+    shop.succeed("train data --epochs 1 --no-eval --out a" + std::string(small));
+    const std::string config = shop.read("a/config.toml"), result = shop.read("a/run.json");
+    const std::string of_dim = "dim = 8\n";
+    REQUIRE(contains(config, of_dim));
+    for (const std::string instead : {"", "dim = 9\n"}) {
+        std::string other = config;
+        shop.write("a/config.toml", other.replace(other.find(of_dim), of_dim.size(), instead));
+        for (const std::string command : {"eval a", "train --resume --out a"}) {
+            const program_outcome got = shop.run(command);
+            CAPTURE(command);
+            CAPTURE(got.err);
+            CHECK(got.code != 0);
+            CHECK(contains(got.err, "a/config.toml: is not the configuration that the checkpoint was trained with"));
+        }
+    }
+    shop.write("a/config.toml", config);
+    CHECK(contains(shop.run("train --resume --dim 9 --out a").err, "dim: 9, was 8; leave that out"));
+    const auto refused = [&](const std::string& text) {
+        shop.write("a/run.json", text);
+        const program_outcome got = shop.run("train --resume --out a");
+        CHECK(got.code == 1);
+        CHECK_FALSE(contains(got.err, "json.exception"));
+        return got.err;
+    };
+    CHECK(contains(refused(""), "run.json: line 1: is not JSON: it is empty"));
+    CHECK(contains(refused(result.substr(0, result.size() / 2)), "is not JSON: it ends in the middle"));
+    CHECK(contains(refused("{\n \"status\": x}"), "run.json: line 2: is not JSON at byte 14"));
+}
+
 TEST_CASE("nodes and relations that no training edge has are named, a few of them, by each kind of query and by eval") {
     const state_workshop shop;
     std::string train;
@@ -255,11 +311,17 @@ TEST_CASE("each trainer keeps its best state by default: its metrics, the epoch 
         CHECK(shop.result("b")["metrics"] == run["metrics"]);
         CHECK(shop.result("b")["best_epoch"] == run["best_epoch"]);
         CHECK(exported("b") == whole);
+        fs::remove(shop / "b/best/checkpoint.bin");
+        const std::string missing = "warning: b/best/checkpoint.bin: is missing: it held the best state, of epoch " +
+            std::to_string(best->first) + "; this is the last one, of epoch 12";
+        CHECK(contains(shop.succeed("eval b").err, missing));
+        CHECK(contains(shop.succeed("export b --force --out e").err, missing));
         // Without validations, or with one at the end, the last state is the result.
         for (const char* once : {"--no-eval", "--eval-every 0", "--eval-every 12"}) {
             shop.succeed("train data --epochs 12 --seed 3 --force --out c " + of.flags + once);
             CHECK_FALSE(fs::exists(shop / "c/best"));
             CHECK(shop.answer("eval c")["epoch"] == 12);
+            CHECK(shop.succeed("eval c").err.empty());
         }
     }
 }

@@ -182,13 +182,16 @@ public:
         }
         if (fits != 0 && !options_.buffer) return {for_processes(with(fits)), fits};
         if (fits == 0) plan = with(1);
+        if (fits != 0)
+            throw trainers::refused_plan(
+                plan.budget, plan.memory, fmt::format("--buffer {} fits, {} does not", fits, most));
+        const bool learns = options_.learned_columns() != 0;
         throw trainers::refused_plan(plan.budget, plan.memory,
-            fits != 0 ? fmt::format("--buffer {} fits, {} does not", fits, most)
-                : options_.learned_columns() == 0
-                ? trainers::what_helps(plan.memory.parts(), {"fewer --batch-workers", "more --partitions"})
-                : trainers::what_helps(plan.memory.parts(),
-                      {"fewer --batch-workers", "more --partitions", "a smaller --dim",
-                          "gneiss-mariusgnn --store disk, whose rows may be on disk"}));
+            trainers::what_helps(plan.memory.parts(),
+                {options_.batch_workers > 1 ? "fewer --batch-workers" : "", "a dataset of more partitions",
+                    learns ? "a smaller --dim" : "",
+                    learns ? "gneiss-mariusgnn --store disk, whose rows may be on disk" : ""},
+                "--memory", options_.threads));
     }
 
 private:
@@ -395,6 +398,7 @@ public:
         context_.live.say(introduction());
         check();
         planner_.emplace(o, *data_, features_, net_);
+        if (!o.resume) refuse_without_effect(given);
         std::tie(plan_, o.buffer) = planner_->choose();
         plan_.disk_bytes = 4 * net_.weights.size_bytes() + (std::uint64_t{1} << 20) +
             trainers::evaluation_files(o, net_, features_, buckets_, plan_.evaluation_bytes + plan_.borrowable_bytes());
@@ -429,6 +433,16 @@ public:
     }
 
 private:
+    /// Throws usage_error for flags that would have no effect.
+    void refuse_without_effect(const options& given) const {
+        const options usual;
+        if (given.feature_cache == "none" && (given.cache != usual.cache || given.superbatch != usual.superbatch))
+            throw programs::usage_error(fmt::format("--{} is for --feature-cache lru, static or belady",
+                given.cache != usual.cache ? "cache" : "superbatch"));
+        if (const std::uint32_t share = planner_->share(); given.buffer.value_or(0) > share)
+            throw programs::usage_error(
+                fmt::format("--buffer {}: a batch worker has {} partitions", *given.buffer, share));
+    }
     [[nodiscard]] cluster_request request() {
         const options& o = config_.flags;
         return {.local = o.local.value_or(""),

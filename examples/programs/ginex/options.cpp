@@ -180,6 +180,10 @@ void options::add_to(programs::command& to) {
 options resolve(const options& given, const gneiss::dataset& data) {
     options o = given;
     refuse_unused(o);
+    if (!o.links() && data.manifest().node_attributes.classes == 0)
+        throw gneiss::error(gneiss::errc::invalid_argument,
+            "has no node labels: gneiss-data import --labels adds them, and --task link predicts edges",
+            {.path = data.directory(), .field = "labels"});
     if (o.links())
         resolve_edges(o, data);
     else

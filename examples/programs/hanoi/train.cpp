@@ -205,6 +205,20 @@ void check_files(const options& settings, const gneiss::dataset& data, std::uint
     if (settings.reuse_plan) (void)read_passes(*settings.reuse_plan);
 }
 
+/// Throws usage_error for more hubs than nodes, and for a larger macro-batch than all partitions.
+void refuse_excess(const options& o, const gneiss::dataset& data) {
+    const gneiss::dataset_manifest& graph = data.manifest();
+    if (const auto hubs = o.choice_of_hubs(); hubs.count && hubs.count->count > graph.nodes)
+        throw programs::usage_error(
+            fmt::format("--hubs {}: {} has {} nodes", *o.hubs, data.directory().string(), graph.nodes));
+    if (!o.macro) return;
+    const std::uint64_t partitions = o.makes_parts() ? o.partitions.value_or(*o.macro)
+        : o.assignment                               ? sizes_in_assignment(*o.assignment, data).size()
+                                                     : std::max(graph.partitions - o.pinned(data), 1U);
+    if (*o.macro > partitions)
+        throw programs::usage_error(fmt::format("--macro {}: there are {} partitions", *o.macro, partitions));
+}
+
 /// A run of Hanoi: resolved flags and a memory plan, then partitions and hubs if the run makes its own.
 class run final : public trainers::feature_run<options> {
 public:
@@ -219,6 +233,7 @@ public:
         partitions_choice chosen = choose_partitions(o, *data_, features_, net_);
         o = std::move(chosen.flags);
         if (!chosen.reason.empty()) context_.live.say(chosen.reason);
+        if (!o.resume) refuse_excess(o, *data_);
         check_hubs(o, *data_, o.memory->bytes);
         if (!o.repartitions()) {
             take(plan_training(o, *data_, features_, net_, drawing()));

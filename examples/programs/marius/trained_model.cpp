@@ -18,7 +18,7 @@ trained_model::trained_model(
     auto opened = trainers::open_trained<options>(program, run, moved, memory);
     how = std::move(opened.flags);
     state = std::move(opened.state);
-    trainers::warn_if_unfinished(run, state);
+    trainers::warn_of_state(run, state);
     saved = std::move(opened.saved);
     data = std::move(opened.data);
     buckets = std::make_unique<gneiss::bucket_store>(data->buckets());

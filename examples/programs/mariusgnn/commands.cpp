@@ -19,7 +19,7 @@ struct eval_flags : trainers::gnn_eval_flags {
 std::unique_ptr<trained_model> open(const trainers::run_flags& flags, const trainers::hidden_rows_flag& rows,
     const std::optional<std::filesystem::path>& graph = {}) {
     auto trained = std::make_unique<trained_model>(flags.run, flags.memory_bytes(), flags.dataset, graph);
-    trainers::warn_if_unfinished(flags.run, trained->state);
+    trainers::warn_of_state(flags.run, trained->state);
     rows.change(trained->how);
     return trained;
 }

@@ -18,8 +18,9 @@ namespace mariusgnn {
 
 trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory,
     const std::optional<std::filesystem::path>& moved, const std::optional<std::filesystem::path>& other)
-    : trained_gnn(run, memory) {
+    : trained_gnn(memory) {
     auto opened = trainers::open_trained<options>(program, run, moved, memory);
+    scratch = trainers::scratch_of(run);
     how = std::move(opened.flags);
     state = std::move(opened.state);
     const gneiss::checkpoint& saved = opened.saved;

@@ -481,13 +481,20 @@ std::string command::hash() const {
 
 std::vector<std::string> command::differences(const json& before) const {
     std::vector<std::string> found;
-    for (const auto& f : flags_) {
-        if (!f->changes_result()) continue;
-        const json now = f->value(), then = before.contains(f->name_) ? before[f->name_] : f->usual_;
-        if (now != then)
-            found.push_back(fmt::format("{}: {}, was {}", f->name_, now.is_null() ? "absent" : to_word(now),
-                then.is_null() ? "absent" : to_word(then)));
+    for (const std::string& name : changed(before)) {
+        const flag& f = at(name);
+        const json now = f.value(), then = before.contains(name) ? before[name] : f.usual_;
+        found.push_back(fmt::format("{}: {}, was {}", name, now.is_null() ? "absent" : to_word(now),
+            then.is_null() ? "absent" : to_word(then)));
     }
+    return found;
+}
+
+std::vector<std::string> command::changed(const json& before) const {
+    std::vector<std::string> found;
+    for (const auto& f : flags_)
+        if (f->changes_result() && f->value() != (before.contains(f->name_) ? before[f->name_] : f->usual_))
+            found.push_back(f->name_);
     return found;
 }
 

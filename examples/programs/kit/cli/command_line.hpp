@@ -174,6 +174,8 @@ public:
     /// Returns one entry "lr: 0.1, was 0.2" for each value, except transient and neutral flags, that differs from
     /// `before`.
     [[nodiscard]] std::vector<std::string> differences(const nlohmann::ordered_json& before) const;
+    /// Returns the names of these flags.
+    [[nodiscard]] std::vector<std::string> changed(const nlohmann::ordered_json& before) const;
     [[nodiscard]] std::string help(const help_layout& layout = {}) const;
     /// Returns flags and arguments for completion by a shell, without hidden ones.
     [[nodiscard]] completed_command completion() const;

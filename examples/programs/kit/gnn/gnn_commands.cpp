@@ -20,11 +20,12 @@ public:
     /// Opens the run's best state, or the last one if none was kept; `other` is a graph to use instead of its own.
     trained_on_features(const network_opener& open, const run_flags& flags, const hidden_rows_flag& rows,
         const std::optional<std::filesystem::path>& other)
-        : trained_gnn(flags.run, flags.memory_bytes()) {
+        : trained_gnn(flags.memory_bytes()) {
         trained_network opened = open(flags.run, flags.dataset, memory);
+        scratch = scratch_of(flags.run);
         how_ = std::move(opened.flags);
         state = std::move(opened.state);
-        warn_if_unfinished(flags.run, state);
+        warn_of_state(flags.run, state);
         rows.change(how_);
         own_ = std::move(opened.data);
         links_ = std::move(opened.links);

@@ -30,10 +30,7 @@ namespace trainers {
 class trained_gnn {
 public:
     /// \param bytes  memory of the program
-    trained_gnn(const std::filesystem::path& run, std::uint64_t bytes)
-        : memory(bytes),
-          budget(bytes),
-          scratch(scratch_of(run)) {}
+    explicit trained_gnn(std::uint64_t bytes) : memory(bytes), budget(bytes) {}
     virtual ~trained_gnn() = default;
     trained_gnn(const trained_gnn&) = delete;
     trained_gnn& operator=(const trained_gnn&) = delete;
@@ -59,7 +56,7 @@ public:
 
     std::uint64_t memory;
     gneiss::memory_budget budget;
-    std::filesystem::path scratch; ///< directory for rows that exceed memory
+    std::filesystem::path scratch; ///< directory for rows that exceed memory; made once the run has been opened
     run_state state;
 };
 

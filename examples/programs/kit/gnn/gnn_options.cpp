@@ -287,6 +287,9 @@ void gnn_options::resolve_direction(const gneiss::dataset& data) {
 void gnn_options::resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool data) {
     if (!attention_dropout) attention_dropout = 0;
     resolve_schedule(schedule, validates(data));
+    if (gneiss::hops_of(layer_options(1)) == 0)
+        throw programs::usage_error(
+            fmt::format("--layers {}: no layer reads neighbors: a sage, gcn or gat layer is needed", *layers));
     if (!fanout)
         fanout = sampler == "layerwise"
             ? for_each_hop(std::to_string(std::max<std::uint64_t>(*batch, 512)), gneiss::hops_of(layer_options(1)))

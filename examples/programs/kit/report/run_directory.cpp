@@ -42,6 +42,13 @@ std::string plain(std::string_view name) {
     return result.empty() || result.starts_with('.') ? "dataset" + result : result;
 }
 
+constexpr const char* runs_directory = "runs"; // of runs without --out
+
+/// Returns the names of a program's runs on a dataset there, without their number.
+std::string stem_of(std::string_view program, std::string_view dataset) {
+    return plain(program) + '-' + plain(dataset);
+}
+
 /// Returns the highest N of the directories `parent`/`stem`-N; 0 if none.
 std::uint64_t last_number(const fs::path& parent, const std::string& stem) {
     std::uint64_t last = 0;
@@ -83,8 +90,17 @@ std::string read_file(const fs::path& path, std::uint64_t most) {
 nlohmann::ordered_json parse_json(std::string_view text, const fs::path& path, std::uint64_t line) {
     try {
         return nlohmann::ordered_json::parse(text, gneiss::detail::json_limits<nlohmann::ordered_json>());
-    } catch (const nlohmann::json::exception& e) {
-        throw gneiss::error(errc::corrupt, line == 0 ? e.what() : "is not a JSON object", {.path = path, .line = line});
+    } catch (const nlohmann::json::parse_error& e) {
+        if (line != 0) throw gneiss::error(errc::corrupt, "is not a JSON object", {.path = path, .line = line});
+        const std::string_view before = text.substr(0, e.byte == 0 ? 0 : e.byte - 1);
+        throw gneiss::error(errc::corrupt,
+            text.empty()               ? "is not JSON: it is empty"
+                : e.byte > text.size() ? fmt::format("is not JSON: it ends in the middle, after {} bytes", text.size())
+                                       : fmt::format("is not JSON at byte {}", e.byte),
+            {.path = path, .line = static_cast<std::uint64_t>(std::ranges::count(before, '\n')) + 1});
+    } catch (const nlohmann::json::exception&) {
+        throw gneiss::error(errc::corrupt, line == 0 ? "is not JSON that is read" : "is not a JSON object",
+            {.path = path, .line = line});
     } catch (const gneiss::error& e) {
         throw gneiss::error(errc::corrupt, e.what(), {.path = path, .line = line});
     }
@@ -151,8 +167,8 @@ run_directory run_directory::open(
     if (out) {
         path = *out;
     } else {
-        const fs::path parent = "runs";
-        const std::string stem = plain(program) + '-' + plain(dataset);
+        const fs::path parent = runs_directory;
+        const std::string stem = stem_of(program, dataset);
         std::uint64_t number = last_number(parent, stem);
         gneiss::make_directories(parent);
         if (options == existing_run::resume && number > 0) {
@@ -183,6 +199,14 @@ run_directory run_directory::open(
         for (const file_name& file : files_in("run"))
             if (file.pattern != gneiss::directory_mark) gneiss::remove_tree(path / file.pattern);
     return run;
+}
+
+std::optional<fs::path> run_directory::latest(
+    std::string_view program, std::string_view dataset, const std::optional<fs::path>& out) {
+    if (out) return out;
+    const std::string stem = stem_of(program, dataset);
+    const std::uint64_t number = last_number(runs_directory, stem);
+    return number == 0 ? std::nullopt : std::optional(fs::path(runs_directory) / (stem + '-' + std::to_string(number)));
 }
 
 bool run_directory::replaces(const fs::path& run, const fs::path& file) {

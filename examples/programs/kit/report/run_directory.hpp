@@ -65,6 +65,9 @@ public:
     /// Throws `gneiss::error` in the cases above, and if another process holds the run; `gneiss::io_error`.
     static run_directory open(std::string_view program, std::string_view dataset,
         const std::optional<std::filesystem::path>& out, existing_run options);
+    /// Returns the directory that `open` resumes: `out`, or the latest run; none: without `out`, there is no run yet.
+    [[nodiscard]] static std::optional<std::filesystem::path> latest(
+        std::string_view program, std::string_view dataset, const std::optional<std::filesystem::path>& out);
     /// True if `file` is the run at `run`, or in a part of it that `existing_run::replace` removes.
     [[nodiscard]] static bool replaces(const std::filesystem::path& run, const std::filesystem::path& file);
     /// Returns the bytes that `existing_run::replace` frees at `run`.

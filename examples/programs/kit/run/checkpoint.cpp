@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/run/checkpoint.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -9,6 +10,7 @@
 
 #include <gneiss/core/checksum.hpp>
 
+#include "kit/cli/config_file.hpp"
 #include "kit/report/run_directory.hpp"
 #include "kit/run/options.hpp"
 
@@ -20,13 +22,39 @@ std::uint64_t dataset_hash(const gneiss::dataset& data) {
 
 std::uint64_t configuration_hash(const programs::command& command) { return std::stoull(command.hash(), nullptr, 16); }
 
-void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before, bool names_run) {
+namespace {
+
+/// True if a run's config.toml does not have the value of one of these flags in `before`, the configuration of its
+/// checkpoint.
+bool has_other_values(
+    const std::filesystem::path& run, const std::vector<std::string>& flags, const nlohmann::ordered_json& before) {
+    const std::filesystem::path file = run / programs::config_name;
+    if (!std::filesystem::exists(file)) return false;
+    const auto items = programs::read_toml(file);
+    return std::ranges::any_of(flags, [&](const std::string& name) {
+        if (!before.contains(name)) return false;
+        const auto trained = programs::parse_toml(programs::to_toml({{name, before.at(name)}}), file);
+        const auto found = std::ranges::find(items, name, &programs::config_item::key);
+        return trained.empty() ? found != items.end() : found == items.end() || found->values != trained[0].values;
+    });
+}
+
+} // namespace
+
+void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before,
+    const std::optional<std::filesystem::path>& run) {
     const auto changed = command.differences(before);
-    if (!changed.empty())
-        throw gneiss::error(gneiss::errc::config_mismatch,
-            fmt::format("--resume with another configuration: {}; {}", fmt::join(changed, "; "),
-                names_run ? "leave that out, or train with another --out"
-                          : "--resume --out RUN takes the flags of that run"));
+    if (changed.empty()) return;
+    if (run && has_other_values(*run, command.changed(before), before)) throw_other_config(*run);
+    throw gneiss::error(gneiss::errc::config_mismatch,
+        fmt::format("--resume with another configuration: {}; {}", fmt::join(changed, "; "),
+            run ? "leave that out, or train with another --out" : "--resume --out RUN takes the flags of that run"));
+}
+
+void throw_other_config(const std::filesystem::path& run) {
+    throw gneiss::error(gneiss::errc::config_mismatch,
+        "is not the configuration that the checkpoint was trained with: restore the file, or train with another --out",
+        {.path = run / programs::config_name});
 }
 
 gneiss::checkpoint begin_checkpoint(

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -28,9 +29,13 @@ using programs::rows_name;
 /// Returns a hash that identifies a configuration, as far as results depend on it.
 [[nodiscard]] std::uint64_t configuration_hash(const programs::command& command);
 
-/// Throws if the flags would change the result of the run with configuration `before`, which they resume; `names_run`:
-/// by --out.
-void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before, bool names_run);
+/// Throws errc::config_mismatch if the flags would change the result of the run with configuration `before`, which they
+/// resume.
+/// \param run  named by --out, whose config.toml gave the flags that are left out; none: not named
+void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before,
+    const std::optional<std::filesystem::path>& run);
+/// Throws errc::config_mismatch: the config.toml of a run is not that of its checkpoint.
+[[noreturn]] void throw_other_config(const std::filesystem::path& run);
 
 /// Returns a checkpoint of a run at `at`, with hashes of configuration and dataset, and without embeddings.
 [[nodiscard]] gneiss::checkpoint begin_checkpoint(

@@ -34,18 +34,26 @@ void refuse_other_dataset(const opened_run& run, const nlohmann::ordered_json* f
             {.path = run.directory.path()});
 }
 
+/// True if the run at `path` has a checkpoint, or the record of a result: its disk space is taken already.
+bool has_state(const std::filesystem::path& path) {
+    return std::filesystem::exists(path / programs::checkpoint_directory / checkpoint_name) ||
+        std::filesystem::exists(path / programs::result_name);
+}
+
 } // namespace
 
 opened open_run(const std::string& program, const run_options& flags, const programs::command& command,
     const gneiss::dataset& data, const training_plan& plan) {
     if (flags.resume && flags.force)
         throw programs::usage_error("--resume continues a run and --force replaces it: leave one out");
-    if (!flags.resume) {
-        const std::uint64_t freed = flags.force && flags.out ? programs::run_directory::replaced_bytes(*flags.out) : 0;
-        gneiss::require_disk_space(
-            programs::existing_parent(flags.out.value_or(".")), plan.disk_bytes - std::min(plan.disk_bytes, freed));
-    }
     const std::string name = data.manifest().name.empty() ? flags.dataset.filename().string() : data.manifest().name;
+    const auto place = flags.resume ? programs::run_directory::latest(program, name, flags.out) : flags.out;
+    if (!flags.resume || !place || !has_state(*place)) {
+        const std::uint64_t freed =
+            (flags.force || flags.resume) && place ? programs::run_directory::replaced_bytes(*place) : 0;
+        gneiss::require_disk_space(
+            programs::existing_parent(place.value_or(".")), plan.disk_bytes - std::min(plan.disk_bytes, freed));
+    }
     opened result{{programs::run_directory::open(program, name, flags.out,
                        flags.resume      ? programs::existing_run::resume
                            : flags.force ? programs::existing_run::replace
@@ -56,9 +64,9 @@ opened open_run(const std::string& program, const run_options& flags, const prog
     if (flags.resume) {
         try {
             if (const auto finished = run.finished_result()) {
-                refuse_changes(command, finished->at("config"), flags.out.has_value());
                 if (std::filesystem::exists(where)) result.run.saved = gneiss::load_checkpoint(where, plan.budget);
                 refuse_other_dataset(result.run, &*finished, flags.dataset, data);
+                refuse_changes(command, finished->at("config"), flags.out);
                 result.finished = *finished;
                 return result;
             }
@@ -69,11 +77,11 @@ opened open_run(const std::string& program, const run_options& flags, const prog
     }
     if (std::filesystem::exists(where)) {
         result.run.saved = gneiss::load_checkpoint(where, plan.budget);
-        refuse_changes(command, progress_of(*result.run.saved).at("config"), flags.out.has_value());
+        refuse_other_dataset(result.run, nullptr, flags.dataset, data); // first, as flags may be chosen from it
+        refuse_changes(command, progress_of(*result.run.saved).at("config"), flags.out);
         if (result.run.saved->configuration_hash != configuration_hash(command))
             throw gneiss::error(
                 gneiss::errc::config_mismatch, "was trained with another configuration", {.path = run.path()});
-        refuse_other_dataset(result.run, nullptr, flags.dataset, data);
     }
     return result;
 }

@@ -122,9 +122,14 @@ void count_epochs(run_state& state, const gneiss::resume_position& at, std::uint
     state.amid = at.next != gneiss::batch_number{};
 }
 
-std::string unfinished_text(const std::filesystem::path& run, const run_state& state) {
+std::string state_warning(const std::filesystem::path& run, const run_state& state) {
     try {
-        if (programs::run_directory::open_existing(run).finished_result()) return "";
+        if (const auto finished = programs::run_directory::open_existing(run).finished_result()) {
+            const auto best = finished->find("best_epoch");
+            if (state.best || best == finished->end() || !best->is_number_unsigned() || *best >= state.epoch) return "";
+            return fmt::format("{}: is missing: it held the best state, of epoch {}; this is the last one, of epoch {}",
+                (run / programs::best_directory / checkpoint_name).string(), best->get<std::uint64_t>(), state.epoch);
+        }
     } catch (const gneiss::error&) { // NOLINT(bugprone-empty-catch): a damaged record of the result is not needed here
     }
     if (state.epoch == 0 && !state.amid)
@@ -138,15 +143,33 @@ std::string unfinished_text(const std::filesystem::path& run, const run_state& s
         state.epoch + (state.amid ? 1 : 0), state.epochs, run.string());
 }
 
-void warn_if_unfinished(const std::filesystem::path& run, const run_state& state) {
-    if (const std::string text = unfinished_text(run, state); !text.empty()) programs::print_warning(text);
+void warn_of_state(const std::filesystem::path& run, const run_state& state) {
+    if (const std::string text = state_warning(run, state); !text.empty()) programs::print_warning(text);
 }
+
+namespace {
+
+/// Throws errc::not_found unless `path` is a directory with a run's configuration. The message explains the likely
+/// mistake.
+void check_run(const std::filesystem::path& path) {
+    std::error_code failed;
+    if (std::filesystem::exists(path / programs::config_name, failed)) return;
+    const char* const what = !std::filesystem::exists(path, failed) ? "No such file or directory"
+        : !std::filesystem::is_directory(path, failed)              ? "is not a run but a file"
+        : std::filesystem::exists(path / "manifest.json", failed)   ? "is a dataset, not a run: train makes runs"
+                                                                    : "is not a run: it has no config.toml";
+    throw gneiss::error(gneiss::errc::not_found, what, {.path = path});
+}
+
+} // namespace
 
 gneiss::checkpoint load_trained(
     const std::filesystem::path& run, const std::filesystem::path& directory, std::uint64_t memory) {
     const std::filesystem::path where = directory / checkpoint_name;
-    if (!std::filesystem::exists(where))
+    if (!std::filesystem::exists(where)) {
+        check_run(run);
         throw gneiss::error(gneiss::errc::not_found, "has no checkpoint: train it first", {.path = run});
+    }
     return gneiss::load_checkpoint(where, memory);
 }
 
@@ -164,11 +187,7 @@ void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& 
         throw gneiss::error(gneiss::errc::config_mismatch,
             "was trained on another dataset than " + data.directory().string() + ": give its own by --dataset",
             {.path = run});
-    if (saved.configuration_hash != configuration_hash(command))
-        throw gneiss::error(gneiss::errc::config_mismatch,
-            "is not the configuration that the checkpoint was trained with: restore the file, or train with another "
-            "--out",
-            {.path = run / programs::config_name});
+    if (saved.configuration_hash != configuration_hash(command)) throw_other_config(run);
 }
 
 std::filesystem::path scratch_of(const std::filesystem::path& run) {

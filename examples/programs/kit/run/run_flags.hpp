@@ -79,13 +79,14 @@ struct run_state {
 [[nodiscard]] run_state state_of(const std::filesystem::path& run);
 /// Sets the epochs of a state by its checkpoint.
 void count_epochs(run_state& state, const gneiss::resume_position& at, std::uint64_t epochs);
-/// Returns a warning if the run has not finished training, of its state, or that it is untrained; else an empty text.
-[[nodiscard]] std::string unfinished_text(const std::filesystem::path& run, const run_state& state);
+/// Returns a warning if the run has not finished training, of its state, or that it is untrained; or if it kept a best
+/// state whose file is missing. Else an empty text.
+[[nodiscard]] std::string state_warning(const std::filesystem::path& run, const run_state& state);
 /// Prints that warning, if there is one.
-void warn_if_unfinished(const std::filesystem::path& run, const run_state& state);
+void warn_of_state(const std::filesystem::path& run, const run_state& state);
 
-/// Loads the checkpoint in `directory` of a run. Throws errc::not_found if there is none; over_budget if it exceeds
-/// `memory` bytes.
+/// Loads the checkpoint in `directory` of a run. Throws errc::not_found if there is none, or no run; over_budget if it
+/// exceeds `memory` bytes.
 [[nodiscard]] gneiss::checkpoint load_trained(
     const std::filesystem::path& run, const std::filesystem::path& directory, std::uint64_t memory);
 /// Throws errc::config_mismatch for a run of another program, by the first line of its config.toml.

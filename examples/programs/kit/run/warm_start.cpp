@@ -224,7 +224,7 @@ void warm_start::report(const std::filesystem::path& checkpoint, run_reporter& l
         if (all.contains(what)) text += text_of(all.at(what), what) + "; ";
     run_state state = state_of(run_);
     count_epochs(state, saved().position, config_.at("epochs").get<std::uint64_t>());
-    if (const std::string text = unfinished_text(run_, state); !text.empty()) live.warn(text);
+    if (const std::string text = state_warning(run_, state); !text.empty()) live.warn(text);
     live.say(text + (state_ ? "optimizer state taken" : "optimizer state begins again"));
     if (const std::uint64_t fresh = all.contains("nodes") ? all.at("nodes").at("new").get<std::uint64_t>() : 0;
         frozen_nodes_ && fresh != 0)
