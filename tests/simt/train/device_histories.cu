@@ -1,4 +1,4 @@
-// only mark_halo|count_reads|exchange_rows|clear_halo
+// only mark_halo|count_reads|exchange_rows|clear_halo|set_slots
 #include <gneiss/cuda/train/detail/history_rows.cuh>
 
 namespace gneiss::cuda {
@@ -13,5 +13,6 @@ template __global__ void detail::exchange_rows<float, 256>(
 template __global__ void detail::exchange_rows<float16, 256>(
     detail::history_batch, detail::history_rows, detail::history_table<float16>, detail::history_tally*);
 template __global__ void detail::clear_halo<256>(detail::history_rows);
+template __global__ void detail::set_slots<256>(const node_id*, const std::uint32_t*, std::uint32_t, std::uint32_t*);
 
 } // namespace gneiss::cuda
