@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(Threads)
             continue;
         }
         if (to.rows == nullptr) continue;
-        const std::uint32_t slot = of.slot(v);
+        const std::uint32_t slot = of.slot(static_cast<std::uint32_t>(v));
         Stored* const kept = to.rows + slot * to.stride;
         if (mark == marked_read) {
             for (unsigned c = lane; c < batch.rows.columns; c += warp_lanes) write(row + c, widen(reread(kept + c)));
