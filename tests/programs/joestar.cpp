@@ -226,7 +226,7 @@ TEST_CASE("a run by partitions does not go on with others, nor with another data
     shop.succeed(pbs);
     fs::remove(shop / "run/run.json"); // as if it had not ended
     std::string parts = shop.read("run/checkpoint/parts.npy");
-    parts[parts.size() - 2] = static_cast<char>(parts[parts.size() - 2] ^ 1); // the last node's
+    parts[parts.size() - 4] = static_cast<char>(parts[parts.size() - 4] ^ 1); // the last node's
     shop.write("run/checkpoint/parts.npy", parts);
     shop.refuses(1, pbs + "--resume", {"run", "other partitions", "parts.npy"});
     shop.succeed("train data" + flags + "large");
@@ -256,7 +256,7 @@ TEST_CASE("gneiss-joestar --first-stage pbs: bad input") {
     shop.write("eight.txt", eight);
     const std::string parts_of = pbs +
         "--assignment eight.txt --memory 8MiB --batch 5 --layers sage:16384,sage "
-        "--fanout 2,2 --history-store memory "; // histories of 37.5 MiB
+        "--fanout 2,2 --topology memory --feature-cache memory --history-store memory ";
     shop.refuses(3, parts_of, {"needs ", "--memory", "histories", "--history f16"});
     shop.refuses(3, parts_of + "--history f16", {"--history-store disk"});
     shop.refuses(3, pbs + "--partitions 8 --memory 256MiB --device-memory 4KiB", {"macro-batches", "--device-memory"});

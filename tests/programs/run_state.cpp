@@ -188,7 +188,7 @@ TEST_CASE("a damaged config.toml or run.json is named, in plain words") {
     const std::string config = shop.read("a/config.toml"), result = shop.read("a/run.json");
     const std::string of_dim = "dim = 8\n";
     REQUIRE(contains(config, of_dim));
-    for (const std::string instead : {"", "dim = 9\n"}) {
+    for (const std::string instead : {"", "dim = 10\n"}) {
         std::string other = config;
         shop.write("a/config.toml", other.replace(other.find(of_dim), of_dim.size(), instead));
         for (const std::string command : {"eval a", "train --resume --out a"}) {
@@ -200,7 +200,7 @@ TEST_CASE("a damaged config.toml or run.json is named, in plain words") {
         }
     }
     shop.write("a/config.toml", config);
-    CHECK(contains(shop.run("train --resume --dim 9 --out a").err, "dim: 9, was 8; leave that out"));
+    CHECK(contains(shop.run("train --resume --dim 10 --out a").err, "dim: 10, was 8; leave that out"));
     const auto refused = [&](const std::string& text) {
         shop.write("a/run.json", text);
         const program_outcome got = shop.run("train --resume --out a");
