@@ -219,8 +219,8 @@ private:
         for (const std::uint32_t v : neighbors) {
             if (outside_[v] == 0 || absent_[v] != 0) continue;
             const node_id id = nodes_of_batch_[v];
-            const std::size_t number = window_ ? window_->number_in_halo(id) : std::size_t{id};
-            const std::size_t at = number * layers_.size() + table;
+            const std::size_t row = window_ ? window_->number_in_halo(id) : std::size_t{id};
+            const std::size_t at = row * layers_.size() + table;
             if (sent_[at]) continue;
             sent_[at] = true;
             seen.read_bytes += row_bytes(options_.type, layers_[table].columns);
