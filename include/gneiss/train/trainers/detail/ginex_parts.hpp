@@ -129,10 +129,10 @@ GNEISS_INLINE superbatch_times times_of(const ginex_trainer& training) {
         .gather = stages.busy_seconds[gather],
         .compute = stages.busy_seconds[compute],
         .wait = stages.wait_seconds[compute]};
-    const auto take = [&](const cached_features::times& spent) {
-        result.switching += seconds(spent.fill);
-        result.gather = seconds(spent.gather);
-        result.update = seconds(spent.update);
+    const auto take = [&](const cached_features::times& of) {
+        result.switching += seconds(of.fill);
+        result.gather = seconds(of.gather);
+        result.update = seconds(of.update);
     };
     if (const auto* cached = training.features().get_if<cached_features>()) take(cached->spent());
     if (const auto* there = training.features().get_if<device_cached_features>()) take(there->spent());
