@@ -287,7 +287,8 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         throw trainers::refused_plan(plan.budget, plan.memory,
             trainers::what_helps(plan.memory.parts(),
                 {trainers::if_large(plan.memory.parts(), "neighbors", "--topology disk"),
-                    trainers::if_large(plan.memory.parts(), "features", "--feature-cache belady"),
+                    trainers::if_large(plan.memory.parts(),
+                        settings.feature_place == "tier" ? "features, pinned" : "features", "--feature-cache belady"),
                     settings.in_flight > 1 ? "fewer --batches-in-flight" : ""},
                 "--memory", settings.threads));
     std::uint64_t rest = plan.budget - used > margin ? plan.budget - used - margin : 0;

@@ -299,7 +299,7 @@ private:
         if (!entered_) return;
         const std::span<std::byte> records = window_->records();
         const std::size_t bytes = record() + history_window::lead;
-        for_each_chunk(records.size() / bytes, bytes, [&](std::size_t first, std::size_t count) {
+        history_snapshot::for_each_chunk(records.size() / bytes, bytes, [&](std::uint64_t first, std::size_t count) {
             give(first, records.subspan(first * bytes, count * bytes), history_window::lead);
         });
         window_->all_pushed();
@@ -307,15 +307,9 @@ private:
     /// Copies records of the window to slots from `first_slot` on.
     void take_all(std::uint64_t first_slot, std::span<const std::byte> records) {
         const std::size_t bytes = record() + history_window::lead;
-        for_each_chunk(records.size() / bytes, bytes, [&](std::size_t first, std::size_t count) {
+        history_snapshot::for_each_chunk(records.size() / bytes, bytes, [&](std::uint64_t first, std::size_t count) {
             take(first_slot + first, records.subspan(first * bytes, count * bytes), history_window::lead);
         });
-    }
-    /// Calls visit(first, count) for some records at a time.
-    template <class Visit>
-    static void for_each_chunk(std::size_t records, std::size_t bytes, const Visit& visit) {
-        const std::size_t some = std::max<std::size_t>(history_snapshot::chunk_bytes / bytes, 1);
-        for (std::size_t first = 0; first < records; first += some) visit(first, std::min(some, records - first));
     }
     /// Writes records of the slots from `first` on, each after `lead` bytes that it leaves.
     void give(std::uint64_t first, std::span<std::byte> records, std::size_t lead) const {

@@ -48,7 +48,8 @@ public:
                 out.append(part);
             };
             append(std::as_bytes(std::span(head_)));
-            for_each_chunk([&](std::uint64_t first, std::size_t count) { append(read(first, count)); });
+            for_each_chunk(
+                nodes_, record_, [&](std::uint64_t first, std::size_t count) { append(read(first, count)); });
             const std::uint64_t value = sum.value();
             out.append(std::as_bytes(std::span(&value, 1)));
         });
@@ -72,22 +73,23 @@ public:
         file.read_at(0, std::as_writable_bytes(std::span(found)));
         if (found != head_) throw error(errc::corrupt, "holds histories of other layers", {.path = from});
         std::vector<std::byte> records;
-        for_each_chunk([&](std::uint64_t first, std::size_t count) {
+        for_each_chunk(nodes_, record_, [&](std::uint64_t first, std::size_t count) {
             records.resize(count * record_);
             file.read_at(begin + first * record_, records);
             take(first, std::span<const std::byte>(records));
         });
     }
 
+    /// Calls visit(first, count) for some of so many records at a time, ascending; not at all for records of 0 bytes.
+    template <class Visit>
+    static void for_each_chunk(std::uint64_t records, std::size_t record_bytes, Visit&& visit) {
+        const std::uint64_t some = std::max<std::uint64_t>(chunk_bytes / std::max<std::size_t>(record_bytes, 1), 1);
+        for (std::uint64_t first = 0; record_bytes != 0 && first < records; first += some)
+            visit(first, static_cast<std::size_t>(std::min(some, records - first)));
+    }
+
 private:
     static constexpr std::uint64_t magic = 0x5453494853494e47ULL; // "GNISHIST"
-
-    template <class Visit>
-    void for_each_chunk(Visit&& visit) const {
-        const std::uint64_t some = std::max<std::uint64_t>(chunk_bytes / std::max<std::size_t>(record_, 1), 1);
-        for (std::uint64_t first = 0; record_ != 0 && first < nodes_; first += some)
-            visit(first, static_cast<std::size_t>(std::min(some, nodes_ - first)));
-    }
 
     std::vector<std::uint64_t> head_;
     std::uint64_t nodes_;
