@@ -53,8 +53,6 @@ public:
     }
     /// Returns true for a node inside of the macro-batch entered last. Precondition, not checked: v < nodes().
     [[nodiscard]] bool operator[](std::size_t v) const { return inside_[(*parts_)[v]]; }
-    /// Returns true for a partition of that macro-batch. Precondition, not checked: p < partitions().
-    [[nodiscard]] bool inside(partition_id p) const { return inside_[p]; }
     /// Returns the partitions of that macro-batch, ascending. O(partitions).
     [[nodiscard]] std::vector<partition_id> resident() const {
         std::vector<partition_id> result;
