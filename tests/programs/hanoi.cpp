@@ -517,7 +517,7 @@ TEST_CASE("impossible options are refused in one line that says what to do") {
         floats.append(std::span<const float>(std::vector<float>(20000)));
         floats.close();
     }
-    shop.refuses(1, base + "--assignment floats.npy", {"floats.npy", "is f32, a list has integers, such as u32"});
+    shop.refuses(1, base + "--assignment floats.npy", {"floats.npy", "is f32, parts are integers"});
     fs::create_directory(shop / "folder");
     shop.refuses(1, base + "--assignment folder", {"folder", "is a directory without _N.txt"});
     shop.save("hubs.npy", {3, 20000});

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <gneiss/io/assignment_file.hpp>
 #include <gneiss/io/integer_file.hpp>
 #include <gneiss/order/macro_batches.hpp>
 #include <gneiss/partition/assignment.hpp>
@@ -258,6 +259,7 @@ private:
 
 std::vector<std::uint64_t> sizes_in_assignment(const std::filesystem::path& file, const gneiss::dataset& data) {
     const std::uint64_t nodes = data.manifest().nodes, most = std::min<std::uint64_t>(16383, nodes / 2);
+    gneiss::check_assignment_file(file);
     gneiss::integer_file in(file);
     gneiss::need_entries(in, nodes, "an assignment has one");
     std::vector<std::uint64_t> sizes;

@@ -127,14 +127,35 @@ inline void write_nodes(const dataset& data, std::span<const node_id> rows, cons
     });
 }
 
+/// Throws errc::invalid_format for a directory without _N.txt, and for an .npy file of other numbers than integers.
+inline void check_assignment_file(const std::filesystem::path& path) {
+    if (std::filesystem::is_directory(path)) {
+        if (!std::filesystem::exists(path / "_N.txt"))
+            throw error(errc::invalid_format,
+                "is a directory without _N.txt, not a file of parts: .npy, or a text of one number per line",
+                {.path = path});
+        return;
+    }
+    const plain_file file = plain_file::open(path);
+    std::string head(6, '\0');
+    if (file.size() < head.size()) return;
+    file.read_at(0, std::as_writable_bytes(std::span(head)));
+    if (head != "\x93NUMPY") return;
+    const npy_dtype dtype = npy_reader(path).header().dtype;
+    if (dtype == npy_dtype::f16 || dtype == npy_dtype::f32 || dtype == npy_dtype::f64)
+        throw error(errc::invalid_format, "is " + std::string(to_string(dtype)) + ", parts are integers, such as u32",
+            {.path = path, .field = "npy dtype"});
+}
+
 /// Reads an assignment for this dataset, in any of the formats: integers of any type, .npy, or one number per line, as
 /// METIS and KaHIP write them. Returns the part of each row.
 ///
-/// Memory: 2 bytes per node. Errors: errc::invalid_format with the sizes for another number of entries;
-/// errc::out_of_range for an invalid part; those of `integer_file`.
+/// Memory: 2 bytes per node. Errors: errc::invalid_format with the sizes for another number of entries, and as
+/// `check_assignment_file`; errc::out_of_range for an invalid part; those of `integer_file`.
 [[nodiscard]] inline std::vector<partition_id16> read_assignment(
     const dataset& data, const std::filesystem::path& from) {
     const std::uint64_t nodes = data.manifest().nodes;
+    check_assignment_file(from);
     integer_file in(from);
     need_entries(in, nodes, "an assignment has one");
     std::vector<partition_id16> parts(static_cast<std::size_t>(nodes));

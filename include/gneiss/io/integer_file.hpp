@@ -27,12 +27,13 @@ namespace gneiss {
 ///     std::vector<std::uint32_t> parts(in.size());
 ///     in.read(parts);
 ///
-/// Memory: 256 KiB. Not thread-safe. Errors: those of `npy_reader`; errc::invalid_format for floats in .npy, a
-/// directory without _N.txt, and, naming the line, for text that is no number from 0 to 4294967295; io_error.
+/// Memory: 256 KiB. Not thread-safe. Errors: those of `npy_reader`; errc::invalid_format, naming the line, for text
+/// that is no number from 0 to 4294967295; io_error.
 class integer_file {
 public:
     /// Opens a file, and counts the lines of a text.
-    explicit integer_file(const std::filesystem::path& path) : file_(plain_file::open(text_in(path))) {
+    explicit integer_file(const std::filesystem::path& path)
+        : file_(plain_file::open(std::filesystem::is_directory(path) ? path / "_N.txt" : path)) {
         std::string head(6, '\0');
         if (file_.size() >= head.size()) file_.read_at(0, std::as_writable_bytes(std::span(head)));
         if (head == "\x93NUMPY") {
@@ -41,11 +42,6 @@ public:
                 throw error(errc::invalid_format,
                     "is " + shape_text(array_->header().shape) + ", a list of integers has one dimension",
                     {.path = file_.path(), .field = "npy shape"});
-            const npy_dtype dtype = array_->header().dtype;
-            if (dtype == npy_dtype::f16 || dtype == npy_dtype::f32 || dtype == npy_dtype::f64)
-                throw error(errc::invalid_format,
-                    "is " + std::string(to_string(dtype)) + ", a list has integers, such as u32",
-                    {.path = file_.path(), .field = "npy dtype"});
             size_ = array_->header().size();
             return;
         }
@@ -78,14 +74,6 @@ public:
     }
 
 private:
-    /// Returns the file that a path stands for.
-    [[nodiscard]] static std::filesystem::path text_in(const std::filesystem::path& path) {
-        if (!std::filesystem::is_directory(path)) return path;
-        if (std::filesystem::exists(path / "_N.txt")) return path / "_N.txt";
-        throw error(errc::invalid_format,
-            "is a directory without _N.txt, not a file of integers: .npy, or a text of one number per line",
-            {.path = path});
-    }
     /// Returns the next line that counts, without blanks around it; false at the end.
     bool next_line(std::string_view& line) {
         for (;;) {
